@@ -1,0 +1,58 @@
+"""What can go wrong for a person, one class per kind.
+
+Every message is one line: what happened, where (file, key or line), and what to do about it.
+``exit_code`` is what the command line returns for that kind.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class FaError(Exception):
+    """A failure with a message for the person at the keyboard.
+
+    Args:
+        what: what happened, in plain words.
+        where: the file, file + JSON path, module or option it happened in (``""`` if nowhere).
+        hint: what to do about it (``""`` if nothing can be done).
+    """
+
+    exit_code = 3
+
+    def __init__(self, what: str, *, where: str | Path = "", hint: str = "") -> None:
+        self.what = what
+        self.where = str(where)
+        self.hint = hint
+        text = f"{self.where}: {what}" if self.where else what
+        super().__init__(" ".join(f"{text}; {hint}".split()) if hint else " ".join(text.split()))
+
+
+class UsageError(FaError):
+    """An option or argument that cannot be meant (exit code 2)."""
+
+    exit_code = 2
+
+
+class UnreadableInput(FaError):
+    """A path that cannot be read, or holds nothing this project knows (exit code 3)."""
+
+
+class UnsafeCheckpoint(UnreadableInput):
+    """A pickle that would run code. It is refused, never run."""
+
+
+class UnknownNetwork(UnreadableInput):
+    """A checkpoint whose tensors match no known network."""
+
+
+class InvalidReport(UnreadableInput):
+    """A report whose numbers contradict each other (layers of unequal number, an accuracy of 31)."""
+
+
+class TapError(FaError):
+    """A model whose residual stream h_0..h_L cannot be found or used."""
+
+
+class MeasureError(FaError):
+    """A measurement that could not be made (data that does not fit the network, a lost device)."""

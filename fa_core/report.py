@@ -1,0 +1,356 @@
+"""One run's four diagnostics, the thresholds, and the verdict: the one place where it is decided.
+
+Definitions: the four-diagnostic protocol. Pure Python, so that a first screen needs no NumPy;
+`fa_core.table` holds the same rules over columns, and a property test keeps the two equal.
+
+    (a) residual stream   growth = max_l ‖h_{l+1}‖/‖h_l‖ > h_norm_explosion_ratio
+    (b) BP gradient       ‖g_L‖ < g_norm_floor
+    (c) drift             cross-batch cosine of the batch-mean gradient > stability_drift_ceiling
+    (d) depth utility     100·(headline_acc − frozen_baseline_acc) < frozen_acc_margin_pp
+
+A value that was not measured neither fires nor passes (see `DiagnosticReport.coverage`); a NaN or
+±inf that was measured fires its diagnostic.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from fa_core.errors import InvalidReport
+
+LETTERS = "abcd"
+"""The diagnostics in the order of the verdict text."""
+
+PHRASES: Mapping[str, str] = {
+    "a": "residual stream exploded",
+    "b": "BP grad at numerical floor",
+    "c": "BP grad direction is drift-dominated",
+    "d": "deep blocks fail to beat frozen-random baseline",
+}
+TRUSTWORTHY = "trustworthy"
+NOT_MEASURED = "not measured"
+WALK_BACK = "needs walk-back: "
+
+NORM_RATIO_EPS = 1e-30
+"""Smallest denominator of a growth ratio."""
+
+
+class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """The four thresholds. Comparisons are strict: a value equal to its threshold does not fire.
+
+    Attributes:
+        g_norm_floor: (b) fires below this ‖g_L‖ (batch-averaged CE, so it carries 1/B).
+        h_norm_explosion_ratio: (a) fires above this growth per block (a ratio).
+        stability_drift_ceiling: (c) fires above this mean pairwise cosine (in [-1, 1]).
+        frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage points).
+
+    Raises:
+        ValueError: if a threshold is NaN.
+    """
+
+    g_norm_floor: float = 1e-7
+    h_norm_explosion_ratio: float = 50.0
+    stability_drift_ceiling: float = 0.30
+    frozen_acc_margin_pp: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if math.isnan(getattr(self, name)):
+                raise ValueError(f"threshold {name} is NaN: give a number")
+
+
+class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+    """What was measured on one run. Immutable; ``None`` or an empty list means *not measured*.
+
+    Attributes:
+        method_name: as the source spells it, e.g. ``"DFA"``.
+        notes: free text of the source.
+        residual_norms: median over the batch of ‖h_l‖₂, l = 0..L (length L+1).
+        bp_grad_norms: median over the batch of ‖g_l‖₂, l = 0..L, g_l = ∂(batch-mean CE)/∂h_l.
+        stability_layer: the layer (c) was measured at.
+        cross_batch_stability: (c)'s mean pairwise cosine, in [-1, 1].
+        headline_acc: accuracy claimed, a fraction in [0, 1].
+        frozen_baseline_acc: accuracy of the same net with blocks frozen at random init, a fraction.
+        recorded_verdict: the verdict text found in the file (its JSON key is ``verdict``), or None.
+        thresholds: what `verdict` is judged by.
+        seed: the run's seed.
+        headline_acc_source: ``"given"``, or how it was measured (``"measured on 1280 eval samples"``).
+        batch_size: B of the gradient norms (they carry 1/B).
+        n_batches: K, the batches behind (c).
+        norm_batches: how many of them (a) and (b) used.
+        dtype: the arithmetic measured in, e.g. ``"float32"``.
+        tap_names: names of h_0..h_L.
+        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, ``"cls token"``).
+        error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
+        unmeasured: diagnostic letter → why it was not measured.
+        evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact.
+        growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
+        credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
+        provenance: checkpoint hash, data, versions, device: enough to measure again.
+        axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
+
+    Source: PROTOCOL §3; the first ten names are fixed by the published audit files.
+    """
+
+    method_name: str = ""
+    notes: str = ""
+    residual_norms: list[float] = []
+    bp_grad_norms: list[float] = []
+    stability_layer: int | None = None
+    cross_batch_stability: float | None = None
+    headline_acc: float | None = None
+    frozen_baseline_acc: float | None = None
+    recorded_verdict: str | None = msgspec.field(default=None, name="verdict")
+    thresholds: DiagnosticThresholds = DiagnosticThresholds()
+    seed: int | None = None
+    headline_acc_source: str | None = None
+    batch_size: int | None = None
+    n_batches: int | None = None
+    norm_batches: int | None = None
+    dtype: str | None = None
+    tap_names: list[str] = []
+    flatten: str | None = None
+    error_norm: float | None = None
+    unmeasured: dict[str, str] = {}
+    evidence: dict[str, str] = {}
+    growth_bound: float | None = None
+    credit: dict[str, Any] | None = None
+    provenance: dict[str, Any] = {}
+    axes: dict[str, Any] = {}
+
+    @property
+    def max_per_block_growth(self) -> float | None:
+        """(a)'s number: max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30); NaN if a norm is non-finite; None if unmeasured."""
+        norms = self.residual_norms
+        if any(not math.isfinite(h) for h in norms):
+            return math.nan
+        if len(norms) < 2:
+            return self.growth_bound
+        return max(after / max(before, NORM_RATIO_EPS) for before, after in zip(norms, norms[1:], strict=False))
+
+    @property
+    def g_L(self) -> float | None:
+        """(b)'s number: the deepest BP gradient norm; None if unmeasured."""
+        return self.bp_grad_norms[-1] if self.bp_grad_norms else None
+
+    @property
+    def h_L(self) -> float | None:
+        """The deepest residual norm; None if unmeasured."""
+        return self.residual_norms[-1] if self.residual_norms else None
+
+    @property
+    def margin_pp(self) -> float | None:
+        """(d)'s number: 100·(headline_acc − frozen_baseline_acc), rounded to 1e-9 percentage points."""
+        if self.headline_acc is None or self.frozen_baseline_acc is None:
+            return None
+        return round(100.0 * (self.headline_acc - self.frozen_baseline_acc), 9)
+
+    @property
+    def nonfinite(self) -> dict[str, str]:
+        """Diagnostic letter → which measured value is NaN or ±inf (the first one found)."""
+        found: dict[str, str] = {}
+        for letter, name, values in (
+            ("a", "residual norm", self.residual_norms),
+            ("b", "BP gradient norm", self.bp_grad_norms),
+        ):
+            for layer, value in enumerate(values):
+                if not math.isfinite(value):
+                    found[letter] = f"{name} at layer {layer} is {value}"
+                    break
+        for letter, name, scalar in (
+            ("a", "growth bound", self.growth_bound),
+            ("c", "cross-batch stability", self.cross_batch_stability),
+            ("d", "headline accuracy", self.headline_acc),
+            ("d", "frozen baseline accuracy", self.frozen_baseline_acc),
+        ):
+            if scalar is not None and not math.isfinite(scalar):
+                found.setdefault(letter, f"{name} is {scalar}")
+        return found
+
+    @property
+    def coverage(self) -> str:
+        """The diagnostics that were measured, in order, e.g. ``"abc"`` (``""`` = nothing)."""
+        measured = set(self.nonfinite)
+        if self.max_per_block_growth is not None:
+            measured.add("a")
+        if self.bp_grad_norms:
+            measured.add("b")
+        if self.cross_batch_stability is not None:
+            measured.add("c")
+        if self.margin_pp is not None:
+            measured.add("d")
+        return "".join(sorted(measured))
+
+    @property
+    def flags(self) -> frozenset[str]:
+        """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
+        t = self.thresholds
+        fired = set(self.nonfinite)
+        growth, g_last, margin = self.max_per_block_growth, self.g_L, self.margin_pp
+        if growth is not None and growth > t.h_norm_explosion_ratio:
+            fired.add("a")
+        if g_last is not None and g_last < t.g_norm_floor:
+            fired.add("b")
+        if self.cross_batch_stability is not None and self.cross_batch_stability > t.stability_drift_ceiling:
+            fired.add("c")
+        if margin is not None and margin < t.frozen_acc_margin_pp:
+            fired.add("d")
+        return frozenset(fired)
+
+    @property
+    def verdict(self) -> str:
+        """The verdict text under `thresholds` (see `verdict_text`)."""
+        return verdict_text(self.flags, self.coverage)
+
+    def with_thresholds(self, thresholds: DiagnosticThresholds) -> DiagnosticReport:
+        """The same measurements judged by other thresholds."""
+        return msgspec.structs.replace(self, thresholds=thresholds)
+
+    def with_frozen_baseline(self, acc: float | None) -> DiagnosticReport:
+        """The same measurements with another frozen baseline accuracy (a fraction)."""
+        reasons = {letter: why for letter, why in self.unmeasured.items() if letter != "d" or acc is None}
+        return msgspec.structs.replace(self, frozen_baseline_acc=acc, unmeasured=reasons)
+
+    def check(self, where: str = "") -> DiagnosticReport:
+        """Return self, or refuse numbers that contradict each other.
+
+        Args:
+            where: file and JSON path, for the message.
+
+        Raises:
+            InvalidReport: unequal numbers of layers, a negative norm, an accuracy outside [0, 1],
+                a cosine outside [-1, 1].
+        """
+        h, g = self.residual_norms, self.bp_grad_norms
+        if h and g and len(h) != len(g):
+            raise InvalidReport(
+                f"layers of unequal number: {len(h)} residual_norms, {len(g)} bp_grad_norms",
+                where=where,
+                hint="both must list h_0..h_L; leave one out if it was not measured",
+            )
+        for name, values in (("residual_norms", h), ("bp_grad_norms", g)):
+            for layer, value in enumerate(values):
+                if value < 0:
+                    raise InvalidReport(f"{name}[{layer}] is {value}", where=where, hint="a norm is never negative")
+        for name, acc in (("headline_acc", self.headline_acc), ("frozen_baseline_acc", self.frozen_baseline_acc)):
+            if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
+                hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
+                raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
+        cosine = self.cross_batch_stability
+        if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
+            raise InvalidReport(
+                f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]"
+            )
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """A JSON-ready dict: the fixed fields always, the others where they say something.
+
+        ``verdict`` is the recomputed one; a differing recorded verdict is kept as ``recorded_verdict``.
+        """
+        data: dict[str, Any] = {
+            "method_name": self.method_name,
+            "notes": self.notes,
+            "residual_norms": list(self.residual_norms),
+            "bp_grad_norms": list(self.bp_grad_norms),
+            "stability_layer": self.stability_layer,
+            "cross_batch_stability": self.cross_batch_stability,
+            "headline_acc": self.headline_acc,
+            "frozen_baseline_acc": self.frozen_baseline_acc,
+            "verdict": self.verdict,
+            "thresholds": msgspec.structs.asdict(self.thresholds),
+        }
+        if self.recorded_verdict is not None and self.recorded_verdict != self.verdict:
+            data["recorded_verdict"] = self.recorded_verdict
+        for name in _OPTIONAL_FIELDS:
+            value = getattr(self, name)
+            if value is not None and value != [] and value != {}:
+                data[name] = value
+        return data
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], where: str = "report") -> DiagnosticReport:
+        """A report from its JSON form.
+
+        Args:
+            data: a mapping with any of the fields above; unknown keys are left alone.
+            where: file and JSON path, for messages.
+
+        Raises:
+            InvalidReport: a field of the wrong type, or numbers that contradict each other.
+        """
+        try:
+            report = msgspec.convert(dict(data), cls)
+        except (msgspec.ValidationError, ValueError) as error:
+            raise InvalidReport(str(error), where=where, hint="see `fa-tui schema report`") from error
+        kept = data.get("recorded_verdict")
+        if isinstance(kept, str):
+            report = msgspec.structs.replace(report, recorded_verdict=kept)
+        return report.check(where)
+
+    def __str__(self) -> str:
+        """The report in words: one line per diagnostic, the verdict first."""
+        return "\n".join([f"{self.method_name or 'run'}: {self.verdict}", *(f"  {line}" for line in self.describe())])
+
+    def describe(self) -> list[str]:
+        """One line per diagnostic: letter, number against threshold, fired / passed / not measured and why."""
+        t = self.thresholds
+        rows = (
+            ("a", "growth per block", self.max_per_block_growth, "{:.4g}", "limit", t.h_norm_explosion_ratio),
+            ("b", "deepest ‖g_L‖", self.g_L, "{:.3g}", "floor", t.g_norm_floor),
+            ("c", "drift cosine", self.cross_batch_stability, "{:+.3f}", "ceiling", t.stability_drift_ceiling),
+            ("d", "margin over frozen", self.margin_pp, "{:+.2f} pp", "needs", t.frozen_acc_margin_pp),
+        )
+        flags, coverage, nonfinite = self.flags, self.coverage, self.nonfinite
+        lines = []
+        for letter, name, value, pattern, bound, threshold in rows:
+            if letter in nonfinite:
+                lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")
+            elif letter not in coverage or value is None:
+                lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
+            else:
+                kind = f" [{self.evidence[letter]}]" if letter in self.evidence else ""
+                state = "FIRES" if letter in flags else "passes"
+                lines.append(f"({letter}) {state}: {name} {pattern.format(value)}{kind} ({bound} {threshold:g})")
+        return lines
+
+
+_FIXED_FIELDS = 10
+_OPTIONAL_FIELDS = DiagnosticReport.__struct_fields__[_FIXED_FIELDS:]
+
+
+def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
+    """The fixed verdict text.
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+
+    Returns:
+        ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
+        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``.
+
+    Source: PROTOCOL §3.
+
+    >>> verdict_text({"b", "a"}, "abc")
+    'needs walk-back: residual stream exploded; BP grad at numerical floor'
+    """
+    fired = set(flags)
+    if fired:
+        return WALK_BACK + "; ".join(PHRASES[letter] for letter in LETTERS if letter in fired)
+    return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
+
+
+def _why_missing(report: DiagnosticReport, letter: str) -> str:
+    """The reason that follows from the report itself when the source gave none."""
+    if letter == "a" and len(report.residual_norms) == 1:
+        return "one layer only, so no block to grow"
+    if letter == "d" and report.headline_acc is None:
+        return "no accuracy in the source"
+    if letter == "d":
+        return "no frozen baseline (give one with --frozen-baseline)"
+    return "not in the source"

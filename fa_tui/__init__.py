@@ -1,0 +1,1 @@
+"""The terminal explorer and the command line over `fa_core`."""
