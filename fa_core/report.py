@@ -14,6 +14,7 @@ A value that was not measured neither fires nor passes (see `DiagnosticReport.co
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -130,7 +131,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             return math.nan
         if len(norms) < 2:
             return self.growth_bound
-        return max(after / max(before, NORM_RATIO_EPS) for before, after in zip(norms, norms[1:], strict=False))
+        return max(after / max(before, NORM_RATIO_EPS) for before, after in itertools.pairwise(norms))
 
     @property
     def g_L(self) -> float | None:
@@ -206,6 +207,14 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         """The verdict text under `thresholds` (see `verdict_text`)."""
         return verdict_text(self.flags, self.coverage)
 
+    @property
+    def recorded_differs(self) -> bool:
+        """Whether the file's own verdict names other diagnostics than the recomputed one."""
+        recorded = recorded_flags(self.recorded_verdict)
+        if recorded is None:
+            return self.recorded_verdict is not None
+        return recorded != self.flags or (self.recorded_verdict == NOT_MEASURED) != (self.coverage == "")
+
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> DiagnosticReport:
         """The same measurements judged by other thresholds."""
         return msgspec.structs.replace(self, thresholds=thresholds)
@@ -242,9 +251,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
                 raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
         cosine = self.cross_batch_stability
         if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
-            raise InvalidReport(
-                f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]"
-            )
+            raise InvalidReport(f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]")
         return self
 
     def to_dict(self) -> dict[str, Any]:
@@ -343,6 +350,35 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
     if fired:
         return WALK_BACK + "; ".join(PHRASES[letter] for letter in LETTERS if letter in fired)
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
+
+
+def recorded_flags(verdict: str | None) -> frozenset[str] | None:
+    """The letters a recorded verdict names, or None where it cannot be told.
+
+    Reads this project's text and the short form of published lists.
+
+    >>> sorted(recorded_flags("walk-back: (a), (d)") or ())
+    ['a', 'd']
+    >>> sorted(recorded_flags("needs walk-back: BP grad at numerical floor") or ())
+    ['b']
+    """
+    if verdict is None:
+        return None
+    text = verdict.strip()
+    if text in (TRUSTWORTHY, NOT_MEASURED):
+        return frozenset()
+    if text.startswith(WALK_BACK):
+        by_phrase = {phrase: letter for letter, phrase in PHRASES.items()}
+        letters = [by_phrase.get(part.strip()) for part in text[len(WALK_BACK) :].split(";")]
+    elif text.startswith("walk-back:"):
+        letters = [
+            part.strip().strip("()") if part.strip().strip("()") in LETTERS else None
+            for part in text.removeprefix("walk-back:").replace(";", ",").split(",")
+        ]
+    else:
+        return None
+    known = [letter for letter in letters if letter]
+    return frozenset(known) if len(known) == len(letters) else None
 
 
 def _why_missing(report: DiagnosticReport, letter: str) -> str:

@@ -92,4 +92,6 @@ def read_manifest(folder: Path) -> Manifest:
     except OSError as error:
         raise UnreadableInput(f"cannot read the manifest ({error.strerror})", where=path) from error
     except (ValueError, msgspec.ValidationError) as error:
-        raise UnreadableInput(f"not a run manifest: {error}", where=path, hint="see `fa-tui schema manifest`") from error
+        raise UnreadableInput(
+            f"not a run manifest: {error}", where=path, hint="see `fa-tui schema manifest`"
+        ) from error

@@ -1,0 +1,51 @@
+"""`fa-tui check`: an exit code for scripts and CI."""
+
+from __future__ import annotations
+
+import typer
+
+from fa_core.report import TRUSTWORTHY
+from fa_tui import options
+from fa_tui.options import DEFAULTS
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("check")(check_command)
+
+
+def check_command(
+    paths: options.PathsArgument = None,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    frozen_baseline: options.FrozenBaselineOption = None,
+) -> None:
+    """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input.
+
+    A run nobody measured is not trustworthy. What is not is named on stdout, one line each.
+
+    Examples:
+
+        fa-tui check audit_table.json && echo "every claim holds"
+
+        fa-tui check runs/ --frozen-baseline 0.349
+    """
+    from fa_tui.commands.show import judged
+
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    baseline = options.parse_frozen_baseline(frozen_baseline)
+    found = options.open_paths(paths)
+    rows = judged(baseline.apply(found.rows), thresholds)
+    held = True
+    for row in rows:
+        if row.report.verdict != TRUSTWORTHY:
+            held = False
+            seed = "" if row.seed is None else f" seed {row.seed}"
+            print(
+                f"{row.method}{seed}: {row.report.verdict} [{row.report.coverage or 'nothing'} measured] ({row.source})"
+            )
+    raise typer.Exit(3 if found.problems or not rows else 0 if held else 1)

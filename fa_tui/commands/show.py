@@ -1,0 +1,193 @@
+"""`fa-tui show`: the verdict table."""
+
+from __future__ import annotations
+
+import csv
+import enum
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fa_core.report import NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.rows import AuditRow
+from fa_tui import options
+from fa_tui.cells import LEGEND, cell_text
+from fa_tui.options import DEFAULTS, FrozenBaseline
+
+
+class Format(str, enum.Enum):
+    """How to print rows."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    markdown = "markdown"
+
+
+FormatOption = Annotated[Format, typer.Option("--format", help="How to print the rows.")]
+
+COLUMNS = (
+    "source",
+    "method",
+    "seed",
+    "headline_acc",
+    "h_L",
+    "g_L",
+    "max_per_block_growth",
+    "cross_batch_stability",
+    "frozen_baseline_acc",
+    "margin_pp",
+    "flags",
+    "coverage",
+    "verdict",
+    "recorded_verdict",
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("show")(show_command)
+
+
+def show_command(
+    paths: options.PathsArgument = None,
+    format: FormatOption = Format.table,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    frozen_baseline: options.FrozenBaselineOption = None,
+) -> None:
+    """Print the verdict of every run under the given thresholds.
+
+    Examples:
+
+        fa-tui show audit_table.json
+
+        fa-tui show runs/ --h-norm-explosion-ratio 12 --format markdown
+
+        fa-tui show audit_table.json --frozen-baseline 0.349 --format json
+    """
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    raise typer.Exit(print_table(paths, thresholds, options.parse_frozen_baseline(frozen_baseline), format.value))
+
+
+def print_table(
+    paths: Sequence[Path] | None, thresholds: DiagnosticThresholds, baseline: FrozenBaseline, form: str
+) -> int:
+    """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
+    found = options.open_paths(paths)
+    rows = judged(baseline.apply(found.rows), thresholds)
+    if form == "json":
+        json.dump([record(row) for row in rows], sys.stdout, indent=1, ensure_ascii=False)
+        print()
+    elif form == "csv":
+        writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: "" if value is None else value for name, value in record(row).items()} for row in rows)
+    elif form == "markdown":
+        print("\n".join(markdown(rows)))
+    else:
+        _print_rich(rows)
+    return 3 if options.named_path_failed(paths, found.problems) else 0
+
+
+def judged(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:
+    """The rows with their reports judged by the thresholds."""
+    from msgspec.structs import replace
+
+    return [replace(row, report=row.report.with_thresholds(thresholds)) for row in rows]
+
+
+def record(row: AuditRow) -> dict[str, Any]:
+    """One row as the JSON and CSV forms print it; what was not measured is None."""
+    report = row.report
+    values = (
+        row.source,
+        row.method,
+        row.seed,
+        report.headline_acc,
+        report.h_L,
+        report.g_L,
+        report.max_per_block_growth,
+        report.cross_batch_stability,
+        report.frozen_baseline_acc,
+        report.margin_pp,
+        "".join(sorted(report.flags)),
+        report.coverage,
+        report.verdict,
+        report.recorded_verdict,
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def numbers(row: AuditRow) -> list[str]:
+    """The numbers of a row, rounded for reading."""
+    report = row.report
+    patterns = (
+        (report.headline_acc, "{:.3f}"),
+        (report.h_L, "{:.3g}"),
+        (report.max_per_block_growth, "{:.4g}"),
+        (report.g_L, "{:.3g}"),
+        (report.cross_batch_stability, "{:+.3f}"),
+        (report.margin_pp, "{:+.2f}"),
+    )
+    return ["–" if value is None else pattern.format(value) for value, pattern in patterns]
+
+
+HEADINGS = ("method", "seed", "acc", "‖h_L‖", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "abcd", "verdict")
+
+
+def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
+    """The rows as a Markdown table."""
+    yield "| " + " | ".join(HEADINGS) + " |"
+    yield "|" + "|".join(["---", *["---:"] * 7, "---", "---"]) + "|"
+    for row in rows:
+        seed = "–" if row.seed is None else str(row.seed)
+        yield (
+            "| "
+            + " | ".join(
+                [row.method, seed, *numbers(row), cell_text(row.report.flags, row.report.coverage), row.report.verdict]
+            )
+            + " |"
+        )
+
+
+def _print_rich(rows: Sequence[AuditRow]) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
+    wide = console.width >= 190 or not sys.stdout.isatty()
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    for heading in HEADINGS if wide else HEADINGS[:-1]:
+        right = heading not in ("method", "abcd", "verdict")
+        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    for row in rows:
+        seed = "–" if row.seed is None else str(row.seed)
+        values = [row.method, seed, *numbers(row), cell_text(row.report.flags, row.report.coverage)]
+        style = "dim" if not row.report.coverage else "" if not row.report.flags else "bold"
+        table.add_row(*values, *([row.report.verdict] if wide else []), style=style)
+    console.print(table)
+    for line in summary(rows):
+        console.print(line, soft_wrap=True)
+
+
+def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
+    """Counts of verdicts, and every recorded verdict that differs from the recomputed one."""
+    verdicts = [row.report.verdict for row in rows]
+    trusted, unmeasured = verdicts.count(TRUSTWORTHY), verdicts.count(NOT_MEASURED)
+    parts = [f"{trusted} trustworthy", f"{len(rows) - trusted - unmeasured} need walk-back"]
+    if unmeasured:
+        parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
+    yield f"{len(rows)} runs: " + ", ".join(parts) + f".  {LEGEND}"
+    for row in rows:
+        if row.report.coverage and row.report.recorded_differs:
+            yield f"{row.method} seed {row.seed}: recorded as “{row.report.recorded_verdict}” in {row.source}"

@@ -1,0 +1,154 @@
+"""Options that several commands share, and what they mean."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from fa_core.errors import UsageError
+from fa_core.report import DiagnosticThresholds
+from fa_core.rows import AuditRow, Problem, canonical_method
+
+if TYPE_CHECKING:
+    from fa_core.formats import Scan
+
+PathsArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
+    ),
+]
+GNormFloor = Annotated[float, typer.Option("--g-norm-floor", help="(b) fires below this ‖g_L‖.", metavar="NORM")]
+ExplosionRatio = Annotated[
+    float, typer.Option("--h-norm-explosion-ratio", help="(a) fires above this growth per block.", metavar="RATIO")
+]
+DriftCeiling = Annotated[
+    float, typer.Option("--stability-drift-ceiling", help="(c) fires above this mean cosine.", metavar="COSINE")
+]
+AccMargin = Annotated[
+    float,
+    typer.Option("--frozen-acc-margin-pp", help="(d) fires below this margin, percentage points.", metavar="PP"),
+]
+FrozenBaselineOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--frozen-baseline",
+        metavar="[METHOD=]ACC",
+        help="Frozen-blocks accuracy (a fraction) for every run without one; METHOD=ACC aims at one method.",
+        show_default=False,
+    ),
+]
+
+DEFAULTS = DiagnosticThresholds()
+
+
+class FrozenBaseline(msgspec.Struct, frozen=True):
+    """A frozen-blocks accuracy to assume where a run recorded none.
+
+    Attributes:
+        default: for every run without one (a fraction), or None.
+        by_method: canonical method name → accuracy for that method, also over a recorded one.
+    """
+
+    default: float | None = None
+    by_method: Mapping[str, float] = {}
+
+    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
+        """The rows with the baseline filled in; rows that nobody measured stay as they are."""
+        if self.default is None and not self.by_method:
+            return list(rows)
+        return [self._fill(row) for row in rows]
+
+    def _fill(self, row: AuditRow) -> AuditRow:
+        report = row.report
+        acc = self.by_method.get(row.method)
+        if acc is None and report.frozen_baseline_acc is None:
+            acc = self.default
+        if acc is None or not report.coverage:
+            return row
+        return msgspec.structs.replace(row, report=report.with_frozen_baseline(acc))
+
+
+def thresholds_from(
+    g_norm_floor: float, h_norm_explosion_ratio: float, stability_drift_ceiling: float, frozen_acc_margin_pp: float
+) -> DiagnosticThresholds:
+    """Thresholds from the four options.
+
+    Raises:
+        UsageError: one of them is NaN.
+    """
+    try:
+        return DiagnosticThresholds(
+            g_norm_floor=g_norm_floor,
+            h_norm_explosion_ratio=h_norm_explosion_ratio,
+            stability_drift_ceiling=stability_drift_ceiling,
+            frozen_acc_margin_pp=frozen_acc_margin_pp,
+        )
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+
+
+def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
+    """``["0.349", "ep=0.31"]`` → a `FrozenBaseline`.
+
+    Raises:
+        UsageError: not a number, or not a fraction in [0, 1].
+    """
+    default: float | None = None
+    by_method: dict[str, float] = {}
+    for item in split_list(values):
+        name, _, text = item.rpartition("=")
+        try:
+            acc = float(text)
+        except ValueError:
+            raise UsageError(
+                f"--frozen-baseline {item!r} is not an accuracy", hint="write 0.349 or METHOD=0.349"
+            ) from None
+        if math.isnan(acc) or not 0.0 <= acc <= 1.0:
+            hint = "accuracies are fractions: divide by 100" if acc > 1 else "write a fraction such as 0.349"
+            raise UsageError(f"--frozen-baseline {item!r} lies outside [0, 1]", hint=hint)
+        if name:
+            by_method[canonical_method(name)] = acc
+        else:
+            default = acc
+    return FrozenBaseline(default, by_method)
+
+
+def split_list(values: str | Sequence[str] | None) -> list[str]:
+    """A list option given with commas, repeated, or both.
+
+    >>> split_list(["42,123", "456"])
+    ['42', '123', '456']
+    """
+    if values is None:
+        return []
+    parts = [values] if isinstance(values, str) else values
+    return [item.strip() for part in parts for item in part.split(",") if item.strip()]
+
+
+def open_paths(paths: Sequence[Path] | None) -> Scan:
+    """What the paths hold (the sample runs for none); what could not be opened is told on stderr."""
+    from fa_core.formats import scan
+    from fa_tui.samples import sample_runs
+
+    found = scan(list(paths) if paths else [sample_runs()])
+    tell_problems(found.problems)
+    return found
+
+
+def tell_problems(problems: Iterable[Problem]) -> None:
+    """One line on stderr for each path that could not be opened."""
+    for problem in problems:
+        print(f"fa-tui: {problem.message}", file=sys.stderr)
+
+
+def named_path_failed(paths: Sequence[Path] | None, problems: Iterable[Problem]) -> bool:
+    """Whether one of the paths the person typed (not a stray file in a folder) could not be opened."""
+    named = {str(path) for path in paths or ()}
+    return any(problem.path in named for problem in problems)
