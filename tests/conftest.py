@@ -1,0 +1,33 @@
+"""What every test needs before anything of Textual or NumPy is imported."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+# a grey screen fails every snapshot, and it is decided when the first App is built
+for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
+    os.environ.pop(name, None)
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def sample_runs() -> Path:
+    """The sample runs of this checkout."""
+    return REPOSITORY / "sample_runs"
+
+
+@pytest.fixture(scope="session")
+def published_table(sample_runs: Path) -> Path:
+    """The published audit of five methods and three seeds."""
+    return sample_runs / "audit_table_s42_s123_s456.json"
+
+
+@pytest.fixture(scope="session")
+def published_cnn(sample_runs: Path) -> Path:
+    """The published CNN audit: no (c), no (d)."""
+    return sample_runs / "audit_cnn_3seed.json"

@@ -1,0 +1,185 @@
+"""The command line as a person or a script meets it, in real processes where that matters."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fa_tui.cli import COMMANDS, main
+from fa_tui.options import parse_frozen_baseline, split_list
+
+
+def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fa_tui.cli", *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+
+
+def show_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> list[dict[str, object]]:
+    assert main(["show", *map(str, args), "--format", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert isinstance(rows, list)
+    return rows
+
+
+def test_published_verdicts_come_out_character_for_character(published_table, capsys):
+    rows = show_json(capsys, published_table)
+    assert len(rows) == 15
+    assert all(row["verdict"] == row["recorded_verdict"] for row in rows)
+    assert sum(row["verdict"] == "trustworthy" for row in rows) == 6
+
+
+def test_a_frozen_baseline_for_all_flips_ep_on_every_seed_and_bp_on_none(published_table, capsys):
+    rows = show_json(capsys, published_table, "--frozen-baseline", "0.349")
+    fired = {(row["method"], row["seed"]): row["flags"] for row in rows}
+    assert [fired["ep", seed] for seed in (42, 123, 456)] == ["d", "d", "d"]
+    assert [fired["bp", seed] for seed in (42, 123, 456)] == ["", "", ""]
+    margins = [row["margin_pp"] for row in rows if row["method"] == "ep"]
+    assert margins == [1.0, -5.66, -5.14]
+
+
+def test_a_frozen_baseline_can_be_aimed_at_one_method(published_table, capsys):
+    rows = show_json(capsys, published_table, "--frozen-baseline", "EP=0.349")
+    assert {row["method"] for row in rows if "d" in row["coverage"] and not row["flags"]} == set()
+    assert all("d" not in row["coverage"] for row in rows if row["method"] == "bp")
+
+
+def test_the_cnn_audit_fires_a_on_dfa_and_credit_bridge_and_covers_a_and_b(published_cnn, capsys):
+    rows = show_json(capsys, published_cnn)
+    assert {row["coverage"] for row in rows} == {"ab"}
+    fired = {(row["method"], row["seed"]) for row in rows if row["flags"]}
+    assert fired == {(method, seed) for method in ("dfa", "credit_bridge") for seed in (42, 123, 456)}
+    assert {row["flags"] for row in rows if row["flags"]} == {"a"}
+    assert all(row["cross_batch_stability"] is None for row in rows)
+
+
+def test_thresholds_move_verdicts(published_table, capsys):
+    rows = show_json(capsys, published_table, "--h-norm-explosion-ratio", "5")
+    assert {row["seed"] for row in rows if row["method"] == "ep" and row["flags"] == "a"} == {123, 456}
+
+
+def test_csv_has_one_line_per_run_and_empty_cells_for_unmeasured(published_cnn, capsys):
+    assert main(["show", str(published_cnn), "--format", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 15
+    assert {row["cross_batch_stability"] for row in rows} == {""}
+
+
+def test_markdown_pastes_as_a_table(published_table, capsys):
+    assert main(["show", str(published_table), "--format", "markdown"]) == 0
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert len(lines) == 17
+    assert len({line.count("|") for line in lines}) == 1
+
+
+def test_check_exit_codes(published_table, tmp_path, capsys):
+    trustworthy = tmp_path / "bp.json"
+    report = json.loads(published_table.read_text())["reports"]["bp_s42"]
+    trustworthy.write_text(json.dumps(report))
+    broken = tmp_path / "broken.json"
+    broken.write_text('{"reports": {')
+    assert main(["check", str(trustworthy)]) == 0
+    assert main(["check", str(published_table)]) == 1
+    assert main(["check", str(broken)]) == 3
+    assert main(["check", str(trustworthy), "--g-norm-floor", "nan"]) == 2
+    assert main(["check", "--no-such-option"]) == 2
+    capsys.readouterr()
+
+
+def test_check_never_passes_a_run_nobody_measured(tmp_path, capsys):
+    nothing = tmp_path / "empty_report.json"
+    nothing.write_text('{"method_name": "DFA", "residual_norms": [], "bp_grad_norms": []}')
+    assert main(["check", str(nothing)]) == 1
+    assert "not measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("bad", ["1.5", "abc", "-0.1", "ep=", "nan"])
+def test_a_bad_baseline_is_one_line_and_exit_2(bad, published_table, capsys):
+    assert main(["show", str(published_table), "--frozen-baseline", bad]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert len(captured.err.strip().splitlines()) == 1
+    assert bad in captured.err
+
+
+def test_a_missing_path_is_one_line_exit_3_and_no_traceback(tmp_path):
+    done = run("show", tmp_path / "absent.json")
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "absent.json" in done.stderr
+
+
+def test_debug_asks_for_the_traceback(tmp_path):
+    done = run("show", tmp_path / "absent.json", "--debug")
+    assert "Traceback" in done.stderr
+    assert done.returncode != 0
+
+
+def test_without_a_terminal_open_prints_what_show_prints(published_table):
+    opened, shown = run(published_table), run("show", published_table)
+    assert opened.returncode == shown.returncode == 0
+    assert opened.stdout == shown.stdout
+    assert "9 need walk-back" in opened.stdout
+
+
+def test_a_closed_stdout_is_no_error(published_table):
+    shell = f"{sys.executable} -m fa_tui.cli show {published_table} --format csv | head -1"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], capture_output=True, text=True)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    assert done.stdout.startswith("source,method,seed")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(command, capsys):
+    assert main([command, "--help"]) == 0
+    text = capsys.readouterr().out
+    assert "Examples:" in text
+    assert f"fa-tui {command}" in text or command == "open"
+
+
+def test_help_lists_every_command(capsys):
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out
+    assert all(f"  {command} " in listed for command in COMMANDS)
+
+
+def test_reading_commands_never_import_torch(published_table):
+    code = (
+        "import sys; from fa_tui.cli import main; main(['show', sys.argv[1]]); "
+        "print('torch' in sys.modules, 'textual' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(published_table)], capture_output=True, text=True)
+    assert done.stdout.strip().splitlines()[-1] == "False False"
+
+
+def test_lists_take_commas_and_repeats():
+    assert split_list(["42,123", "456"]) == ["42", "123", "456"]
+    assert parse_frozen_baseline(["0.349,EP=0.31", "Credit Bridge=0.2"]).by_method == {"ep": 0.31, "credit_bridge": 0.2}
+
+
+def test_exit_code_of_a_named_bad_file_beside_a_good_one(published_table, tmp_path):
+    bad = tmp_path / "bad.json"
+    bad.write_text("")
+    done = run("show", published_table, bad, "--format", "csv")
+    assert done.returncode == 3
+    assert len(done.stdout.splitlines()) == 16
+    assert "bad.json" in done.stderr
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root reads everything")
+def test_a_file_without_permission_says_so(tmp_path):
+    locked = tmp_path / "locked.json"
+    locked.write_text("{}")
+    locked.chmod(0)
+    done = run("show", locked)
+    assert done.returncode == 3
+    assert "ermission" in done.stderr
