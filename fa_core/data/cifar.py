@@ -1,0 +1,146 @@
+"""CIFAR-10 and CIFAR-100 from a folder the user has, in the binary or the python layout."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fa_core.data.cifar_pickle import read_pickle_batch
+from fa_core.data.dataset import DataSet
+from fa_core.errors import UnreadableInput, UsageError
+
+PIXELS = 3 * 32 * 32
+Bytes = NDArray[np.uint8]
+Batch = tuple[Bytes, NDArray[np.int64]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """One way in which a CIFAR data set lies in a folder.
+
+    Attributes:
+        folder: the name the official archive unpacks to.
+        train: its training files.
+        test: its test file.
+        read: file → (pixels (N, 3072), labels (N,)).
+    """
+
+    folder: str
+    train: tuple[str, ...]
+    test: str
+    read: Callable[[Path], Batch]
+
+
+def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
+    """Records of `label_bytes` labels (the last one is the fine label) and 3072 pixels."""
+    record = label_bytes + PIXELS
+
+    def read(path: Path) -> Batch:
+        raw = np.fromfile(path, dtype=np.uint8)
+        if raw.size == 0 or raw.size % record:
+            raise UnreadableInput(
+                f"{raw.size} bytes, not a whole number of records of {record}",
+                where=path,
+                hint="the download is incomplete, or this is another data set",
+            )
+        records = raw.reshape(-1, record)
+        return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
+
+    return read
+
+
+def _read_python(label_key: bytes) -> Callable[[Path], Batch]:
+    return lambda path: read_pickle_batch(path, label_key, PIXELS)
+
+
+_FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))
+CIFAR10 = (
+    Layout("cifar-10-batches-bin", tuple(f"{name}.bin" for name in _FIVE), "test_batch.bin", _read_binary(1)),
+    Layout("cifar-10-batches-py", _FIVE, "test_batch", _read_python(b"labels")),
+)
+CIFAR100 = (
+    Layout("cifar-100-binary", ("train.bin",), "test.bin", _read_binary(2)),
+    Layout("cifar-100-python", ("train",), "test", _read_python(b"fine_labels")),
+)
+
+# Mean and standard deviation of the training pixels per channel, in [0, 1].
+_MOMENTS10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
+_MOMENTS100 = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
+
+
+def load_cifar10(spec: str, text: str) -> DataSet:
+    """CIFAR-10: (N, 3, 32, 32) standardised per channel, 10 classes. See `load_cifar`."""
+    return load_cifar(spec, text, CIFAR10, 10, _MOMENTS10)
+
+
+def load_cifar100(spec: str, text: str) -> DataSet:
+    """CIFAR-100 with its 100 fine labels: (N, 3, 32, 32) standardised per channel. See `load_cifar`."""
+    return load_cifar(spec, text, CIFAR100, 100, _MOMENTS100)
+
+
+def load_cifar(
+    spec: str, text: str, layouts: Sequence[Layout], classes: int, moments: tuple[Sequence[float], Sequence[float]]
+) -> DataSet:
+    """Read a CIFAR folder in whichever layout it holds.
+
+    Args:
+        spec: the whole SPEC, kept in the data set.
+        text: the folder, or the folder that holds the unpacked archive.
+        layouts: the layouts to look for.
+        classes: C.
+        moments: mean and standard deviation per channel.
+
+    Raises:
+        UsageError: no folder named.
+        UnreadableInput: no such folder, a file missing (it is named), a file of the wrong size.
+        UnsafeCheckpoint: a pickle that would load something other than arrays.
+
+    Source: the layouts as described on the CIFAR page of A. Krizhevsky.
+    """
+    if not text:
+        name = spec.partition(":")[0]
+        raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
+    folder, layout = _find(Path(text).expanduser(), layouts)
+    train = [layout.read(folder / name) for name in layout.train]
+    pixels, labels = np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])
+    test_pixels, test_labels = layout.read(folder / layout.test)
+    return DataSet(
+        spec,
+        _standardised(pixels, moments),
+        torch.from_numpy(labels),
+        _standardised(test_pixels, moments),
+        torch.from_numpy(test_labels),
+        classes,
+    )
+
+
+def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
+    """The folder and layout that are complete, or an error that names what is missing from the likeliest one."""
+    if not folder.is_dir():
+        raise UnreadableInput("no such folder", where=folder)
+    best: tuple[int, Path, list[str]] | None = None
+    for layout in layouts:
+        for place in (folder, folder / layout.folder):
+            files = [*layout.train, layout.test]
+            missing = [name for name in files if not (place / name).is_file()]
+            if not missing:
+                return place, layout
+            present = len(files) - len(missing)
+            if present and (best is None or present > best[0]):
+                best = (present, place, missing)
+    if best is not None:
+        raise UnreadableInput(f"missing {', '.join(best[2])}", where=best[1], hint="unpack the whole archive there")
+    known = " or ".join(f"{layout.folder} ({layout.train[0]}, …, {layout.test})" for layout in layouts)
+    raise UnreadableInput(f"none of the data set's files is here; missing {known}", where=folder)
+
+
+def _standardised(pixels: Bytes, moments: tuple[Sequence[float], Sequence[float]]) -> Tensor:
+    x = torch.from_numpy(pixels.reshape(-1, 3, 32, 32)).float()
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in moments)
+    return x.div_(255.0).sub_(mean).div_(std)
