@@ -1,0 +1,39 @@
+"""What `fa-tui doctor` finds."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+
+from fa_tui.cli import main
+from fa_tui.commands import doctor
+
+
+def test_every_finding_that_is_not_fine_names_what_helps_or_what_it_costs(capsys):
+    assert main(["doctor", "--format", "json"]) == 0
+    findings = json.loads(capsys.readouterr().out)
+    assert {finding["area"] for finding in findings} == {"python", "packages", "devices", "terminal", "folders"}
+    assert all(finding["found"] for finding in findings)
+    assert all(finding["fix"] for finding in findings if finding["state"] == "missing")
+
+
+def test_a_missing_torch_is_named_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    (finding,) = doctor.devices()
+    assert finding.state is doctor.State.missing
+    assert finding.fix == "pip install torch"
+
+
+def test_a_torch_that_breaks_on_import_is_reported_with_its_last_words(monkeypatch):
+    monkeypatch.setattr(doctor, "PROBE", "raise ImportError('libcudart.so.13 not found')")
+    (finding,) = doctor.devices()
+    assert finding.state is doctor.State.missing
+    assert "libcudart.so.13" in finding.found
+
+
+def test_a_dumb_terminal_and_no_color_are_said(monkeypatch):
+    monkeypatch.setenv("TERM", "dumb")
+    monkeypatch.setenv("NO_COLOR", "1")
+    found = {finding.name: finding for finding in doctor.terminal()}
+    assert found["TERM"].state is doctor.State.note
+    assert "NO_COLOR" in found["colours"].found
