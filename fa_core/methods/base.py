@@ -1,0 +1,197 @@
+"""What a credit rule is: the credit it gives every hidden state, and the loss it trains on.
+
+A new rule is one file with one subclass of `Method` and, in the package that brings it, one entry point:
+
+    [project.entry-points."fa_core.methods"]
+    my_rule = "my_package.my_rule:MyRule"
+
+Everything its credit depends on besides the network is a buffer or a submodule, so that
+``state_dict()`` saved with the weights is enough to ask for the credit again.
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core.methods.penalty import branch_penalty
+from fa_core.models.base import StreamNet
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+Credit = list[Tensor | None]
+"""a_0..a_L, per sample (the gradient of the summed CE has this scale); None = no credit at that layer."""
+
+
+@dataclass(frozen=True)
+class StepInfo:
+    """What one training step saw, detached.
+
+    Attributes:
+        logits: (B, C), before the step.
+        y: labels (B,).
+        stream: h_0..h_L.
+        credit: a_0..a_L as used in the loss (empty for ordinary backprop).
+        ce: batch mean of the cross entropy.
+        local: Σ_l batch mean of ⟨f_l, a_{l+1}⟩, with the embedding's term (0 for ordinary backprop).
+        penalty: Σ_l batch mean of ‖f_l(h_l)‖², before λ.
+        targets: what `Method.extra_step` needs from before the block step.
+    """
+
+    logits: Tensor
+    y: Tensor
+    stream: list[Tensor]
+    credit: Credit
+    ce: Tensor
+    local: Tensor
+    penalty: Tensor
+    targets: dict[str, Tensor] = field(default_factory=dict)
+
+
+class Method(nn.Module, ABC):
+    """A rule that gives credit to hidden states.
+
+    A training step is always the same:
+
+        loss, info = method.loss(net, x, y, lam)
+        optimizer.zero_grad(); loss.backward(); optimizer.step()
+        method.extra_step(net, info)
+
+    with an optimizer over ``method.trained_parameters(net)``.
+
+    Attributes:
+        name: the canonical name.
+        draws_feedback: whether the credit depends on something drawn at random (see `fresh`).
+        trains: False for a control that is never trained.
+    """
+
+    name: ClassVar[str]
+    draws_feedback: ClassVar[bool] = False
+    trains: ClassVar[bool] = True
+
+    def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
+        """A subclass registers its buffers or submodules for `net`, then draws them with `redraw(generator)`."""
+        super().__init__()
+
+    @abstractmethod
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        """a_0..a_L for a batch: constants of the shapes of h_0..h_L, per sample (no 1/B).
+
+        Args:
+            net: the network; left as it is.
+            stream: h_0..h_L of the batch.
+            logits: (B, C) of the same pass.
+            y: labels (B,).
+        """
+
+    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        """The credit as the training loss uses it; `credit`, unless measuring deserves more precision."""
+        return self.credit(net, stream, logits, y)
+
+    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+        """The scalar to differentiate for one step.
+
+            CE(head(out_ln(sg[h_L])), y) + ⟨h_0, a_0⟩ + Σ_l ⟨f_l(sg[h_l]), a_{l+1}⟩ + λ·Σ_l ‖f_l(sg[h_l])‖²
+
+        Every term is a mean over the batch; sg = stop-gradient; a is constant; a layer whose credit is
+        None has no term.
+
+        Args:
+            net: the network, in train mode.
+            x: inputs (B, ...).
+            y: labels (B,).
+            lam: λ of the penalty.
+
+        Source: PROTOCOL §5.
+        """
+        embedded = net.embed_input(x)
+        stream, branches = [embedded.detach()], []
+        for l in range(net.n_blocks):
+            branches.append(net.branch(l, stream[l]))
+            stream.append((stream[l] + branches[l] if net.residual else branches[l]).detach())
+        logits = net.readout(stream[-1])
+        ce = F.cross_entropy(logits, y)
+
+        seen = logits.detach()
+        credit = self.training_credit(net, stream, seen, y)
+        targets = self.extra_targets(net, stream, seen, y)
+        local = logits.new_zeros(())
+        for output, a in zip([embedded, *branches], credit, strict=True):
+            if a is not None:
+                local = local + (output * a.detach()).flatten(1).sum(1).mean()
+        penalty = branch_penalty(branches) if branches else logits.new_zeros(())
+        total = ce + local + lam * penalty if lam else ce + local
+        return total, StepInfo(seen, y, stream, credit, ce.detach(), local.detach(), penalty.detach(), targets)
+
+    def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
+        """The network's parameters that the training loop's optimizer updates."""
+        return list(net.parameters())
+
+    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+        """What `extra_step` must know from before the block step."""
+        return {}
+
+    def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
+        """Train what the rule itself learns, after the block step; returns that loss, or None if nothing learns."""
+        return None
+
+    @classmethod
+    def adapt_arch_args(cls, arch_args: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of the network this rule is trained on, given those asked for."""
+        return arch_args
+
+    def redraw(self, generator: torch.Generator) -> None:
+        """Draw anew, in place, everything that is random in this rule."""
+        return
+
+    def fresh(self, generator: torch.Generator) -> Self:
+        """The same rule with freshly drawn feedback, for the null of Γ; the generator lives on the CPU."""
+        twin = copy.deepcopy(self)
+        twin.redraw(generator)
+        return twin
+
+    def training_state(self) -> dict[str, Any]:
+        """What resuming needs besides ``state_dict()`` (an optimizer's state, a step count)."""
+        return {}
+
+    def load_training_state(self, state: dict[str, Any]) -> None:
+        """Take up `training_state` again."""
+        return
+
+
+def feedback_generator(seed: int) -> torch.Generator:
+    """A CPU generator for a method's own draws, apart from the stream that drew the network's weights.
+
+    The offset keeps feedback drawn under a seed independent of weights drawn under the same seed.
+    """
+    return torch.Generator().manual_seed((seed * 0x9E3779B1 + 0x5EED) % 2**63)
+
+
+def gaussian_(matrix: Tensor, variance: float, generator: torch.Generator) -> None:
+    """Fill with N(0, variance), drawn on the CPU so that every device gets the same numbers."""
+    drawn = torch.randn(matrix.shape, generator=generator, dtype=torch.float32)
+    matrix.copy_(drawn * variance**0.5)
+
+
+def output_error(logits: Tensor, y: Tensor) -> Tensor:
+    """e_T = softmax(logits) − onehot(y), (B, C): the gradient of the summed CE by the logits.
+
+    >>> output_error(torch.zeros(1, 2), torch.tensor([1]))
+    tensor([[ 0.5000, -0.5000]])
+    """
+    error = logits.detach().softmax(1)
+    error[torch.arange(len(y), device=y.device), y] -= 1
+    return error
+
+
+def numbered(name: str, count: int) -> Iterator[str]:
+    """``name_0`` .. ``name_{count-1}``: the buffer names of one tensor per layer."""
+    return (f"{name}_{l}" for l in range(count))

@@ -1,0 +1,46 @@
+"""Backpropagation: the reference whose credit is the gradient itself."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from fa_core.methods.base import Credit, Method, StepInfo
+from fa_core.methods.penalty import branch_penalty
+from fa_core.models.base import StreamNet
+
+
+class Backprop(Method):
+    """a_l = ∂(Σ_b CE_b)/∂h_l, so Γ = 1 at every layer by definition.
+
+    Source: PROTOCOL §5; Rumelhart, Hinton & Williams, Nature 323, 1986.
+    """
+
+    name = "bp"
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        return list(summed_gradients(net, stream[0], y))
+
+    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+        """CE + λ·Σ_l ‖f_l(h_l)‖², nothing detached: here the penalty reaches earlier blocks too."""
+        stream, branches = [net.embed_input(x)], []
+        for l in range(net.n_blocks):
+            branches.append(net.branch(l, stream[l]))
+            stream.append(stream[l] + branches[l] if net.residual else branches[l])
+        logits = net.readout(stream[-1])
+        ce = F.cross_entropy(logits, y)
+        penalty = branch_penalty(branches) if branches else logits.new_zeros(())
+        total = ce + lam * penalty if lam else ce
+        seen = [h.detach() for h in stream]
+        return total, StepInfo(logits.detach(), y, seen, [], ce.detach(), ce.new_zeros(()), penalty.detach())
+
+
+def summed_gradients(net: StreamNet, h_0: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+    """g_0..g_L of the summed CE (per sample, no 1/B), by a pass of its own from h_0."""
+    with torch.enable_grad():
+        stream = [h_0.detach().requires_grad_()]
+        for l in range(net.n_blocks):
+            stream.append(net.advance(l, stream[l]))
+        ce = F.cross_entropy(net.readout(stream[-1]), y, reduction="sum")
+        return torch.autograd.grad(ce, stream)

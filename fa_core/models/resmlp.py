@@ -1,0 +1,81 @@
+"""ResMLP: pre-LayerNorm residual MLP, the network whose stream explodes under direct feedback."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+
+
+class PreNormBlock(nn.Module):
+    """f(h) = W2·GELU(W1·LN(h)); (B, d) → (B, d)."""
+
+    def __init__(self, d: int, hidden: int) -> None:
+        super().__init__()
+        self.ln = nn.LayerNorm(d)
+        self.fc1 = nn.Linear(d, hidden)
+        self.fc2 = nn.Linear(hidden, d)
+
+    def forward(self, h: Tensor) -> Tensor:
+        added: Tensor = self.fc2(F.gelu(self.fc1(self.ln(h))))
+        return added
+
+
+class ResMLP(StreamNet):
+    """h_0 = W·x + b; L pre-LN GELU blocks; terminal LN; linear head.
+
+    Args:
+        input_dim: values per sample (3072 = a flattened 3×32×32 image).
+        d: width of the stream.
+        L: number of blocks (0 = the shallow control).
+        hidden: width inside a block (default d).
+        terminal_ln: whether the head reads LN(h_L).
+        num_classes: C.
+
+    Source: PROTOCOL §6 (d=256, L=4; d=512; depths 2–12). Initialised as PyTorch does.
+    """
+
+    arch = "resmlp"
+
+    def __init__(
+        self,
+        input_dim: int = 3072,
+        d: int = 256,
+        L: int = 4,
+        hidden: int | None = None,
+        terminal_ln: bool = True,
+        num_classes: int = 10,
+    ) -> None:
+        hidden = d if hidden is None else hidden
+        check_sizes(input_dim=input_dim, d=d, L=L, hidden=hidden, num_classes=num_classes)
+        args = {
+            "input_dim": input_dim,
+            "d": d,
+            "L": L,
+            "hidden": hidden,
+            "terminal_ln": terminal_ln,
+            "num_classes": num_classes,
+        }
+        super().__init__(args, (input_dim,), [(d,)] * (L + 1))
+        self.embed = nn.Linear(input_dim, d)
+        self.blocks = nn.ModuleList(PreNormBlock(d, hidden) for _ in range(L))
+        self.out_ln = terminal_norm(d, terminal_ln)
+        self.head = nn.Linear(d, num_classes)
+
+    @classmethod
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
+        """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
+        d, input_dim = shapes["embed.weight"]
+        L = count_blocks(shapes)
+        return {
+            "input_dim": input_dim,
+            "d": d,
+            "L": L,
+            "hidden": shapes["blocks.0.fc1.weight"][0] if L else d,
+            "terminal_ln": "out_ln.weight" in shapes,
+            "num_classes": shapes["head.weight"][0],
+        }
