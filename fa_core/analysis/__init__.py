@@ -1,0 +1,52 @@
+"""Analyses of a set of runs: pure functions over an `AuditTable`, or over traces. No torch, no terminal."""
+
+from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic
+from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip, plateau, verdict_curve
+from fa_core.analysis.groups import split_groups, varying_axes
+from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
+from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
+from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat, over_seeds
+from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sensitivity
+from fa_core.analysis.timeline import EarlyStop, EpochPoint, MethodTimeline, Timeline, by_method, timeline
+from fa_core.analysis.utility import Strategy, Utility, decision_utility, deep_gamma
+
+__all__ = [
+    "DIAGNOSTICS",
+    "Coverage",
+    "Diagnostic",
+    "EarlyStop",
+    "EpochPoint",
+    "Evidence",
+    "Margin",
+    "MethodTimeline",
+    "PartialAudit",
+    "Plateau",
+    "RunMargins",
+    "SeedGroup",
+    "SeedTable",
+    "Sensitivity",
+    "Spread",
+    "Stat",
+    "Strategy",
+    "Timeline",
+    "Utility",
+    "VerdictCurve",
+    "by_method",
+    "coverage",
+    "decision_utility",
+    "deep_gamma",
+    "flip_points",
+    "margins_to_flip",
+    "next_flip",
+    "over_seeds",
+    "partial_audit",
+    "plateau",
+    "rooms",
+    "sensitivities",
+    "sensitivity",
+    "split_groups",
+    "timeline",
+    "varying_axes",
+    "verdict_curve",
+    "with_growth_bound",
+]

@@ -1,0 +1,165 @@
+"""Where verdicts flip when one threshold moves, exactly: from the sorted values, never from a grid.
+
+For a diagnostic that fires above its threshold t, run i fires iff v_i > t, so its flag changes
+exactly at t = v_i: the step functions below are constant on [v_(k), v_(k+1)). For one that fires
+below, it fires iff v_i < t and they are constant on (v_(k), v_(k+1)].
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from fa_core.analysis.diagnostics import BITS, DIAGNOSTICS, Diagnostic, Floats, judged
+from fa_core.analysis.result import Result
+from fa_core.report import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+
+class Plateau(NamedTuple):
+    """Thresholds between which no verdict changes; ±inf where nothing bounds them."""
+
+    lo: float
+    hi: float
+
+
+def flip_points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None = None) -> Floats:
+    """All thresholds at which some verdict flips, sorted, each once.
+
+    Args:
+        table: n runs.
+        letter: whose threshold moves.
+        thresholds: None counts every change of a verdict's text. Given, only changes between
+            trustworthy and walk-back count: runs that another diagnostic fires on at these are left out.
+
+    Returns:
+        The distinct finite values (k,), k ≤ n. Runs whose value is NaN or ±inf never flip.
+
+    Source: definition of the verdict; O(n log n).
+    """
+    values, finite, _ = judged(table, letter)
+    if thresholds is not None:
+        finite = finite & _undecided(table, letter, thresholds)
+    return np.unique(values[finite])
+
+
+def plateau(table: AuditTable, letter: str, value: float, thresholds: DiagnosticThresholds | None = None) -> Plateau:
+    """The widest interval around a threshold in which no verdict flips; O(n), no sort.
+
+    Args:
+        table: n runs.
+        letter: whose threshold it is.
+        value: the threshold.
+        thresholds: as in `flip_points`.
+
+    Returns:
+        (lo, hi): flip points of the table or ±inf. Closed at lo for (a) and (c), at hi for (b) and (d).
+
+    Raises:
+        ValueError: the threshold is NaN.
+    """
+    if math.isnan(value):
+        raise ValueError("a threshold cannot be NaN")
+    values, finite, _ = judged(table, letter)
+    if thresholds is not None:
+        finite = finite & _undecided(table, letter, thresholds)
+    points = values[finite]
+    below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
+    return Plateau(
+        float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
+    )
+
+
+def next_flip(points: Floats, letter: str, value: float, up: bool) -> float | None:
+    """The nearest threshold on one side at which some verdict differs from the one at ``value``.
+
+    Args:
+        points: `flip_points` of this diagnostic.
+        letter: the diagnostic.
+        value: where the threshold stands.
+        up: towards larger thresholds or smaller ones.
+
+    Returns:
+        The flip point itself where the comparison flips at it, else its neighbouring float on the far
+        side; None when no verdict flips on that side.
+
+    >>> next_flip(np.array([2.0, 3.0]), "a", 2.5, up=True)   # v = 3 fires at 2.5, not at 3
+    3.0
+    >>> next_flip(np.array([2.0, 3.0]), "a", 3.0, up=True) is None
+    True
+    """
+    above = DIAGNOSTICS[letter].fires_above
+    at = int(np.searchsorted(points, value, side="right" if above else "left"))
+    if up and at < len(points):
+        target = float(points[at])
+        return target if above else math.nextafter(target, math.inf)
+    if not up and at > 0:
+        target = float(points[at - 1])
+        return math.nextafter(target, -math.inf) if above else target
+    return None
+
+
+class VerdictCurve(Result):
+    """How many runs fire, and how many need walk-back, as a function of one threshold.
+
+    Attributes:
+        letter: whose threshold moves; the other three stay.
+        points: the flip points v_1 < … < v_k.
+        fired: k+1 counts of runs this diagnostic fires on, one per interval between the points.
+        walk_backs: k+1 counts of runs that any diagnostic fires on.
+        closed: the end at which the intervals include their point: ``"left"`` (a, c) or ``"right"`` (b, d).
+    """
+
+    letter: str
+    points: tuple[float, ...]
+    fired: tuple[int, ...]
+    walk_backs: tuple[int, ...]
+    closed: str
+
+    def at(self, value: float) -> tuple[int, int]:
+        """(fired, walk_backs) at one threshold."""
+        side = "right" if self.closed == "left" else "left"
+        step = int(np.searchsorted(np.asarray(self.points), value, side=side))  # type: ignore[call-overload]
+        return self.fired[step], self.walk_backs[step]
+
+
+def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
+    """Verdict counts as an exact step function of one threshold.
+
+    Args:
+        table: n runs.
+        letter: whose threshold moves.
+        thresholds: the other three.
+
+    Source: with F the empirical distribution of the finite values, fired(t) = n·(1 − F(t)) + (always)
+    for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
+    """
+    diagnostic = DIAGNOSTICS[letter]
+    values, finite, always = judged(table, letter)
+    undecided = _undecided(table, letter, thresholds)
+    points, positions = np.unique(values[finite], return_inverse=True)
+    fired = _steps(diagnostic, positions, len(points)) + int(always.sum())
+    fixed = int((always | ~undecided).sum())
+    walk_backs = _steps(diagnostic, positions[undecided[finite]], len(points)) + fixed
+    return VerdictCurve(
+        letter=letter,
+        points=tuple(points.tolist()),
+        fired=tuple(fired.tolist()),
+        walk_backs=tuple(walk_backs.tolist()),
+        closed="left" if diagnostic.fires_above else "right",
+    )
+
+
+def _steps(diagnostic: Diagnostic, positions: np.ndarray, n_points: int) -> np.ndarray:
+    """Counts per interval, from each run's index among the points."""
+    below = np.concatenate(([0], np.cumsum(np.bincount(positions, minlength=n_points))))
+    return below[-1] - below if diagnostic.fires_above else below
+
+
+def _undecided(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> np.ndarray:
+    """Runs on which none of the *other* diagnostics fires."""
+    return (np.asarray(table.flags(thresholds)) & (0b1111 ^ BITS[letter])) == 0

@@ -1,0 +1,87 @@
+"""Which runs count as healthy and which as degenerate; which belong together."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fa_core.analysis.diagnostics import Mask
+from fa_core.errors import UsageError
+from fa_core.rows import canonical_method
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+DEFAULT_HEALTHY = ("bp", "fa", "ep")
+"""Methods that the protocol expects to be healthy."""
+
+
+def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tuple[Mask, Mask]:
+    """Masks of the healthy and the degenerate runs.
+
+    Args:
+        table: n runs.
+        healthy: method names; None takes those of bp, fa and ep that are present.
+
+    Raises:
+        UsageError: a method that is not in the table.
+    """
+    methods = np.asarray(table.method)
+    if healthy is None:
+        chosen = [name for name in DEFAULT_HEALTHY if name in set(methods.tolist())]
+    else:
+        chosen = [_known(canonical_method(name), set(methods.tolist())) for name in healthy]
+    mask = np.isin(methods, chosen) if chosen else np.zeros(len(methods), dtype=np.bool_)
+    return mask, ~mask
+
+
+def _known(name: str, present: set[str]) -> str:
+    if name in present:
+        return name
+    near = difflib.get_close_matches(name, sorted(present), n=1)
+    listed = ", ".join(sorted(present)) or "none"
+    raise UsageError(
+        f"no run of method {name!r} here (present: {listed})", hint=f"did you mean {near[0]}?" if near else ""
+    )
+
+
+def varying_axes(table: AuditTable) -> tuple[str, ...]:
+    """Names of the axes (λ, d, L, arch, …) that take more than one value, or are set on some runs only.
+
+    A value that is missing counts as one of its own.
+    """
+    axes: Sequence[dict[str, Any]] = table.axes
+    names = {name for row in axes for name in row}
+    return tuple(sorted(name for name in names if len({repr(row.get(name)) for row in axes}) > 1))
+
+
+def collections(table: AuditTable) -> tuple[str, ...]:
+    """For each run, the file or folder whose runs are comparable with it.
+
+    A file that holds several runs is a collection; files of one run each are collected by their
+    folder, and run folders by the folder they lie in.
+    """
+    sources = [str(source) for source in table.source]
+    runs_in = Counter(sources)
+    return tuple(source if runs_in[source] > 1 else _home(source) for source in sources)
+
+
+def _home(source: str) -> str:
+    path = PurePath(source)
+    run_file = path.name in ("audit.json", "manifest.json", "model.safetensors")
+    return str(path.parent.parent if run_file else path.parent)
+
+
+def run_names(table: AuditTable) -> tuple[str, ...]:
+    """A short name per run: its key, led by its file's name where keys repeat."""
+    keys = [str(key) for key in table.key]
+    seen = Counter(keys)
+    return tuple(
+        key if seen[key] == 1 else f"{PurePath(str(source)).stem}:{key}"
+        for key, source in zip(keys, table.source, strict=True)
+    )

@@ -1,0 +1,214 @@
+"""One method over its seeds: mean ± std of every number, verdict counts, and what the seeds disagree on."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa_core.analysis.diagnostics import BITS, Floats, Mask
+from fa_core.analysis.groups import collections, varying_axes
+from fa_core.analysis.result import Result
+from fa_core.errors import UsageError
+from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+Bits = NDArray[np.uint8]
+
+MIXED = "MIXED"
+WALKED_BACK = "walk-back"
+
+NUMBERS = {
+    "headline_acc": ("acc", "d"),
+    "growth": ("growth", "a"),
+    "h_L": ("h_L", "a"),
+    "g_L": ("g_L", "b"),
+    "stability": ("stability", "c"),
+    "margin_pp": ("margin_pp", "d"),
+}
+"""Name in the result → column of the table, and the diagnostic whose mark says that it is non-finite."""
+
+
+class Stat(Result):
+    """A number over seeds.
+
+    Attributes:
+        n: seeds with a finite value.
+        nonfinite: seeds measured as NaN or ±inf: not in mean and std.
+        mean: None without a finite value.
+        std: population standard deviation √(Σ(x−mean)²/n); None for fewer than two values.
+        min: smallest finite value.
+        max: largest finite value.
+    """
+
+    n: int
+    nonfinite: int = 0
+    mean: float | None = None
+    std: float | None = None
+    min: float | None = None
+    max: float | None = None
+
+
+class SeedGroup(Result):
+    """The runs of one method (and one value of each second axis) over seeds.
+
+    Attributes:
+        method: canonical name.
+        axes: second axes, e.g. ``{"lam": 0.01}``; values are None where a run has no such axis.
+        collection: the file or folder the runs came from, where several hold the same runs; else ``""``.
+        seeds: in table order; None where a run names no seed.
+        stats: number → `Stat`: headline_acc, growth, h_L, g_L, stability, margin_pp.
+        verdicts: verdict text → runs.
+        fired: letter → runs it fires on.
+        measured: letter → runs it was measured on.
+        verdict: ``trustworthy``, ``walk-back``, ``not measured``, or ``MIXED`` when seeds disagree.
+        disagree: letters that fire on some of the runs they were measured on and pass others.
+        notes: what could not be said, and why.
+    """
+
+    method: str
+    axes: dict[str, Any]
+    collection: str
+    seeds: tuple[int | None, ...]
+    stats: dict[str, Stat]
+    verdicts: dict[str, int]
+    fired: dict[str, int]
+    measured: dict[str, int]
+    verdict: str
+    disagree: str
+    notes: tuple[str, ...] = ()
+
+
+class SeedTable(Result):
+    """All groups, in order of first appearance.
+
+    Attributes:
+        by: names of the second axes.
+        groups: one per method × second axes.
+        notes: what was left out of the whole, and why.
+    """
+
+    by: tuple[str, ...]
+    groups: tuple[SeedGroup, ...]
+    notes: tuple[str, ...] = ()
+
+
+def over_seeds(
+    table: AuditTable, thresholds: DiagnosticThresholds | None = None, by: Sequence[str] | None = None
+) -> SeedTable:
+    """Means, spreads, verdict counts and disagreement per method.
+
+    Args:
+        table: n runs.
+        thresholds: default: the protocol's.
+        by: second axes to keep apart; None takes every axis that varies, ``()`` none.
+
+    Raises:
+        UsageError: an axis that no run has.
+
+    Source: PROTOCOL §9, seeds. Population std, as published.
+    """
+    axes_present = sorted({name for row in table.axes for name in row})
+    for name in by or ():
+        if name not in axes_present:
+            listed = ", ".join(axes_present) or "none"
+            raise UsageError(f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}")
+    axes = varying_axes(table) if by is None else tuple(by)
+    homes = _telling_collections(table, axes)
+    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
+        members[(home, str(method), *(repr(row_axes.get(name)) for name in axes))].append(i)
+    flags = np.asarray(table.flags(thresholds or DiagnosticThresholds()))
+    texts = table.verdicts(thresholds or DiagnosticThresholds())
+    groups = tuple(_group(table, np.asarray(rows), axes, homes[rows[0]], flags, texts) for rows in members.values())
+    return SeedTable(by=axes, groups=groups, notes=() if groups else ("no runs: nothing to average",))
+
+
+def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
+    """The collection of each run if some run occurs in two collections, else nothing."""
+    homes = collections(table)
+    places: dict[tuple[Any, ...], set[str]] = defaultdict(set)
+    for method, seed, row_axes, home in zip(table.method, table.seed, table.axes, homes, strict=True):
+        places[(str(method), int(seed), *(repr(row_axes.get(name)) for name in axes))].add(home)
+    return homes if any(len(found) > 1 for found in places.values()) else ("",) * len(homes)
+
+
+def _group(
+    table: AuditTable,
+    rows: NDArray[np.int64],
+    axes: tuple[str, ...],
+    home: str,
+    flags: Bits,
+    texts: Sequence[str],
+) -> SeedGroup:
+    coverage = np.asarray(table.coverage)[rows]
+    nonfinite = np.asarray(table.nonfinite)[rows]
+    fired = {x: int(((flags[rows] & bit) != 0).sum()) for x, bit in BITS.items()}
+    measured = {x: int(((coverage & bit) != 0).sum()) for x, bit in BITS.items()}
+    seeds = tuple(table.row(int(i)).seed for i in rows)
+    first = int(rows[0])
+    return SeedGroup(
+        method=str(table.method[first]),
+        axes={name: table.axes[first].get(name) for name in axes},
+        collection=home,
+        seeds=seeds,
+        stats={
+            name: _stat(np.asarray(getattr(table, column), dtype=np.float64)[rows], (nonfinite & BITS[letter]) != 0)
+            for name, (column, letter) in NUMBERS.items()
+        },
+        verdicts=dict(Counter(texts[int(i)] for i in rows)),
+        fired=fired,
+        measured=measured,
+        verdict=_verdict(flags[rows], coverage),
+        disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
+        notes=_notes(seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())),
+    )
+
+
+def _stat(values: Floats, marked: Mask) -> Stat:
+    finite = values[np.isfinite(values)]
+    nonfinite = int((marked & ~np.isfinite(values)).sum())
+    if not len(finite):
+        return Stat(n=0, nonfinite=nonfinite)
+    return Stat(
+        n=len(finite),
+        nonfinite=nonfinite,
+        mean=float(finite.mean()),
+        std=float(finite.std()) if len(finite) > 1 else None,
+        min=float(finite.min()),
+        max=float(finite.max()),
+    )
+
+
+def _verdict(flags: Bits, coverage: Bits) -> str:
+    measured = coverage != 0
+    if not measured.any():
+        return NOT_MEASURED
+    walked_back = flags[measured] != 0
+    if walked_back.all():
+        return WALKED_BACK
+    return MIXED if walked_back.any() else TRUSTWORTHY
+
+
+def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int) -> tuple[str, ...]:
+    n = len(seeds)
+    said = []
+    if n == 1:
+        said.append("one seed: no spread, and seeds cannot disagree")
+    repeated = sorted({seed for seed in seeds if seed is not None and seeds.count(seed) > 1})
+    if repeated:
+        said.append(f"seed {', '.join(map(str, repeated))} more than once: are these the same runs?")
+    if nonfinite:
+        said.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
+    if unmeasured:
+        said.append(f"{unmeasured} of {n} runs not measured")
+    for letter in LETTERS:
+        if measured[letter] < n - unmeasured:
+            hint = " (give a baseline with --frozen-baseline)" if letter == "d" else ""
+            said.append(f"({letter}) measured on {measured[letter]} of {n} runs{hint}")
+    return tuple(said)

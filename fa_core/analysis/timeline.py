@@ -1,0 +1,298 @@
+"""A run over its epochs: when each diagnostic first fires, and what stopping there would have saved."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fa_core.analysis.result import Result
+from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from fa_core.formats import Trace, TraceEpoch
+
+STOP_ON = "ab"
+"""The diagnostics that end a run early by default: both are collapses that do not heal."""
+
+
+class EpochPoint(Result):
+    """One epoch as drawn: numbers, None where not recorded.
+
+    Attributes:
+        epoch: as the trace counts it.
+        acc: test accuracy, a fraction.
+        growth: (a)'s number.
+        g_L: (b)'s number.
+        stability: (c)'s number.
+        margin_pp: (d)'s number.
+        h_L: deepest residual norm.
+        flags: letters that fire.
+        coverage: letters measured.
+    """
+
+    epoch: int
+    acc: float | None
+    growth: float | None
+    g_L: float | None
+    stability: float | None
+    margin_pp: float | None
+    h_L: float | None
+    flags: str
+    coverage: str
+
+
+class EarlyStop(Result):
+    """Ending a run at the first epoch at which one of the chosen diagnostics fires.
+
+    Attributes:
+        on: the letters that fire at that epoch, among those chosen.
+        epoch: where.
+        epochs_trained: epochs done by then.
+        epochs_total: of the whole run.
+        saved: share of the epochs not trained, 1 − trained/total.
+        seconds_saved: wall time of those epochs, where the trace records it.
+        acc: test accuracy there; None if not recorded.
+        final_acc: test accuracy at the last epoch.
+        acc_change: acc − final_acc (negative: the rest of the run still gained).
+    """
+
+    on: str
+    epoch: int
+    epochs_trained: int
+    epochs_total: int
+    saved: float
+    seconds_saved: float | None
+    acc: float | None
+    final_acc: float | None
+    acc_change: float | None
+
+
+class Timeline(Result):
+    """One trace, judged epoch by epoch.
+
+    Attributes:
+        key: the run's name.
+        method: canonical name.
+        seed: None where the trace names none.
+        axes: further coordinates.
+        source: the file.
+        epochs: how many records.
+        first_fire: letter → the first epoch it fires at, None if never, for letters measured at all.
+        lasting: letter → the first epoch of the stretch that fires up to the end, None if it ends passing.
+        evidence: letter → ``"bound"`` or ``"proxy"`` where not exact.
+        stop: the early stop; None if nothing chosen fires.
+        final_acc: test accuracy at the last epoch that records one.
+        points: the epochs.
+        unfinished: the trace was still being written.
+        skipped: what could not be judged, and which input is missing.
+    """
+
+    key: str
+    method: str
+    seed: int | None
+    axes: dict[str, Any]
+    source: str
+    epochs: int
+    first_fire: dict[str, int | None]
+    lasting: dict[str, int | None]
+    evidence: dict[str, str]
+    stop: EarlyStop | None
+    final_acc: float | None
+    points: tuple[EpochPoint, ...]
+    unfinished: bool = False
+    skipped: tuple[str, ...] = ()
+
+
+def timeline(
+    trace: Trace,
+    thresholds: DiagnosticThresholds | None = None,
+    stop_on: str = STOP_ON,
+    frozen_baseline: float | None = None,
+    total_epochs: int | None = None,
+) -> Timeline:
+    """Replay one trace through the verdict's own rule.
+
+    Args:
+        trace: a run over its epochs.
+        thresholds: default: the protocol's.
+        stop_on: letters that end the run.
+        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none.
+        total_epochs: length the run was planned for; default: what the trace holds.
+
+    Note:
+        (d) fires on every run that has not yet learned, so its first fire says little; see ``lasting``.
+
+    Source: PROTOCOL §9, temporal.
+    """
+    reports = [_judged(epoch, trace, thresholds or DiagnosticThresholds(), frozen_baseline) for epoch in trace.epochs]
+    numbers = [epoch.epoch for epoch in trace.epochs]
+    measured = "".join(x for x in LETTERS if any(x in report.coverage for report in reports))
+    evidence: dict[str, str] = {}
+    for report in reports:
+        evidence.update(report.evidence)
+    accs = [epoch.test_acc for epoch in trace.epochs if epoch.test_acc is not None]
+    return Timeline(
+        key=trace.key,
+        method=trace.method,
+        seed=trace.seed,
+        axes=trace.axes,
+        source=trace.source,
+        epochs=len(reports),
+        first_fire={x: _first_fire(x, reports, numbers) for x in measured},
+        lasting={x: _lasting(x, reports, numbers) for x in measured},
+        evidence={x: kind for x, kind in evidence.items() if x in measured},
+        stop=_early_stop(trace, reports, stop_on, total_epochs),
+        final_acc=accs[-1] if accs else None,
+        points=tuple(_point(number, report) for number, report in zip(numbers, reports, strict=True)),
+        unfinished=trace.unfinished,
+        skipped=_skipped(trace, measured, stop_on, bool(accs)),
+    )
+
+
+def _judged(
+    epoch: TraceEpoch, trace: Trace, thresholds: DiagnosticThresholds, frozen_baseline: float | None
+) -> DiagnosticReport:
+    report = epoch.report(trace.method, trace.seed).with_thresholds(thresholds)
+    if frozen_baseline is not None and report.frozen_baseline_acc is None:
+        report = report.with_frozen_baseline(frozen_baseline)
+    return report
+
+
+def _first_fire(letter: str, reports: Sequence[DiagnosticReport], numbers: Sequence[int]) -> int | None:
+    return next((n for n, report in zip(numbers, reports, strict=True) if letter in report.flags), None)
+
+
+def _lasting(letter: str, reports: Sequence[DiagnosticReport], numbers: Sequence[int]) -> int | None:
+    """Start of the unbroken firing that reaches the last epoch it was measured at."""
+    start = None
+    for number, report in zip(reversed(numbers), reversed(reports), strict=True):
+        if letter in report.flags:
+            start = number
+        elif letter in report.coverage:
+            break
+    return start
+
+
+def _early_stop(
+    trace: Trace, reports: Sequence[DiagnosticReport], stop_on: str, total_epochs: int | None
+) -> EarlyStop | None:
+    at = next((i for i, report in enumerate(reports) if report.flags & set(stop_on)), None)
+    if at is None:
+        return None
+    epochs = trace.epochs
+    trained = _epochs_done(trace, at)
+    total = max(total_epochs or 0, _epochs_done(trace, len(epochs) - 1))
+    accs = [epoch.test_acc for epoch in epochs if epoch.test_acc is not None]
+    acc, final = epochs[at].test_acc, accs[-1] if accs else None
+    later = [epoch.seconds for epoch in epochs[at + 1 :]]
+    return EarlyStop(
+        on="".join(sorted(reports[at].flags & set(stop_on))),
+        epoch=epochs[at].epoch,
+        epochs_trained=trained,
+        epochs_total=total,
+        saved=1.0 - trained / total if total else 0.0,
+        seconds_saved=sum(s for s in later if s is not None) if later and None not in later else None,
+        acc=acc,
+        final_acc=final,
+        acc_change=None if acc is None or final is None else acc - final,
+    )
+
+
+def _epochs_done(trace: Trace, index: int) -> int:
+    """Epochs trained when a record was written.
+
+    A trace that counts from 1 says so itself. One that counts from 0 and whose first record has a loss
+    or a training time numbers finished epochs 0, 1, …; without them record 0 is the untrained net.
+    """
+    first, number = trace.epochs[0], trace.epochs[index].epoch
+    counts_from_zero = first.epoch == 0 and (first.loss is not None or bool(first.seconds))
+    return number + 1 if counts_from_zero else number
+
+
+def _point(number: int, report: DiagnosticReport) -> EpochPoint:
+    return EpochPoint(
+        epoch=number,
+        acc=report.headline_acc,
+        growth=report.max_per_block_growth,
+        g_L=report.g_L,
+        stability=report.cross_batch_stability,
+        margin_pp=report.margin_pp,
+        h_L=report.h_L,
+        flags="".join(sorted(report.flags)),
+        coverage=report.coverage,
+    )
+
+
+def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[str, ...]:
+    if not trace.epochs:
+        return ("no complete epoch in the trace: nothing to replay",)
+    wants = {
+        "a": "residual norms of every layer",
+        "b": "BP gradient norms",
+        "c": "the cross-batch cosine",
+        "d": "accuracy and a frozen baseline (--frozen-baseline)",
+    }
+    said = [f"({x}) not judged: the trace lacks {wants[x]}" for x in LETTERS if x not in measured]
+    if not set(stop_on) & set(measured):
+        said.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
+    if not has_acc:
+        said.append("no test accuracy in the trace: accuracy at the stop is unknown")
+    return tuple(said)
+
+
+class MethodTimeline(Result):
+    """First fires of one method over its seeds, as papers print them.
+
+    Attributes:
+        method: canonical name.
+        axes: shared coordinates.
+        seeds: in trace order.
+        first_fire: letter → one epoch per seed, None where it never fires (or was not measured there).
+        saved: mean share saved over the runs that would stop; None if none would.
+        stopped: runs that would stop.
+        acc_at_stop: mean accuracy there over runs that record it.
+        final_acc: mean final accuracy of the same runs.
+    """
+
+    method: str
+    axes: dict[str, Any]
+    seeds: tuple[int | None, ...]
+    first_fire: dict[str, tuple[int | None, ...]]
+    saved: float | None
+    stopped: int
+    acc_at_stop: float | None
+    final_acc: float | None
+
+
+def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
+    """Timelines of the same method and axes, put together over seeds.
+
+    Source: PROTOCOL §11: "(b) at 4/4/3, seeds 42/123/456".
+    """
+    members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
+    for one in timelines:
+        members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
+    return tuple(_method(group) for group in members.values())
+
+
+def _method(group: list[Timeline]) -> MethodTimeline:
+    stops = [one.stop for one in group if one.stop is not None]
+    with_acc = [stop for stop in stops if stop.acc is not None and stop.final_acc is not None]
+    letters = [x for x in LETTERS if any(x in one.first_fire for one in group)]
+    return MethodTimeline(
+        method=group[0].method,
+        axes=group[0].axes,
+        seeds=tuple(one.seed for one in group),
+        first_fire={x: tuple(one.first_fire.get(x) for one in group) for x in letters},
+        saved=_mean([stop.saved for stop in stops]),
+        stopped=len(stops),
+        acc_at_stop=_mean([stop.acc for stop in with_acc]),
+        final_acc=_mean([stop.final_acc for stop in with_acc]),
+    )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    return math.fsum(known) / len(known) if known else None

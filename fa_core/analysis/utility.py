@@ -1,0 +1,183 @@
+"""Which runs would each reporting habit withdraw, and which diagnostics are needed to catch what all four catch?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fa_core.analysis.diagnostics import BITS, DIAGNOSTICS, Mask
+from fa_core.analysis.groups import run_names
+from fa_core.analysis.result import Result
+from fa_core.report import LETTERS, DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+CHANCE = 0.1
+"""Accuracy of guessing among ten classes."""
+
+
+class Strategy(Result):
+    """One way to decide whether a run's claim stands.
+
+    Attributes:
+        name: ``S0`` … ``S5``, ``S_full``.
+        looks_at: in words.
+        walked_back: names of the runs it withdraws, in table order.
+        judged: runs that had what this strategy adds to accuracy; the others it judges by accuracy alone.
+        recall: share of what S_full walks back that it walks back too; None if S_full walks back nothing.
+        by_method: method → walked-back runs.
+    """
+
+    name: str
+    looks_at: str
+    walked_back: tuple[str, ...]
+    judged: int
+    recall: float | None
+    by_method: dict[str, int]
+
+
+class Utility(Result):
+    """All strategies over the same runs.
+
+    Attributes:
+        runs: how many were judged (unmeasured rows left out).
+        chance: accuracy at or below which S0 withdraws a run.
+        strategies: S0, S1, S2 … S5, S_full.
+        smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full catches;
+            ``("",)`` if accuracy alone does.
+        missed_without: letter → runs that S_full catches and the other three together do not.
+        skipped: what could not be judged, and which input is missing.
+    """
+
+    runs: int
+    chance: float
+    strategies: tuple[Strategy, ...]
+    smallest_sets: tuple[str, ...]
+    missed_without: dict[str, tuple[str, ...]]
+    skipped: tuple[str, ...] = ()
+
+
+def decision_utility(
+    table: AuditTable,
+    thresholds: DiagnosticThresholds | None = None,
+    chance: float = CHANCE,
+    gammas: Mapping[int, float] | None = None,
+) -> Utility:
+    """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5), by all (S_full).
+
+    S0 withdraws a run whose accuracy is not above chance; S1 also one whose deep Γ is not positive;
+    S2, S3, S4, S5 = S0 + (a), (b), (c), (d); S_full = S0 + (a)–(d). The smallest sets are found by trying
+    all 16 subsets of {a, b, c, d}.
+
+    Args:
+        table: n runs.
+        thresholds: default: the protocol's.
+        chance: accuracy of guessing, a fraction.
+        gammas: row → deep Γ; None reads it from the reports' credit tables.
+
+    Source: PROTOCOL §9, decision utility.
+    """
+    runs = np.flatnonzero(np.asarray(table.coverage) != 0)
+    names = run_names(table)
+    flags = np.asarray(table.flags(thresholds or DiagnosticThresholds()))[runs]
+    coverage = np.asarray(table.coverage)[runs]
+    acc = np.asarray(table.acc, dtype=np.float64)[runs]
+    gamma = _gammas(table, runs.tolist(), gammas)
+    by_accuracy: Mask = acc <= chance
+    full: Mask = by_accuracy | (flags != 0)
+    methods = [str(table.method[int(i)]) for i in runs]
+
+    def strategy(name: str, looks_at: str, caught: Mask, judged: Mask) -> Strategy:
+        hit = np.flatnonzero(caught)
+        return Strategy(
+            name=name,
+            looks_at=looks_at,
+            walked_back=tuple(names[int(runs[i])] for i in hit),
+            judged=int(judged.sum()),
+            recall=float((caught & full).sum() / full.sum()) if full.any() else None,
+            by_method={method: sum(methods[int(i)] == method for i in hit) for method in dict.fromkeys(methods)},
+        )
+
+    singles = [
+        strategy(
+            f"S{number}",
+            f"accuracy + ({x}) {DIAGNOSTICS[x].name}",
+            by_accuracy | ((flags & BITS[x]) != 0),
+            (coverage & BITS[x]) != 0,
+        )
+        for number, x in enumerate(LETTERS, start=2)
+    ]
+    strategies = (
+        strategy("S0", "accuracy", by_accuracy, np.isfinite(acc)),
+        strategy("S1", "accuracy + deep Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
+        *singles,
+        strategy("S_full", "accuracy + (a) to (d)", full, np.isfinite(acc) | (coverage != 0)),
+    )
+    needs = [int(bits) for bits in flags[full & ~by_accuracy]]
+    caught_rows = runs[full & ~by_accuracy]
+    return Utility(
+        runs=len(runs),
+        chance=chance,
+        strategies=strategies,
+        smallest_sets=_smallest_covers(needs),
+        missed_without={
+            x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BITS[x])
+            for x in LETTERS
+        },
+        skipped=_skipped(len(table) - len(runs), acc, gamma, coverage),
+    )
+
+
+def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
+    """All smallest letter sets that share a bit with every mask in ``needs``."""
+    wanted = set(needs)
+    for size in range(len(LETTERS) + 1):
+        covers = tuple(
+            "".join(letters)
+            for letters in combinations(LETTERS, size)
+            if all(any(bits & BITS[x] for x in letters) for bits in wanted)
+        )
+        if covers:
+            return covers
+    raise AssertionError("all four letters cover every non-empty mask")
+
+
+def _gammas(table: AuditTable, runs: list[int], given: Mapping[int, float] | None) -> Any:
+    if given is not None:
+        return np.array([given.get(i, math.nan) for i in runs], dtype=np.float64)
+    return np.array([deep_gamma(table.report(i).credit) for i in runs], dtype=np.float64)
+
+
+def deep_gamma(credit: Mapping[str, Any] | None) -> float:
+    """Mean of a credit table's Γ_l over l ≥ 1; NaN where it is missing or undefined.
+
+    >>> deep_gamma({"gamma": [0.9, 0.1, 0.3]})
+    0.2
+    """
+    layers = (credit or {}).get("gamma")
+    if not isinstance(layers, (list, tuple)):
+        return math.nan
+    deep = [float(value) for value in layers[1:] if isinstance(value, (int, float)) and math.isfinite(value)]
+    return sum(deep) / len(deep) if deep else math.nan
+
+
+def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str, ...]:
+    n = len(acc)
+    said = []
+    if unmeasured:
+        said.append(f"{unmeasured} unmeasured runs left out (measure them with `fa-tui audit`)")
+    if not n:
+        return (*said, "no measured run: nothing to decide")
+    if missing := int((~np.isfinite(acc)).sum()):
+        said.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
+    if missing := int((~np.isfinite(gamma)).sum()):
+        said.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
+    for letter in LETTERS:
+        if missing := int(((coverage & BITS[letter]) == 0).sum()):
+            said.append(f"({letter}) not measured on {missing} of {n} runs: it walks none of them back")
+    return tuple(said)
