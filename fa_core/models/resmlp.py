@@ -32,7 +32,7 @@ class ResMLP(StreamNet):
         input_dim: values per sample (3072 = a flattened 3×32×32 image).
         d: width of the stream.
         L: number of blocks (0 = the shallow control).
-        hidden: width inside a block (default d).
+        hidden: width inside a block (default 2d).
         terminal_ln: whether the head reads LN(h_L).
         num_classes: C.
 
@@ -50,7 +50,7 @@ class ResMLP(StreamNet):
         terminal_ln: bool = True,
         num_classes: int = 10,
     ) -> None:
-        hidden = d if hidden is None else hidden
+        hidden = 2 * d if hidden is None else hidden
         check_sizes(input_dim=input_dim, d=d, L=L, hidden=hidden, num_classes=num_classes)
         args = {
             "input_dim": input_dim,
@@ -75,7 +75,7 @@ class ResMLP(StreamNet):
             "input_dim": input_dim,
             "d": d,
             "L": L,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if L else d,
+            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
             "terminal_ln": "out_ln.weight" in shapes,
             "num_classes": shapes["head.weight"][0],
         }
