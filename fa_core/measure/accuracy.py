@@ -1,0 +1,136 @@
+"""Accuracy that does not depend on who computed it: near-ties are decided in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import FaError
+from fa_core.measure.batches import counted, placed
+from fa_core.measure.borrow import Borrowed, borrow, float64_copy
+from fa_core.measure.fused import check_logits
+from fa_core.measure.taps import Taps, read_logits, resolve_taps
+
+LogitsFunction: TypeAlias = Callable[[nn.Module, Tensor], Tensor]
+"""``(network, x) -> logits (B, C)``, without a graph."""
+
+NEAR_TIE = 1e-5
+"""Top-2 gaps below this, times max(1, |top|), are within float32's error of changing order."""
+
+
+def near_ties(logits: Tensor) -> Tensor:
+    """Which samples' two largest logits are too close for float32 to order.
+
+    Args:
+        logits: (B, C).
+
+    Returns:
+        (B,) bool: top − second < 1e-5·max(1, |top|); False where a logit is not finite or C = 1.
+
+    Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
+
+    >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
+    [True, False]
+    """
+    if logits.shape[1] < 2:
+        return torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
+    top, second = logits.detach().float().topk(2, dim=1).values.unbind(1)
+    return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
+
+
+class AccuracyMeter:
+    """Streaming accuracy: samples whose largest logit is the label's, over samples.
+
+    A sample with a NaN among its logits is wrong: it has no prediction. Exact ties go to the lowest
+    class. Near-ties of a float32 network are run again in float64, in a copy made at the first of them.
+
+    Args:
+        net: the borrowed network.
+        logits_of: how to run it.
+    """
+
+    def __init__(self, net: Borrowed, logits_of: LogitsFunction) -> None:
+        self._net = net
+        self._logits_of = logits_of
+        self._twin: nn.Module | None = None
+        self._correct: list[Tensor] = []
+        self.samples = 0
+
+    def update(self, x: Tensor, y: Tensor, logits: Tensor) -> None:
+        """Count one batch: x (B, ...) and y (B,) on the network's device, logits (B, C)."""
+        right = _right(logits, y)
+        if not self._net.as_is and logits.dtype != torch.float64:
+            near = near_ties(logits)
+            if bool(near.any()):
+                again = self._in_float64(x[near])
+                if again is not None:
+                    right[near] = _right(again, y[near].to(again.device)).to(right.device)
+        self._correct.append(right.sum())
+        self.samples += len(y)
+
+    def compute(self) -> float:
+        """The accuracy so far, a fraction in [0, 1]."""
+        return float(torch.stack(self._correct).sum()) / self.samples
+
+    def _in_float64(self, x: Tensor) -> Tensor | None:
+        """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""
+        try:
+            if self._twin is None:
+                self._twin = float64_copy(self._net.model)
+            device = next((p.device for p in self._twin.parameters()), x.device)
+            x = x.to(device=device, dtype=torch.float64 if x.is_floating_point() else None)
+            return self._logits_of(self._twin, x)
+        except (RuntimeError, FaError):
+            return None
+
+
+def _right(logits: Tensor, y: Tensor) -> Tensor:
+    return (logits.argmax(dim=1) == y) & ~logits.isnan().any(dim=1)
+
+
+def accuracy(
+    model: nn.Module,
+    batches: Iterable[Any],
+    taps: Taps = None,
+    dtype: str | None = None,
+    device: str | torch.device | None = None,
+) -> float:
+    """The share of samples that `model` classifies rightly.
+
+    Args:
+        model: the network; it comes back as it was.
+        batches: (x, y) pairs.
+        taps: only a function matters here: the one that gives this network's logits.
+        dtype: as for `diagnose`.
+        device: as for `diagnose`.
+
+    Returns:
+        A fraction in [0, 1].
+
+    Raises:
+        MeasureError: batches that cannot be used.
+
+    >>> net = nn.Linear(2, 2, bias=False)
+    >>> _ = nn.init.eye_(net.weight)
+    >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
+    0.75
+    """
+    batches, _ = counted(batches)
+    with borrow(model, dtype, device) as net, torch.no_grad():
+        logits_of = resolve_taps(net.model, taps).logits if callable(taps) else _plain_logits
+        meter = AccuracyMeter(net, logits_of)
+        for index, batch in enumerate(batches):
+            x, y = placed(batch, index, net)
+            logits = logits_of(net.model, x)
+            check_logits(logits, y, f"eval batch {index}")
+            meter.update(x, y, logits)
+        return meter.compute()
+
+
+def _plain_logits(model: nn.Module, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        logits: Tensor = read_logits(model(x.clone()))
+    return logits

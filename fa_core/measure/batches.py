@@ -1,0 +1,60 @@
+"""Eval batches at the door: what comes in is (x, y) with one class index per sample, or is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sized
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fa_core.errors import MeasureError
+from fa_core.measure.borrow import Borrowed
+
+
+def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
+    """The batches and how many there are; a generator is read into a list first.
+
+    Raises:
+        MeasureError: there are none.
+    """
+    if not isinstance(batches, Sized):
+        batches = list(batches)
+    if not len(batches):
+        raise MeasureError("there are no eval batches", hint="give at least one (x, y); drift needs 8 of 128")
+    return batches, len(batches)
+
+
+def placed(batch: Any, index: int, net: Borrowed) -> tuple[Tensor, Tensor]:
+    """One batch as tensors on the network's device, floating inputs in its dtype.
+
+    Args:
+        batch: (x, y): x (B, ...), y (B,) integer class indices; anything `torch.as_tensor` takes.
+        index: its place among the batches, for messages.
+        net: the borrowed network.
+
+    Raises:
+        MeasureError: not a pair, no samples, unequal lengths, or labels that are no class indices.
+    """
+    where = f"eval batch {index}"
+    if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
+        raise MeasureError(f"it is a {type(batch).__name__}", where=where, hint="a batch is a pair (x, y)")
+    try:
+        x, y = (torch.as_tensor(part) for part in batch)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise MeasureError(f"no tensors: {error}", where=where, hint="a batch is a pair (x, y) of arrays") from error
+    if x.dim() == 0 or len(x) == 0:
+        raise MeasureError("it has no samples", where=where, hint="drop empty batches")
+    if y.dim() != 1 or len(y) != len(x):
+        raise MeasureError(
+            f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}",
+            where=where,
+            hint="labels are (B,) class indices",
+        )
+    if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
+        kind = str(y.dtype).removeprefix("torch.")
+        raise MeasureError(f"labels are {kind}", where=where, hint="labels are integer class indices")
+    if int(y.min()) < 0:
+        raise MeasureError(f"label {int(y.min())} is negative", where=where, hint="classes are numbered from 0")
+    dtype = net.dtype if x.is_floating_point() else None
+    return x.to(device=net.device, dtype=dtype), y.to(device=net.device, dtype=torch.int64)

@@ -1,0 +1,108 @@
+"""The network that a checkpoint's tensors belong to, with them in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
+from fa_core.measure.checkpoint import Checkpoint
+from fa_core.models.registry import build, recognise
+from fa_core.runs import MANIFEST, Manifest
+from fa_core.user_code import import_callable
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+def network_for(
+    checkpoint: Checkpoint, manifest: Manifest | None = None, model: str | None = None, as_is: bool = False
+) -> nn.Module:
+    """Build the network of a checkpoint and load its weights.
+
+    Args:
+        checkpoint: the tensors.
+        manifest: the run's manifest, if it has one: names a built-in network.
+        model: ``module:callable`` that returns the user's network when called without arguments; it goes
+            before the manifest. Only ever what the user typed.
+        as_is: keep half-precision weights in half precision instead of float32.
+
+    Raises:
+        UsageError: ``model`` cannot be imported, or gives no module.
+        UnknownNetwork: tensors of no known network.
+        UnreadableInput: tensors that do not fit the network.
+    """
+    if model is not None:
+        network = _users_network(model)
+    elif manifest is not None:
+        network = _manifest_network(manifest, checkpoint.path.parent / MANIFEST)
+    else:
+        network = _recognised_network(checkpoint)
+    load_tensors(network, checkpoint.tensors, checkpoint.path)
+    kinds = {tensor.dtype for tensor in checkpoint.tensors.values() if tensor.is_floating_point()}
+    if kinds == {torch.float64} or (as_is and len(kinds) == 1 and kinds <= {*HALF}):
+        network.to(kinds.pop())
+        network.load_state_dict(dict(checkpoint.tensors), strict=False)
+    return network
+
+
+def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Put tensors into a network; each is converted to the network's own precision.
+
+    Raises:
+        UnreadableInput: missing or unknown tensors, or shapes that differ (both are said).
+    """
+    own = network.state_dict()
+    wrong = [name for name in own if name in tensors and own[name].shape != tensors[name].shape]
+    if wrong:
+        name, more = wrong[0], f" (and {len(wrong) - 1} more differ)" if len(wrong) > 1 else ""
+        raise UnreadableInput(
+            f"{name} has shape {tuple(tensors[name].shape)} in the file"
+            f" and {tuple(own[name].shape)} in the network{more}",
+            where=where,
+        )
+    loaded = {own[name].data_ptr() for name in own if name in tensors and own[name].numel()}
+    missing = [
+        name
+        for name, tensor in own.items()
+        if name not in tensors and not name.endswith("num_batches_tracked") and tensor.data_ptr() not in loaded
+    ]
+    unknown = [name for name in tensors if name not in own]
+    if missing or unknown:
+        parts = [
+            f"{len(names)} {kind} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
+            for kind, names in (("missing", missing), ("that the network does not have", unknown))
+            if names
+        ]
+        raise UnreadableInput(f"tensors do not fit the network: {', '.join(parts)}", where=where)
+    network.load_state_dict(dict(tensors), strict=False)
+
+
+def _users_network(model: str) -> nn.Module:
+    make = import_callable(model, "--model")
+    try:
+        network = make()
+    except TypeError as error:
+        raise UsageError(
+            f"--model {model} cannot be called without arguments ({error})", hint="name a function that needs none"
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise UsageError(f"--model {model} gave a {type(network).__name__}", hint="return a torch.nn.Module")
+    return network
+
+
+def _manifest_network(manifest: Manifest, where: Path) -> nn.Module:
+    try:
+        return build(manifest.arch, **manifest.arch_args)
+    except UsageError as error:
+        raise UnknownNetwork(error.what, where=where, hint=error.hint) from error
+
+
+def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
+    try:
+        arch, arch_args = recognise(checkpoint.shapes)
+    except UnknownNetwork as error:
+        raise UnknownNetwork(error.what, where=checkpoint.path, hint=error.hint) from error
+    return build(arch, **arch_args)

@@ -1,0 +1,65 @@
+"""How a hidden state becomes one vector per sample."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import Tensor
+
+from fa_core.errors import TapError
+
+AS_IS = "as is"
+FLATTENED = "flattened"
+CLS_TOKEN = "cls token"
+
+
+def choose_flatten(hidden: Sequence[Tensor], g_L: Tensor) -> str:
+    """How this network's states become vectors: ``"as is"``, ``"flattened"`` or ``"cls token"``.
+
+    (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) stands for its first
+    token where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly zero at every
+    other token. Else it is flattened; also where that gradient is zero everywhere, as nothing shows then.
+
+    Args:
+        hidden: h_0..h_L, each (B, ...).
+        g_L: the gradient at h_L, shaped like it.
+
+    Source: PROTOCOL §2.
+    """
+    if all(h.dim() == 2 for h in hidden):
+        return AS_IS
+    tokens = all(h.dim() == 3 and h.shape[1] > 1 for h in hidden)
+    if tokens and bool((g_L[:, 1:] == 0).all()) and bool((g_L[:, 0] != 0).any()):
+        return CLS_TOKEN
+    return FLATTENED
+
+
+def vectors(state: Tensor, flatten: str) -> Tensor:
+    """`state` as one vector per sample.
+
+    Args:
+        state: (B, ...).
+        flatten: from `choose_flatten`.
+
+    Returns:
+        (B, D), a view where possible.
+
+    >>> import torch
+    >>> vectors(torch.zeros(2, 5, 3), CLS_TOKEN).shape
+    torch.Size([2, 3])
+    """
+    return state[:, 0] if flatten == CLS_TOKEN else state.reshape(len(state), -1)
+
+
+def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:
+    """Refuse states whose first axis is not the batch.
+
+    Raises:
+        TapError: names the tap and its shape.
+    """
+    for name, h in zip(names, hidden, strict=True):
+        if h.dim() < 2 or h.shape[0] != batch_size:
+            raise TapError(
+                f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
+                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W)",
+            )

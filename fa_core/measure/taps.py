@@ -1,0 +1,249 @@
+"""Taps: how to get h_0..h_L, and the gradients at them, out of any network."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any, Protocol, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import TapError
+from fa_core.measure.patterns import candidates, match_modules
+from fa_core.measure.stream import Stream, edges_of
+
+StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
+"""``(model, x) -> (logits, [h_0..h_L])``."""
+
+Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
+"""What a caller may ask for: None (the model's own stream), patterns, or a function."""
+
+
+class Tapped(Protocol):
+    """A way to run a network with its stream tapped."""
+
+    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
+        """Run once; `layers` are those whose gradient is wanted (None = all)."""
+
+    def logits(self, model: nn.Module, x: Tensor) -> Tensor:
+        """The logits alone, (B, C), without a graph."""
+
+
+def resolve_taps(model: nn.Module, taps: Taps = None) -> Tapped:
+    """Turn what the caller asked for into a way to tap `model`.
+
+    Args:
+        model: the network.
+        taps: None for the model's own ``model(x, return_hidden=True) -> (logits, [h_0..h_L])``;
+            module-name patterns (``*`` and ``?`` within one part of a dotted name), whose outputs
+            are the stream in the order of the forward pass; or a function (model, x) -> (logits, states).
+
+    Raises:
+        TapError: no stream of its own, or a pattern that names no module; lists candidates.
+
+    Source: DESIGN, library contract.
+    """
+    if taps is None:
+        if not _returns_hidden(model):
+            raise TapError(
+                f"{type(model).__name__} offers no model(x, return_hidden=True)",
+                hint=f"name its blocks with taps, e.g. {candidates(model)}",
+            )
+        return ReturnedStream(lambda net, x: net(x, return_hidden=True), "return_hidden=True")
+    if callable(taps):
+        return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
+    return ModuleTaps(model, taps)
+
+
+def _returns_hidden(model: nn.Module) -> bool:
+    try:
+        parameters = inspect.signature(model.forward).parameters
+    except (TypeError, ValueError):
+        return False
+    wrapped = getattr(model, "module", None)
+    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) and isinstance(wrapped, nn.Module):
+        return _returns_hidden(wrapped)
+    return "return_hidden" in parameters
+
+
+def read_logits(output: Any) -> Any:
+    """The logits in what a forward pass returned: a tensor, ``.logits``, ``["logits"]``, or the first item."""
+    if isinstance(output, Tensor):
+        return output
+    if hasattr(output, "logits"):
+        return output.logits
+    if isinstance(output, dict):
+        return output.get("logits")
+    return output[0] if isinstance(output, (tuple, list)) and output else output
+
+
+class ReturnedStream:
+    """A stream that the network, or a function of the caller's, returns.
+
+    Args:
+        function: ``(model, x) -> (logits, [h_0..h_L])``.
+        name: what to call it in messages.
+    """
+
+    def __init__(self, function: StreamFunction, name: str) -> None:
+        self._function = function
+        self._name = name
+        self._from_parameters = False
+
+    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
+        logits, hidden = self._run(model, x)
+        if not self._from_parameters and not all(h.requires_grad for h in hidden):
+            # token ids carry no gradient: the graph has to start at the embedding's weights
+            self._from_parameters = True
+            logits, hidden = self._run(model, x)
+        for layer, h in enumerate(hidden):
+            if not h.requires_grad:
+                raise TapError(
+                    f"h_{layer} from {self._name} is detached from the graph",
+                    hint="return the stream's own tensors: no .detach(), no torch.no_grad()",
+                )
+        _refuse_overwritten(hidden, self._name)
+        names = [f"h_{layer}" for layer in range(len(hidden))]
+        return Stream(logits, hidden, edges_of(hidden), names, returned=True)
+
+    def logits(self, model: nn.Module, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            return self._run(model, x)[0]
+
+    def _run(self, model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        x = x.detach()
+        if x.is_floating_point() and torch.is_grad_enabled():
+            x.requires_grad_()
+        # cloned: a network may write into its input, and the data are the caller's
+        x = x.clone()
+        thawed = _thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext()
+        with thawed:
+            output = self._function(model, x)
+        if not (isinstance(output, (tuple, list)) and len(output) == 2 and isinstance(output[1], (tuple, list))):
+            raise TapError(f"{self._name} returned {_kind(output)}", hint="it must return (logits, [h_0, ..., h_L])")
+        hidden = list(output[1])
+        if not hidden:
+            raise TapError(f"{self._name} returned an empty stream", hint="it must return (logits, [h_0, ..., h_L])")
+        for layer, h in enumerate(hidden):
+            if not (isinstance(h, Tensor) and h.is_floating_point()):
+                raise TapError(f"h_{layer} from {self._name} is {_kind(h)}", hint="a hidden state is a float tensor")
+        return read_logits(output[0]), hidden
+
+
+class ModuleTaps:
+    """The outputs of the modules whose names match, in the order of the forward pass.
+
+    A module that runs several times (tied weights) is a tap each time. Each output is replaced by a
+    copy of itself, so that a later in-place update cannot overwrite a tapped state, and the copy is
+    where the gradient is read. Of a tuple, the first tensor counts.
+    """
+
+    def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
+        self._names = match_modules(model, patterns)
+
+    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
+        recorder = _Recorder(layers)
+        x = x.detach().clone()
+        with recorder.listening(model, self._names):
+            logits = read_logits(model(x))
+        if not recorder.hidden:
+            raise TapError(f"none of the tapped modules ran: {', '.join(self._names)}", hint=_untried(model))
+        return Stream(logits, recorder.hidden, recorder.edges, recorder.names)
+
+    def logits(self, model: nn.Module, x: Tensor) -> Tensor:
+        with torch.no_grad():
+            logits: Tensor = read_logits(model(x.detach().clone()))
+            return logits
+
+
+class _Recorder:
+    """Collects the states of one forward pass."""
+
+    def __init__(self, layers: Sequence[int] | None) -> None:
+        self._layers = None if layers is None else frozenset(layers)
+        self._calls: dict[str, int] = {}
+        self.hidden: list[Tensor] = []
+        self.edges: list[Any] = []
+        self.names: list[str] = []
+
+    @contextmanager
+    def listening(self, model: nn.Module, names: Sequence[str]) -> Iterator[None]:
+        handles = [model.get_submodule(name).register_forward_hook(self._hook(name)) for name in names]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def _hook(self, name: str) -> Callable[[nn.Module, Any, Any], Any]:
+        def hook(module: nn.Module, args: Any, output: Any) -> Any:
+            if isinstance(output, Tensor):
+                return self._tap(name, output)
+            if isinstance(output, (tuple, list)):
+                items = list(output)
+                first = next((i for i, item in enumerate(items) if isinstance(item, Tensor)), None)
+                if first is not None:
+                    items[first] = self._tap(name, items[first])
+                    make = getattr(type(output), "_make", type(output))
+                    return make(items)
+            raise TapError(f"module {name} returns {_kind(output)}", hint="tap a module that returns a tensor")
+
+        return hook
+
+    def _tap(self, name: str, state: Tensor) -> Tensor:
+        if not state.is_floating_point():
+            raise TapError(f"module {name} returns {_kind(state)}", hint="tap a module that returns a float tensor")
+        call = self._calls[name] = self._calls.get(name, 0) + 1
+        layer = len(self.hidden)
+        self.names.append(name if call == 1 else f"{name} (call {call})")
+        self.hidden.append(state.detach())
+        with torch.enable_grad():
+            if self._layers is not None and layer not in self._layers:
+                self.edges.append(None)
+                return state.clone()
+            source = state if state.requires_grad else state.detach().requires_grad_()
+            onward = source.clone()
+            self.edges.append(torch.autograd.graph.get_gradient_edge(onward))
+            return onward
+
+
+@contextmanager
+def _thawed(model: nn.Module) -> Iterator[None]:
+    frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
+    for p in frozen:
+        p.requires_grad_(True)
+    try:
+        yield
+    finally:
+        for p in frozen:
+            p.requires_grad_(False)
+
+
+def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
+    """Refuse states that are one memory written in place: the earlier one's values are gone.
+
+    The same tensor twice is fine where nothing wrote into it (a block that passes its input through).
+    """
+    seen: dict[tuple[int, int], int] = {}
+    for layer, h in enumerate(hidden):
+        key = (h.untyped_storage().data_ptr(), h.data_ptr())
+        earlier = seen.setdefault(key, layer)
+        if earlier != layer and h._version > 0 and h.numel():
+            raise TapError(
+                f"h_{earlier} and h_{layer} from {name} share memory that was written in place, so h_{earlier} is gone",
+                hint="write h = h + f(h), return h.clone(), or tap the blocks by name",
+            )
+
+
+def _untried(model: nn.Module) -> str:
+    return f"candidates: {candidates(model)}"
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return f"a {type(value).__name__}"
