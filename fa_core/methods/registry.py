@@ -13,8 +13,11 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.methods.base import Method, feedback_generator
 from fa_core.methods.bp import Backprop
 from fa_core.methods.controls import FrozenBlocks, RandomInit, RandomTargets, Shallow
+from fa_core.methods.credit_bridge import CreditBridge
 from fa_core.methods.dfa import DirectFeedbackAlignment
+from fa_core.methods.ep import EquilibriumPropagation
 from fa_core.methods.fa import FeedbackAlignment
+from fa_core.methods.state_bridge import StateBridge
 from fa_core.models.base import StreamNet
 from fa_core.models.registry import nearest
 from fa_core.rows import canonical_method
@@ -28,6 +31,9 @@ METHODS: Mapping[str, type[Method]] = {
         Backprop,
         FeedbackAlignment,
         DirectFeedbackAlignment,
+        StateBridge,
+        CreditBridge,
+        EquilibriumPropagation,
         FrozenBlocks,
         Shallow,
         RandomInit,

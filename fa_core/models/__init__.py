@@ -3,5 +3,8 @@
 from fa_core.models.base import StreamNet
 from fa_core.models.registry import ARCHS, build, recognise
 from fa_core.models.resmlp import ResMLP
+from fa_core.models.smallcnn import SmallCNN
+from fa_core.models.studentnet import StudentNet
+from fa_core.models.vit_mini import ViTMini
 
-__all__ = ["ARCHS", "ResMLP", "StreamNet", "build", "recognise"]
+__all__ = ["ARCHS", "ResMLP", "SmallCNN", "StreamNet", "StudentNet", "ViTMini", "build", "recognise"]

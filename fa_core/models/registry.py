@@ -12,8 +12,11 @@ import torch
 from fa_core.errors import UnknownNetwork, UsageError
 from fa_core.models.base import Shape, StreamNet
 from fa_core.models.resmlp import ResMLP
+from fa_core.models.smallcnn import SmallCNN
+from fa_core.models.studentnet import StudentNet
+from fa_core.models.vit_mini import ViTMini
 
-ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP,)}
+ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP, ViTMini, StudentNet, SmallCNN)}
 """Registry name → network class."""
 
 

@@ -1,0 +1,82 @@
+"""StudentNet: a residual MLP without any LayerNorm, the counter-example to the collapse."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+
+
+class PlainBlock(nn.Module):
+    """f(h) = W2·GELU(W1·h); (B, d) → (B, d)."""
+
+    def __init__(self, d: int, hidden: int) -> None:
+        super().__init__()
+        self.fc1 = nn.Linear(d, hidden)
+        self.fc2 = nn.Linear(hidden, d)
+
+    def forward(self, h: Tensor) -> Tensor:
+        added: Tensor = self.fc2(F.gelu(self.fc1(h)))
+        return added
+
+
+class StudentNet(StreamNet):
+    """h_0 = W·x + b; L residual GELU blocks without LayerNorm; linear head.
+
+    Under DFA its stream explodes too, (a), but no LayerNorm shrinks its gradient, so (b) never fires.
+
+    Args:
+        input_dim: values per sample.
+        d: width of the stream.
+        L: number of blocks (0 = the shallow control).
+        hidden: width inside a block (default 2d).
+        terminal_ln: whether the head reads LN(h_L); the published network has none.
+        num_classes: C.
+
+    Source: PROTOCOL §6 (d=128, L=4, on synthetic data), §11 ("no LN").
+    """
+
+    arch = "studentnet"
+
+    def __init__(
+        self,
+        input_dim: int = 128,
+        d: int = 128,
+        L: int = 4,
+        hidden: int | None = None,
+        terminal_ln: bool = False,
+        num_classes: int = 10,
+    ) -> None:
+        hidden = 2 * d if hidden is None else hidden
+        check_sizes(input_dim=input_dim, d=d, L=L, hidden=hidden, num_classes=num_classes)
+        args = {
+            "input_dim": input_dim,
+            "d": d,
+            "L": L,
+            "hidden": hidden,
+            "terminal_ln": terminal_ln,
+            "num_classes": num_classes,
+        }
+        super().__init__(args, (input_dim,), [(d,)] * (L + 1))
+        self.embed = nn.Linear(input_dim, d)
+        self.blocks = nn.ModuleList(PlainBlock(d, hidden) for _ in range(L))
+        self.out_ln = terminal_norm(d, terminal_ln)
+        self.head = nn.Linear(d, num_classes)
+
+    @classmethod
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
+        """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
+        d, input_dim = shapes["embed.weight"]
+        L = count_blocks(shapes)
+        return {
+            "input_dim": input_dim,
+            "d": d,
+            "L": L,
+            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
+            "terminal_ln": "out_ln.weight" in shapes,
+            "num_classes": shapes["head.weight"][0],
+        }

@@ -1,0 +1,163 @@
+"""ViT-Mini: a small pre-LayerNorm vision transformer whose head reads the cls token."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isqrt
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core.errors import UsageError
+from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+
+
+class PatchEmbedding(nn.Module):
+    """Images (B, c, s, s) → tokens (B, 1 + (s/p)², d): the cls token, then the patches, plus positions."""
+
+    def __init__(self, channels: int, image: int, patch: int, d: int) -> None:
+        super().__init__()
+        tokens = 1 + (image // patch) ** 2
+        self.patch = nn.Conv2d(channels, d, patch, stride=patch)
+        self.cls = nn.Parameter(0.02 * torch.randn(1, 1, d))
+        self.pos = nn.Parameter(0.02 * torch.randn(1, tokens, d))
+
+    def forward(self, x: Tensor) -> Tensor:
+        patches: Tensor = self.patch(x)
+        tokens = patches.flatten(2).transpose(1, 2)
+        return torch.cat([self.cls.expand(len(x), -1, -1), tokens], dim=1) + self.pos
+
+
+class Attention(nn.Module):
+    """Softmax self-attention, (B, T, d) → (B, T, d).
+
+    The projection to queries, keys and values is one tensor of shape (3, heads, d/heads, d): its shape
+    says how many heads there are.
+    """
+
+    def __init__(self, d: int, heads: int) -> None:
+        super().__init__()
+        like = nn.Linear(d, 3 * d)
+        self.qkv_weight = nn.Parameter(like.weight.detach().reshape(3, heads, d // heads, d))
+        self.qkv_bias = nn.Parameter(like.bias.detach().reshape(3, heads, d // heads))
+        self.proj = nn.Linear(d, d)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        d = tokens.shape[-1]
+        _, heads, size, _ = self.qkv_weight.shape
+        qkv = F.linear(tokens, self.qkv_weight.reshape(3 * d, d), self.qkv_bias.reshape(3 * d))
+        q, k, v = qkv.reshape(*tokens.shape[:2], 3, heads, size).permute(2, 0, 3, 1, 4)
+        weights = (q @ k.transpose(-1, -2) / size**0.5).softmax(-1)
+        mixed: Tensor = self.proj((weights @ v).transpose(1, 2).flatten(2))
+        return mixed
+
+
+class TransformerBlock(nn.Module):
+    """f(h) = A + M(h + A), A = attention(LN(h)), M(u) = W2·GELU(W1·LN(u)): one step of the stream."""
+
+    def __init__(self, d: int, heads: int, hidden: int) -> None:
+        super().__init__()
+        self.ln1 = nn.LayerNorm(d)
+        self.attention = Attention(d, heads)
+        self.ln2 = nn.LayerNorm(d)
+        self.fc1 = nn.Linear(d, hidden)
+        self.fc2 = nn.Linear(hidden, d)
+
+    def forward(self, h: Tensor) -> Tensor:
+        attended: Tensor = self.attention(self.ln1(h))
+        mixed: Tensor = self.fc2(F.gelu(self.fc1(self.ln2(h + attended))))
+        return attended + mixed
+
+
+class ViTMini(StreamNet):
+    """Patches and a cls token; L transformer blocks; terminal LN and linear head on the cls token.
+
+    The stream holds all tokens, (T, d) per sample; a feedback vector goes to every token.
+
+    Args:
+        image: side of the square image.
+        channels: its channels.
+        patch: side of a patch; divides `image`.
+        d: width of a token; divided by `heads`.
+        L: number of blocks (0 = the shallow control).
+        heads: attention heads.
+        hidden: width of a block's MLP (default 2d).
+        terminal_ln: whether the head reads LN(h_L).
+        num_classes: C.
+
+    Source: PROTOCOL §6 (d=128, L=4); Dosovitskiy et al., ICLR 2021.
+    """
+
+    arch = "vit_mini"
+    flatten = "cls token"
+
+    def __init__(
+        self,
+        image: int = 32,
+        channels: int = 3,
+        patch: int = 4,
+        d: int = 128,
+        L: int = 4,
+        heads: int = 4,
+        hidden: int | None = None,
+        terminal_ln: bool = True,
+        num_classes: int = 10,
+    ) -> None:
+        hidden = 2 * d if hidden is None else hidden
+        check_sizes(
+            image=image, channels=channels, patch=patch, d=d, L=L, heads=heads, hidden=hidden, num_classes=num_classes
+        )
+        if image % patch or d % heads:
+            raise UsageError(
+                f"vit_mini cannot cut image={image} into patch={patch}, d={d} into heads={heads}",
+                hint="choose divisors",
+            )
+        args = {
+            "image": image,
+            "channels": channels,
+            "patch": patch,
+            "d": d,
+            "L": L,
+            "heads": heads,
+            "hidden": hidden,
+            "terminal_ln": terminal_ln,
+            "num_classes": num_classes,
+        }
+        tokens = 1 + (image // patch) ** 2
+        super().__init__(args, (channels, image, image), [(tokens, d)] * (L + 1))
+        self.embed = PatchEmbedding(channels, image, patch, d)
+        self.blocks = nn.ModuleList(TransformerBlock(d, heads, hidden) for _ in range(L))
+        self.out_ln = terminal_norm(d, terminal_ln)
+        self.head = nn.Linear(d, num_classes)
+
+    @property
+    def credit_sizes(self) -> list[int]:
+        """d at every layer: tokens share their sample's feedback vector."""
+        return [shape[-1] for shape in self.state_shapes]
+
+    def place(self, l: int, vector: Tensor) -> Tensor:
+        """The vector (B, d) at every token, (B, T, d)."""
+        return vector[:, None, :].expand(-1, self.state_shapes[l][0], -1)
+
+    def read(self, h: Tensor) -> Tensor:
+        """The cls token."""
+        return h[:, 0]
+
+    @classmethod
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
+        """Arguments from the patch convolution, the positions and the first block; heads from its qkv tensor."""
+        d, channels, patch, _ = shapes["embed.patch.weight"]
+        L = count_blocks(shapes)
+        return {
+            "image": patch * isqrt(shapes["embed.pos"][1] - 1),
+            "channels": channels,
+            "patch": patch,
+            "d": d,
+            "L": L,
+            "heads": shapes["blocks.0.attention.qkv_weight"][1] if L else 1,
+            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
+            "terminal_ln": "out_ln.weight" in shapes,
+            "num_classes": shapes["head.weight"][0],
+        }
