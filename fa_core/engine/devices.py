@@ -1,0 +1,175 @@
+"""The devices of this machine and how busy they are, without importing torch.
+
+CUDA devices are asked of NVML; whether torch could use them is read from its version file.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fa_core.errors import UsageError
+
+
+class Device(msgspec.Struct, frozen=True, kw_only=True):
+    """A device and its state now.
+
+    Attributes:
+        name: as torch calls it, e.g. ``"cuda:0"``.
+        label: what it is, e.g. ``"NVIDIA H200"``.
+        memory_used: bytes in use by anybody; None where nobody tells.
+        memory_total: bytes there are; None where nobody tells.
+        load: share of time it was busy lately, in [0, 1]; None where nobody tells.
+    """
+
+    name: str
+    label: str
+    memory_used: int | None = None
+    memory_total: int | None = None
+    load: float | None = None
+
+
+def list_devices() -> list[Device]:
+    """Every device torch could measure on, the CPU last."""
+    return [*_cuda_devices(), _cpu()]
+
+
+def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
+    """Which workers to start: one device name per worker.
+
+    Args:
+        spec: ``auto`` (every CUDA device, else the CPU), ``cuda`` or ``cuda:all`` (every CUDA device),
+            ``cuda:1``, ``cpu``, ``mps``, or several of these with commas.
+        jobs: how many workers; None = one per device. More workers than devices share them in turn.
+
+    Raises:
+        UsageError: an unknown device, one that is not there, or fewer than one job.
+    """
+    if jobs is not None and jobs < 1:
+        raise UsageError(f"--jobs {jobs}", hint="give at least 1")
+    names: list[str] = []
+    for part in (part.strip().lower() for part in spec.split(",") if part.strip()):
+        names.extend(name for name in _named(part) if name not in names)
+    if not names:
+        raise UsageError(f"--device {spec!r} names no device", hint=_known())
+    count = len(names) if jobs is None else jobs
+    return [names[worker % len(names)] for worker in range(count)]
+
+
+def threads_per_worker(devices: Sequence[str]) -> int | None:
+    """CPU threads for each worker: the cores shared out; None = all of them for the only one."""
+    return None if len(devices) < 2 else max(1, usable_cores() // len(devices))
+
+
+def usable_cores() -> int:
+    """CPU cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:
+        return os.cpu_count() or 1
+
+
+def _named(part: str) -> list[str]:
+    cuda = [device.name for device in _cuda_devices()]
+    if part == "auto":
+        return cuda or ["cpu"]
+    if part in ("cuda", "cuda:all"):
+        if not cuda:
+            raise UsageError(f"--device {part}: no CUDA device is usable here", hint=_known())
+        return cuda
+    if part in ("cpu", "mps") or part in cuda:
+        return [part]
+    raise UsageError(f"--device {part!r} is not there", hint=_known())
+
+
+def _known() -> str:
+    return "devices here: " + ", ".join(device.name for device in list_devices()) + " (`fa-tui doctor` says more)"
+
+
+def _cpu() -> Device:
+    cores = usable_cores()
+    try:
+        load = min(1.0, os.getloadavg()[0] / cores)
+    except (AttributeError, OSError):
+        load = None
+    return Device(name="cpu", label=f"{cores} cores", load=load)
+
+
+def _cuda_devices() -> list[Device]:
+    if not _torch_has_cuda():
+        return []
+    with _nvml() as nvml:
+        if nvml is None:
+            return []
+        return [_cuda_device(nvml, handle, index) for index, handle in enumerate(_visible(nvml))]
+
+
+def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
+    used = total = load = None
+    try:
+        memory = nvml.nvmlDeviceGetMemoryInfo(handle)
+        used, total = int(memory.used), int(memory.total)
+        load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
+    except nvml.NVMLError:
+        pass
+    label = nvml.nvmlDeviceGetName(handle)
+    label = label.decode() if isinstance(label, bytes) else label
+    return Device(name=f"cuda:{index}", label=label, memory_used=used, memory_total=total, load=load)
+
+
+def _visible(nvml: Any) -> list[Any]:
+    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first unknown name."""
+    every = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if chosen is None:
+        return every
+    uuids = [_text(nvml.nvmlDeviceGetUUID(handle)) for handle in every]
+    handles: list[Any] = []
+    for name in (name.strip() for name in chosen.split(",")):
+        if name.isdigit() and int(name) < len(every):
+            handles.append(every[int(name)])
+            continue
+        matches = [handle for handle, uuid in zip(every, uuids, strict=True) if name and uuid.startswith(name)]
+        if len(matches) != 1:
+            break
+        handles.append(matches[0])
+    return handles
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+@contextmanager
+def _nvml() -> Iterator[Any]:
+    """The NVML binding, started; None where there is no NVIDIA driver."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        yield None
+        return
+    try:
+        yield pynvml
+    finally:
+        pynvml.nvmlShutdown()
+
+
+def _torch_has_cuda() -> bool:
+    """Whether the installed torch was built for CUDA (or ROCm, which it calls cuda too)."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return False
+    try:
+        version = Path(spec.origin).with_name("version.py").read_text()
+    except OSError:
+        return False
+    return re.search(r"^(cuda|hip)\b.*=\s*['\"]", version, re.MULTILINE) is not None

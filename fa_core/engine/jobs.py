@@ -1,0 +1,93 @@
+"""What is to be measured, and what is said about it while it is: plain values, no torch."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+
+class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings that decide a run's numbers; kept in its provenance, so that it can be measured again.
+
+    Attributes:
+        data: data SPEC; None = the one in the run's manifest.
+        model: ``module:callable`` that builds the user's own network (typed by the user, never read from a file).
+        taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
+        batches: K, the evaluation batches behind (c).
+        batch_size: B of each.
+        norm_batches: how many of them (a) and (b) use.
+        eval_seed: which samples they hold; None = the manifest's, else 0.
+        dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or ``"float64"``.
+        credit: ``"none"``, ``"gamma"`` (Γ per layer) or ``"full"`` (also ρ, nudge and the null); only where the
+            run saved its credit.
+    """
+
+    data: str | None = None
+    model: str | None = None
+    taps: list[str] = []
+    batches: int = 10
+    batch_size: int = 128
+    norm_batches: int = 1
+    eval_seed: int | None = None
+    dtype: str | None = None
+    credit: str = "gamma"
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to be measured.
+
+    Attributes:
+        id: unique in its pool.
+        checkpoint: absolute path of a run folder or a checkpoint file.
+        method: the name for the report; empty = the manifest's.
+        seed: the run's seed, if known.
+        axes: what else distinguishes the run.
+        options: the settings.
+    """
+
+    id: str
+    checkpoint: str
+    method: str = ""
+    seed: int | None = None
+    axes: dict[str, Any] = {}
+    options: MeasureOptions = MeasureOptions()
+
+
+class JobState(str, Enum):
+    """Where a job stands. The last three are final until it is retried."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return self in (JobState.DONE, JobState.FAILED, JobState.CANCELLED)
+
+
+class JobView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as it stands now: what a list of jobs shows, and what every event carries.
+
+    Attributes:
+        job: the job.
+        state: where it stands.
+        device: the device it runs or ran on (``""`` while it is queued).
+        done: batches measured so far.
+        total: batches there are (0 = not known yet).
+        note: the last thing the worker had to say, e.g. that it halved the batch.
+        error: one line, why it failed.
+        log: the log file of the worker it ran on.
+    """
+
+    job: Job
+    state: JobState = JobState.QUEUED
+    device: str = ""
+    done: int = 0
+    total: int = 0
+    note: str = ""
+    error: str = ""
+    log: str = ""

@@ -1,0 +1,146 @@
+"""One worker process as its client sees it: start it, talk to it, end it, read its last words."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from fa_core.engine import protocol
+
+LAST_WORDS_BYTES = 4096
+"""How much of a dead worker's log is read for the message about it."""
+
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+
+
+class WorkerProcess:
+    """A ``python -m fa_core.engine.worker`` with pipes to it.
+
+    It runs in its own session, so that Ctrl-C at the terminal reaches only the client, and writes to a log
+    file, so that it never paints over a screen. It ends by itself when its stdin closes.
+
+    Args:
+        device: e.g. ``"cpu"``, ``"cuda:1"``.
+        threads: CPU threads it may use; None = as many as torch likes.
+        measure: ``module:callable`` that measures a job.
+        log: the file for its stdout and stderr.
+    """
+
+    def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
+        self.log = log
+        self.ready = False
+        self._write_lock = threading.Lock()
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("ab") as sink:
+            self._popen = subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "fa_core.engine.worker"),
+                    *("--device", device, "--measure", measure, "--cwd", str(Path.cwd())),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=sink,
+                # -m puts the current folder first on the path: a folder of ours, so that no file of the user's
+                # (random.py, types.py) is taken for a library; the worker goes to the user's folder afterwards.
+                cwd=log.parent,
+                env=_environment(threads),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._popen.poll() is None
+
+    def send(self, message: protocol.ToWorker) -> bool:
+        """Hand a message over; False if the worker is gone."""
+        assert self._popen.stdin is not None
+        with self._write_lock:
+            try:
+                self._popen.stdin.write(protocol.encode(message))
+                self._popen.stdin.flush()
+            except (OSError, ValueError):
+                return False
+        return True
+
+    def receive(self) -> protocol.FromWorker | None:
+        """The next message (blocks); None when the worker is gone, also in the middle of a line."""
+        assert self._popen.stdout is not None
+        try:
+            line = self._popen.stdout.readline()
+        except (OSError, ValueError):
+            return None
+        return protocol.from_worker(line) if line.endswith(b"\n") else None
+
+    def kill(self) -> None:
+        """End it now, with everything it started."""
+        if hasattr(os, "killpg"):
+            try:
+                os.killpg(self._popen.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                return
+        else:
+            self._popen.kill()
+
+    def hang_up(self) -> None:
+        """Close its stdin, which ends it; what it measures is lost."""
+        assert self._popen.stdin is not None
+        with self._write_lock, contextlib.suppress(OSError):
+            self._popen.stdin.close()
+
+    def close(self, grace: float) -> None:
+        """Hang up and wait for the end, made sure of after ``grace`` seconds."""
+        self.hang_up()
+        try:
+            self._popen.wait(grace)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            self._popen.wait()
+        if self._popen.stdout is not None:
+            self._popen.stdout.close()
+
+    def cause_of_death(self) -> str:
+        """How it ended (waits for it), in words: the signal's name or the exit status."""
+        code = self._popen.wait()
+        if code >= 0:
+            return f"exited with status {code}"
+        try:
+            return f"was killed by {signal.Signals(-code).name}"
+        except ValueError:
+            return f"was killed by signal {-code}"
+
+    def last_words(self) -> str:
+        """The last line of its log that says something (``""`` if none does)."""
+        lines = log_tail(self.log)
+        return lines[-1].strip() if lines else ""
+
+
+def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
+    """The last non-empty lines of a log file, without reading all of it."""
+    try:
+        with log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - LAST_WORDS_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line for line in text.splitlines() if line.strip()][-lines:]
+
+
+def _environment(threads: int | None) -> dict[str, str]:
+    environment = dict(os.environ)
+    if "CUDA_VISIBLE_DEVICES" not in environment:
+        # NVML counts devices in this order; torch would put the fastest first
+        environment.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if threads:
+        environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
+    return environment

@@ -1,0 +1,46 @@
+"""Measuring functions for workers under test: what goes wrong is the name of the job's checkpoint."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from fa_core.engine.jobs import Job
+from fa_core.engine.worker import Watch
+from fa_core.errors import UnreadableInput
+
+
+def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+    fault = Path(job.checkpoint).name
+    watch.progress(0, 2)
+    if fault == "killed":
+        print("about to be killed", file=sys.stderr, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fault == "refused":
+        raise UnreadableInput("is empty", where=job.checkpoint, hint="save it again")
+    if fault == "bug":
+        raise ZeroDivisionError("division by zero")
+    if fault == "stuck":
+        threading.Event().wait()
+    if fault == "gate":
+        Path(job.checkpoint).read_bytes()
+        watch.progress(1, 2)
+    if fault == "endless":
+        for batch in itertools.count(1):
+            watch.progress(batch, 0)
+    if fault == "chatty":
+        print("this must not reach the client")
+        os.write(1, b'{"is": "done", "job_id": "forged", "report": {}}\n')
+    if fault == "smaller":
+        watch.note("out of memory: batch halved to 64")
+    return {
+        "method_name": job.method,
+        "notes": device,
+        "residual_norms": [1.0, float("inf")],
+        "provenance": {"pid": os.getpid(), "cwd": str(Path.cwd()), "torch": "torch" in sys.modules},
+    }

@@ -1,0 +1,279 @@
+from __future__ import annotations
+
+import math
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fa_core.engine import Job, JobCancelled, JobFailed, JobState, WorkerPool, protocol
+from fa_core.errors import UsageError
+
+
+def test_a_report_comes_back_with_its_infinities(make_pool):
+    report = make_pool().submit(job("dfa")).result(30)
+    assert report.method_name == "dfa"
+    assert math.isinf(report.residual_norms[1])
+    assert report.flags == {"a"}
+
+
+def test_jobs_of_one_device_share_one_worker_and_run_in_order(make_pool, told):
+    pool = make_pool()
+    futures = [pool.submit(job(name)) for name in ("a", "b", "c")]
+    assert len({future.result(30).provenance["pid"] for future in futures}) == 1
+    pool.close()
+    done = [view.job.id for view in told.views if view.state is JobState.DONE]
+    assert done == ["a", "b", "c"]
+    assert told.states("c") == [JobState.QUEUED, JobState.RUNNING, JobState.DONE]
+
+
+def test_two_devices_measure_at_the_same_time(make_pool, told, tmp_path):
+    pool = make_pool(("cpu", "cuda:7"))
+    gates = [tmp_path / str(number) / "gate" for number in range(2)]
+    for gate in gates:
+        gate.parent.mkdir()
+        os.mkfifo(gate)
+    futures = [pool.submit(Job(id=str(gate), checkpoint=str(gate))) for gate in gates]
+    for gate in gates:
+        told.wait_for(lambda view, gate=gate: view.job.id == str(gate) and view.total == 2)
+    for gate in gates:
+        gate.write_bytes(b"go")
+    assert {future.result(30).notes for future in futures} == {"cpu", "cuda:7"}
+
+
+def test_progress_and_notes_are_told_while_a_job_runs(make_pool, told):
+    make_pool().submit(job("smaller")).result(30)
+    assert told.wait_for(lambda view: view.total == 2).state is JobState.RUNNING
+    assert "halved to 64" in told.wait_for(lambda view: view.state is JobState.DONE).note
+
+
+def test_a_killed_worker_fails_one_job_with_signal_and_last_words_and_is_replaced(make_pool, told):
+    pool = make_pool()
+    first, killed, after = (pool.submit(job(name)) for name in ("first", "killed", "after"))
+    with pytest.raises(JobFailed, match=r"killed.*SIGKILL.*about to be killed.*log: "):
+        killed.result(30)
+    assert after.result(30).provenance["pid"] != first.result(30).provenance["pid"]
+    view = told.wait_for(lambda view: view.job.id == "killed" and view.state is JobState.FAILED)
+    assert Path(view.log).read_text().count("about to be killed") == 1
+
+
+def test_a_worker_killed_between_jobs_costs_no_job(make_pool):
+    pool = make_pool()
+    pid = pool.submit(job("first")).result(30).provenance["pid"]
+    os.kill(pid, signal.SIGKILL)
+    _wait_until_dead(pool)
+    assert pool.submit(job("second")).result(30).provenance["pid"] != pid
+
+
+def test_a_refused_file_keeps_its_what_where_and_hint_and_its_worker(make_pool):
+    pool = make_pool()
+    refused, after = pool.submit(job("refused")), pool.submit(job("after"))
+    with pytest.raises(JobFailed, match=r"^/runs/refused: is empty; save it again$"):
+        refused.result(30)
+    assert after.result(30).method_name == "after"
+
+
+def test_an_unexpected_error_is_one_line_and_its_traceback_is_in_the_log(make_pool, told):
+    with pytest.raises(JobFailed, match=r"ZeroDivisionError: division by zero; .*log") as caught:
+        make_pool().submit(job("bug")).result(30)
+    assert "\n" not in str(caught.value)
+    log = told.wait_for(lambda view: view.state is JobState.FAILED).log
+    assert "Traceback" in Path(log).read_text()
+
+
+def test_a_worker_that_cannot_start_says_why(make_pool, monkeypatch, tmp_path):
+    (tmp_path / "broken_import.py").write_text("raise ImportError(\"No module named 'torch'\")")
+    pool = make_pool(measure="broken_import:measure")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(JobFailed, match=r"no worker could start.*No module named 'torch'"):
+        pool.submit(job("dfa")).result(30)
+
+
+def test_what_a_network_prints_goes_to_the_log_not_into_the_conversation(make_pool, told):
+    assert make_pool().submit(job("chatty")).result(30).method_name == "chatty"
+    log = told.wait_for(lambda view: view.state is JobState.DONE).log
+    assert "must not reach the client" in Path(log).read_text()
+
+
+def test_a_queued_job_is_cancelled_at_once(make_pool, told, tmp_path):
+    pool, gate = _busy_pool(make_pool, told, tmp_path)
+    waiting = pool.submit(job("waiting"))
+    assert pool.cancel("waiting")
+    assert waiting.cancelled()
+    gate.write_bytes(b"go")
+    told.wait_for(lambda view: view.job.id == "busy" and view.state is JobState.DONE)
+    assert told.states("waiting") == [JobState.QUEUED, JobState.CANCELLED]
+
+
+def test_a_future_cancelled_by_its_holder_is_never_measured(make_pool, told, tmp_path):
+    pool, gate = _busy_pool(make_pool, told, tmp_path)
+    assert pool.submit(job("waiting")).cancel()
+    after = pool.submit(job("after"))
+    gate.write_bytes(b"go")
+    after.result(30)
+    assert told.states("waiting") == [JobState.QUEUED, JobState.CANCELLED]
+
+
+def test_a_running_job_stops_at_its_next_batch_and_its_worker_lives_on(make_pool, told):
+    pool = make_pool(grace=60.0)
+    pid = pool.submit(job("first")).result(30).provenance["pid"]
+    endless = pool.submit(job("endless"))
+    told.wait_for(lambda view: view.job.id == "endless" and view.done > 0)
+    assert pool.cancel("endless")
+    with pytest.raises(JobCancelled):
+        endless.result(30)
+    assert pool.submit(job("after")).result(30).provenance["pid"] == pid
+    assert told.states("endless")[-1] is JobState.CANCELLED
+
+
+def test_a_job_that_does_not_stop_is_killed_after_the_grace_time(make_pool, told):
+    pool = make_pool(grace=0.05)
+    stuck = pool.submit(job("stuck"))
+    told.wait_for(lambda view: view.total == 2)
+    pool.cancel("stuck")
+    with pytest.raises(JobCancelled):
+        stuck.result(30)
+    assert pool.submit(job("after")).result(30).method_name == "after"
+
+
+def test_a_finished_job_cannot_be_cancelled(make_pool):
+    pool = make_pool()
+    pool.submit(job("dfa")).result(30)
+    assert not pool.cancel("dfa")
+
+
+def test_a_cancelled_job_can_be_retried(make_pool, told):
+    pool = make_pool()
+    with pytest.raises(JobFailed):
+        pool.submit(job("refused")).result(30)
+    with pytest.raises(JobFailed):
+        pool.retry("refused").result(30)
+    assert [view.job.id for view in pool.jobs()] == ["refused"]
+    endless = pool.submit(job("endless"))
+    told.wait_for(lambda view: view.job.id == "endless" and view.done > 0)
+    pool.cancel("endless")
+    with pytest.raises(JobCancelled):
+        endless.result(30)
+    again = pool.retry("endless")
+    told.views.clear()
+    told.wait_for(lambda view: view.done > 1)
+    pool.cancel("endless")
+    with pytest.raises(JobCancelled):
+        again.result(30)
+
+
+def test_a_job_of_a_live_id_is_refused(make_pool, told, tmp_path):
+    pool, gate = _busy_pool(make_pool, told, tmp_path)
+    with pytest.raises(ValueError, match="running already"):
+        pool.submit(job("busy"))
+    gate.write_bytes(b"go")
+
+
+def test_the_queue_is_measured_in_the_order_it_was_put_into(make_pool, told, tmp_path):
+    pool, gate = _busy_pool(make_pool, told, tmp_path)
+    futures = [pool.submit(job(name)) for name in ("a", "b", "c")]
+    assert pool.move("c", 0)
+    assert [view.job.id for view in pool.jobs()] == ["busy", "c", "a", "b"]
+    gate.write_bytes(b"go")
+    for future in futures:
+        future.result(30)
+    pool.close()
+    assert [view.job.id for view in told.views if view.state is JobState.DONE] == ["busy", "c", "a", "b"]
+
+
+def test_closing_ends_the_workers_and_cancels_what_is_not_over(make_pool, told):
+    pool = make_pool()
+    pid = pool.submit(job("first")).result(30).provenance["pid"]
+    stuck, queued = pool.submit(job("stuck")), pool.submit(job("queued"))
+    told.wait_for(lambda view: view.job.id == "stuck" and view.total == 2)
+    pool.close()
+    assert queued.cancelled()
+    with pytest.raises(JobCancelled):
+        stuck.result(0)
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_a_listener_may_call_back_into_the_pool(make_pool, monkeypatch, tmp_path):
+    monkeypatch.chdir(Path(__file__).parent)
+    seen: list[int] = []
+    with WorkerPool(
+        ["cpu"], lambda view: seen.append(len(pool.jobs())), measure="faults:measure", log_dir=tmp_path
+    ) as pool:
+        pool.submit(job("a")).result(30)
+    assert seen and set(seen) == {1}
+
+
+def test_logs_stay_only_when_a_job_failed(make_pool):
+    fine, failing = make_pool(log_dir=None), make_pool(log_dir=None)
+    fine.submit(job("dfa")).result(30)
+    failing.submit(job("bug")).exception(30)
+    fine.close()
+    failing.close()
+    assert not fine.log_dir.exists()
+    assert failing.log_dir.exists()
+
+
+def test_a_pool_without_devices_is_refused():
+    with pytest.raises(UsageError, match="no device"):
+        WorkerPool([])
+
+
+def test_a_worker_measures_in_the_clients_folder_and_no_file_there_shadows_a_library(make_pool, monkeypatch, tmp_path):
+    folder = tmp_path / "users"
+    folder.mkdir()
+    (folder / "msgspec.py").write_text("raise SystemExit('shadowed')")
+    (folder / "faults.py").write_text((Path(__file__).parent / "faults.py").read_text())
+    pool = make_pool()
+    monkeypatch.chdir(folder)
+    assert pool.submit(job("dfa")).result(30).provenance["cwd"] == str(folder)
+
+
+def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path):
+    here = Path(__file__).parent
+    worker = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "fa_core.engine.worker"),
+            *("--device", "cpu", "--measure", "faults:measure", "--cwd", str(here)),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert worker.stdin and worker.stdout
+    worker.stdin.write(protocol.encode(protocol.Run(job("stuck"))))
+    worker.stdin.flush()
+    kinds = [type(protocol.from_worker(worker.stdout.readline())) for _ in range(2)]
+    assert kinds == [protocol.Ready, protocol.Progress]
+    worker.stdin.close()
+    assert worker.wait(30) == 0
+    worker.stdout.close()
+
+
+def test_the_client_never_imports_torch():
+    code = (
+        "import sys, fa_core.engine, fa_core.engine.devices; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def job(name: str) -> Job:
+    return Job(id=name, checkpoint=f"/runs/{name}", method=name)
+
+
+def _busy_pool(make_pool, told, tmp_path) -> tuple[WorkerPool, Path]:
+    """A pool whose only worker waits at a gate, and the gate."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    pool = make_pool()
+    pool.submit(Job(id="busy", checkpoint=str(gate)))
+    told.wait_for(lambda view: view.job.id == "busy" and view.total == 2)
+    return pool, gate
+
+
+def _wait_until_dead(pool: WorkerPool) -> None:
+    worker = pool._started[0]._worker
+    assert worker is not None
+    worker.cause_of_death()
