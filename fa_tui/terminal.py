@@ -1,0 +1,95 @@
+"""What this terminal can show, read from the environment before an App exists.
+
+Textual drops ``NO_COLOR`` from the environment when an App is built and has no ASCII fallback, so
+theme, colour mode and glyph set are chosen here and handed to the App's constructor.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
+
+TRUE_COLOUR = 1 << 24
+_PLAIN_TERMS = ("dumb", "linux", "vt")
+"""Terminals whose fonts lack block elements or whose charset is not Unicode."""
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """The abilities the explorer adapts to.
+
+    Attributes:
+        term: ``TERM``.
+        unicode: whether box drawing, blocks and braille can be shown.
+        colours: 0, 16, 256 or 2**24.
+    """
+
+    term: str
+    unicode: bool
+    colours: int
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """The glyph set to draw with."""
+        return UNICODE if self.unicode else ASCII
+
+    @property
+    def ansi_color(self) -> bool | None:
+        """What to give as ``App(ansi_color=...)``: True sends no RGB at all, None leaves it to the theme."""
+        return True if self.colours <= 16 else None
+
+    @property
+    def theme(self) -> str:
+        """The theme to start with where the user chose none."""
+        return "fa-ansi" if self.colours <= 16 else "fa-dark"
+
+
+def detect(environ: Mapping[str, str] | None = None) -> Terminal:
+    """The abilities that the environment announces.
+
+    ``FA_TUI_GLYPHS=ascii`` or ``unicode`` overrides the locale.
+
+    >>> detect({"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"})
+    Terminal(term='xterm-256color', unicode=True, colours=16777216)
+    >>> detect({"TERM": "vt100", "LC_ALL": "C", "NO_COLOR": "1"})
+    Terminal(term='vt100', unicode=False, colours=0)
+    """
+    env = os.environ if environ is None else environ
+    term = env.get("TERM", "")
+    return Terminal(term=term, unicode=_unicode(env, term), colours=_colours(env, term))
+
+
+def is_interactive() -> bool:
+    """Whether the explorer can run: all three streams are terminals (Textual paints on stderr) and TERM is not dumb."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
+
+
+def _unicode(env: Mapping[str, str], term: str) -> bool:
+    chosen = env.get("FA_TUI_GLYPHS", "").lower()
+    if chosen in ("ascii", "unicode"):
+        return chosen == "unicode"
+    if term.startswith(_PLAIN_TERMS):
+        return False
+    if env.get("LC_ALL"):
+        return _is_utf8(env["LC_ALL"])
+    # Python itself sets LC_CTYPE=C.UTF-8 under LANG=C (PEP 538): then what the person said is LANG
+    if env.get("LC_CTYPE") and not (env["LC_CTYPE"] == "C.UTF-8" and env.get("LANG")):
+        return _is_utf8(env["LC_CTYPE"])
+    return _is_utf8(env["LANG"]) if env.get("LANG") else True
+
+
+def _is_utf8(locale: str) -> bool:
+    return locale.lower().replace("-", "").partition("@")[0].endswith("utf8")
+
+
+def _colours(env: Mapping[str, str], term: str) -> int:
+    if env.get("NO_COLOR") or term in ("", "dumb"):
+        return 0
+    if env.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return TRUE_COLOUR
+    return 256 if "256color" in term else 16

@@ -1,0 +1,320 @@
+"""A threshold on a track of runs: the control that verdicts answer to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from textual import events
+from textual.binding import Binding
+from textual.message import Message
+
+from fa_tui.widgets.glyphs import UNICODE, Glyphs
+from fa_tui.widgets.ladder import R1, R3, R10, R20, Flips, Ladder
+from fa_tui.widgets.numbers import parse
+from fa_tui.widgets.painted import PaintedWidget, Row
+from fa_tui.widgets.scale import Scale
+from fa_tui.widgets.slider_face import Face, Rug, draw_face, widths
+
+_WIDE_DECADES = 6
+"""A log track longer than this steps in coarser rungs."""
+_FLUSH_SECONDS = 0.001
+_ENTRY_START = "0123456789.-+"
+_ENTRY = _ENTRY_START + "eE"
+
+
+SLIDER_KEYS = """\
+  ← → or h l       one step
+  shift+← →, H L   one stride
+  [ ]              to the next value at which a verdict flips
+  0-9 . - +        type a value (1e-7): Enter sets it, Esc drops it
+  Home             the default
+  click, drag      set it with the mouse"""
+
+TRACK_LEGEND = """\
+Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
+moving the knob changes no verdict; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite."""
+
+
+class ThresholdSlider(PaintedWidget, can_focus=True):
+    """One threshold, moved by keys, typing or the mouse.
+
+    Handlers only change the pending value; one flush per turn of the event loop applies it, repaints
+    the changed cells and posts `Changed`, so a held key or a drag never queues work.
+
+    Args:
+        letter: the diagnostic, ``"a"``..``"d"``.
+        label: what it measures.
+        value: the threshold.
+        lo, hi: ends of the track.
+        log: logarithmic track.
+        default: what Home restores.
+        unit: shown after the value.
+        above: whether runs above the value fire (else below).
+        step: size of an arrow's step on a linear track; a stride is ten of them.
+        glyphs: characters to draw with.
+    """
+
+    DEFAULT_CSS = """
+    ThresholdSlider {
+        height: 2;
+        & > .slider--label { color: $foreground; }
+        & > .slider--letter { color: $accent; text-style: bold; }
+        & > .slider--focus { color: $block-cursor-foreground; background: $block-cursor-background; text-style: bold; }
+        & > .slider--hint { color: $text-muted; }
+        & > .slider--value { color: $foreground; text-style: bold; }
+        & > .slider--entry { color: $foreground; text-style: bold underline; }
+        & > .slider--error { color: $error; text-style: bold; }
+        & > .slider--track { color: $text-muted; }
+        & > .slider--plateau { color: $accent; }
+        & > .slider--default { color: $foreground; }
+        & > .slider--knob { color: $foreground; text-style: bold; }
+        & > .slider--knob-focus { color: $block-cursor-foreground; background: $block-cursor-background; }
+        & > .slider--passes { color: $success; }
+        & > .slider--fires { color: $error; }
+    }
+    """
+    COMPONENT_CLASSES = {
+        f"slider--{part}"
+        for part in (
+            "label", "letter", "focus", "hint", "value", "entry", "error", "track", "plateau", "default", "knob",
+            "knob-focus", "passes", "fires",
+        )
+    }  # fmt: skip
+    BINDINGS = [
+        Binding("left,h", "step(-1)", "Lower", key_display="←"),
+        Binding("right,l", "step(1)", "Raise", key_display="→"),
+        Binding("shift+left,H", "stride(-1)", "Stride down", show=False),
+        Binding("shift+right,L", "stride(1)", "Stride up", show=False),
+        Binding("left_square_bracket", "flip(-1)", "Last flip", key_display="["),
+        Binding("right_square_bracket", "flip(1)", "Next flip", key_display="]"),
+        Binding("home", "restore", "Default"),
+    ]
+
+    help_text = f"The threshold of one diagnostic.\n\n{SLIDER_KEYS}\n\n{TRACK_LEGEND}\n"
+
+    class Changed(Message):
+        """The threshold moved. Several moves in one turn of the event loop are one message."""
+
+        def __init__(self, slider: ThresholdSlider, letter: str, value: float) -> None:
+            super().__init__()
+            self.slider = slider
+            self.letter = letter
+            self.value = value
+
+        @property
+        def control(self) -> ThresholdSlider:
+            return self.slider
+
+        def can_replace(self, message: Message) -> bool:
+            return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
+
+    def __init__(
+        self,
+        letter: str,
+        label: str,
+        value: float,
+        lo: float,
+        hi: float,
+        log: bool,
+        default: float,
+        unit: str = "",
+        *,
+        above: bool = True,
+        step: float = 0.01,
+        glyphs: Glyphs = UNICODE,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self.letter = letter
+        self.label = label
+        self.default = default
+        self.unit = unit
+        self.above = above
+        self.glyphs = glyphs
+        self._linear_step = step
+        self._value = self._pending = value
+        self._flush_scheduled = False
+        self._ticks: Sequence[float] = ()
+        self._flips = Flips((), above=above)
+        self._rug: Rug | None = None
+        self._entry: str | None = None
+        self._error = ""
+        self._dragging = False
+        self.set_range(lo, hi, log)
+
+    @property
+    def value(self) -> float:
+        """The threshold."""
+        return self._value
+
+    def set_value(self, value: float) -> None:
+        """Show a value set elsewhere; nothing is posted."""
+        self._value = self._pending = value
+        self._entry, self._error = None, ""
+        self.repaint()
+
+    def set_range(self, lo: float, hi: float, log: bool) -> None:
+        """Set the ends of the track."""
+        self._scale = Scale(lo, hi, log)
+        if log:
+            wide = self._scale.decades > _WIDE_DECADES
+            self._steps = Ladder(mantissas=R10 if wide else R20)
+            self._strides = Ladder(mantissas=R1 if wide else R3)
+        else:
+            self._steps = Ladder(unit=self._linear_step)
+            self._strides = Ladder(unit=10 * self._linear_step)
+        self._rug = None
+        self.repaint()
+
+    def set_context(self, ticks: Sequence[float], flips: Sequence[float] | None = None) -> None:
+        """Show where the runs lie.
+
+        Args:
+            ticks: one measured value per run.
+            flips: the values at which some verdict flips, where that is not every tick.
+        """
+        self._ticks = ticks
+        self._flips = Flips(ticks if flips is None else flips, above=self.above)
+        self._rug = None
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        _, cells, _ = widths(width)
+        if self._rug is None or self._rug.cells != cells:
+            self._rug = Rug.of(self._ticks, self._scale, cells)
+        face = Face(
+            letter=self.letter,
+            label=self.label,
+            above=self.above,
+            scale=self._scale,
+            value=self._value,
+            default=self.default,
+            unit=self.unit,
+            rug=self._rug,
+            plateau=self._flips.plateau(self._value),
+            entry=self._entry,
+            error=self._error,
+            focused=self.has_focus,
+        )
+        return draw_face(face, width, height, self.glyphs)
+
+    def action_step(self, direction: int) -> None:
+        """Move by one step."""
+        self._move(self._steps, direction)
+
+    def action_stride(self, direction: int) -> None:
+        """Move by one stride."""
+        self._move(self._strides, direction)
+
+    def action_flip(self, direction: int) -> None:
+        """Move to the next value at which a verdict flips."""
+        target = self._flips.next(self._pending, upward=direction > 0)
+        if target is None:
+            where = "above" if direction > 0 else "below"
+            self._refuse(f"no verdict flips {where} this value")
+        else:
+            self._set_pending(target)
+
+    def action_restore(self) -> None:
+        """Back to the default."""
+        self._set_pending(self.default)
+
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        return character is not None and character in (_ENTRY if self._entry is not None else _ENTRY_START)
+
+    def on_key(self, event: events.Key) -> None:
+        typed = event.character if event.is_printable else None
+        if self._entry is None:
+            if typed is None or typed not in _ENTRY_START:
+                return
+            self._edit(typed)
+        elif event.key == "enter":
+            self._commit()
+        elif event.key == "escape":
+            self._edit(None)
+        elif event.key == "backspace":
+            self._edit(self._entry[:-1] or None)
+        elif event.key in ("tab", "shift+tab"):
+            return
+        elif typed is not None:
+            self._edit(self._entry + typed if typed in _ENTRY else self._entry)
+        event.stop()
+        event.prevent_default()
+
+    def on_blur(self) -> None:
+        if self._entry is not None:
+            self._commit()
+        if self._error:
+            self._error = ""
+            self.repaint()
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1:
+            self.focus()
+            self._dragging = True
+            self.capture_mouse()
+            self._point(event.x)
+            event.stop()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self._dragging:
+            self._point(event.x)
+            event.stop()
+
+    def on_mouse_up(self, event: events.MouseUp) -> None:
+        if self._dragging:
+            self._dragging = False
+            self.release_mouse()
+            event.stop()
+
+    def _point(self, x: int) -> None:
+        label, cells, _ = widths(self.size.width)
+        cell = min(cells - 1, max(0, x - label))
+        if cell != self._scale.cell(self._pending, cells):
+            self._set_pending(self._scale.value_at(cell, cells))
+
+    def _move(self, ladder: Ladder, direction: int) -> None:
+        target = ladder.next(self._pending, upward=direction > 0)
+        if self._scale.contains(self._pending):
+            target = min(self._scale.hi, max(self._scale.lo, target))
+        elif (direction > 0) == (self._pending < self._scale.lo):
+            # a value typed beyond the track comes back at the track's end
+            target = self._scale.lo if direction > 0 else self._scale.hi
+        else:
+            return
+        self._set_pending(target)
+
+    def _set_pending(self, value: float) -> None:
+        self._pending = value
+        self._entry, self._error = None, ""
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self.set_timer(_FLUSH_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        moved = self._pending != self._value
+        self._value = self._pending
+        self.repaint()
+        if moved:
+            self.post_message(self.Changed(self, self.letter, self._value))
+
+    def _edit(self, entry: str | None) -> None:
+        self._entry, self._error = entry, ""
+        self.repaint()
+
+    def _commit(self) -> None:
+        text = self._entry or ""
+        value = parse(text)
+        if value is None:
+            self._refuse(f"“{text}” is not a number: try {self.default:g}")
+        elif self._scale.log and value < 0:
+            self._refuse(f"{text} is negative: {self.label} never is")
+        else:
+            self._set_pending(value + 0.0)  # -0.0 reads as 0
+
+    def _refuse(self, why: str) -> None:
+        self._entry, self._error = None, why
+        self.repaint()

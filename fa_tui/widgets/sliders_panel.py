@@ -1,0 +1,181 @@
+"""The four threshold sliders, and above them what they make of the runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical
+from textual.message import Message
+
+from fa_core.report import DiagnosticThresholds
+from fa_tui.widgets.diagnostics import DIAGNOSTICS
+from fa_tui.widgets.glyphs import UNICODE, Glyphs
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.scale import covering
+from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
+from fa_tui.widgets.threshold_history import ThresholdHistory
+
+_TALL_SCREEN = 34
+"""From this many lines on every slider has both its rows; below, only the one last focused."""
+
+
+class ThresholdsChanged(Message):
+    """The four thresholds, after a slider, undo or redo moved one."""
+
+    def __init__(self, thresholds: DiagnosticThresholds) -> None:
+        super().__init__()
+        self.thresholds = thresholds
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, ThresholdsChanged)
+
+
+class SlidersPanel(Vertical):
+    """Four `ThresholdSlider`s; posts `ThresholdsChanged`.
+
+    Args:
+        thresholds: where the sliders start.
+        glyphs: characters to draw with.
+    """
+
+    DEFAULT_CSS = """
+    SlidersPanel {
+        height: auto;
+        & > ThresholdSlider { height: 2; }
+        &.-compact > ThresholdSlider { height: 1; }
+        &.-compact > ThresholdSlider.-expanded { height: 2; }
+    }
+    """
+    BINDINGS = [
+        Binding("up,k", "walk(-1)", "Slider above", show=False),
+        Binding("down,j", "walk(1)", "Slider below", show=False),
+        Binding("u", "undo", "Undo"),
+        Binding("ctrl+r,U", "redo", "Redo", show=False),
+    ]
+
+    help_text = f"""\
+The four thresholds. A run is walked back when any of its measured diagnostics fires.
+
+  ↑ ↓ or k j       the slider above, below
+  u, ctrl+r        undo, redo; a held key or a drag is one change
+{SLIDER_KEYS}
+{TRACK_LEGEND}
+"""
+
+    def __init__(
+        self,
+        thresholds: DiagnosticThresholds | None = None,
+        *,
+        glyphs: Glyphs = UNICODE,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        start = thresholds or DiagnosticThresholds()
+        self._history = ThresholdHistory(start)
+        self._summary = Line(glyphs, id="sliders-summary")
+        self._summary.display = False
+        self._sliders = {
+            diagnostic.letter: ThresholdSlider(
+                diagnostic.letter,
+                diagnostic.label,
+                diagnostic.of(start),
+                *diagnostic.span,
+                diagnostic.log,
+                diagnostic.default,
+                diagnostic.unit,
+                above=diagnostic.above,
+                step=diagnostic.step,
+                glyphs=glyphs,
+                id=f"slider-{diagnostic.letter}",
+            )
+            for diagnostic in DIAGNOSTICS
+        }
+        self._sliders["a"].add_class("-expanded")
+
+    def compose(self) -> ComposeResult:
+        yield self._summary
+        yield from self._sliders.values()
+
+    @property
+    def thresholds(self) -> DiagnosticThresholds:
+        """The four thresholds as the sliders stand."""
+        return self._history.current
+
+    def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
+        """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
+        self._history.record(thresholds, "preset", time.monotonic())
+        self._show(thresholds)
+
+    def slider(self, letter: str) -> ThresholdSlider:
+        """The slider of a diagnostic."""
+        return self._sliders[letter]
+
+    def set_runs(self, letter: str, values: Sequence[float], flips: Sequence[float] | None = None) -> None:
+        """Show one diagnostic's measured values as a rug, on a track that holds them all.
+
+        Args:
+            letter: the diagnostic.
+            values: one number per run in which it was measured.
+            flips: the values at which some verdict flips, where that is not every value.
+        """
+        diagnostic = next(each for each in DIAGNOSTICS if each.letter == letter)
+        slider = self._sliders[letter]
+        scale = covering([*values, slider.value], log=diagnostic.log, at_least=diagnostic.span)
+        if scale is not None:
+            slider.set_range(scale.lo, scale.hi, scale.log)
+        slider.set_context(values, flips)
+
+    def set_summary(self, count: str, flips: str = "") -> None:
+        """Say above the sliders how many runs are walked back, and what just flipped."""
+        self._summary.display = True
+        self._summary.set((count, "strong"), (f"   {flips}" if flips else "", "warn"))
+
+    def action_walk(self, direction: int) -> None:
+        """Focus the slider above or below."""
+        sliders = list(self._sliders.values())
+        focused = next((index for index, slider in enumerate(sliders) if slider.has_focus), None)
+        if focused is not None and 0 <= focused + direction < len(sliders):
+            sliders[focused + direction].focus()
+
+    def action_undo(self) -> None:
+        """Back to the thresholds before the last gesture."""
+        self._travel(self._history.undo())
+
+    def action_redo(self) -> None:
+        """Take the last undo back."""
+        self._travel(self._history.redo())
+
+    def on_mount(self) -> None:
+        self._fit(self.screen.size.height)
+
+    def on_resize(self) -> None:
+        self._fit(self.screen.size.height)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        for slider in self._sliders.values():
+            slider.set_class(slider is event.widget, "-expanded")
+
+    def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
+        message.stop()
+        diagnostic = next(each for each in DIAGNOSTICS if each.letter == message.letter)
+        moved = msgspec.structs.replace(self.thresholds, **{diagnostic.threshold: message.value})
+        self._history.record(moved, message.letter, time.monotonic())
+        self.post_message(ThresholdsChanged(moved))
+
+    def _travel(self, thresholds: DiagnosticThresholds) -> None:
+        self._show(thresholds)
+        self.post_message(ThresholdsChanged(thresholds))
+
+    def _show(self, thresholds: DiagnosticThresholds) -> None:
+        for diagnostic in DIAGNOSTICS:
+            self._sliders[diagnostic.letter].set_value(diagnostic.of(thresholds))
+
+    def _fit(self, screen_height: int) -> None:
+        self.set_class(screen_height < _TALL_SCREEN, "-compact")
