@@ -1,0 +1,291 @@
+"""The explorer's application: it opens paths, wires screens to the session and the jobs, and starts fast.
+
+What is imported here is paid before the first paint: no NumPy, no torch, no heavy widget. They come
+after it (`ExplorerApp.painted`), or when their screen opens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.command import Provider
+from textual.message import Message
+
+from fa_core.report import DiagnosticThresholds
+from fa_tui.session import Baseline, Session
+from fa_tui.terminal import Terminal, detect
+from fa_tui.themes import THEMES
+
+if TYPE_CHECKING:
+    from fa_core.engine import JobView, MeasureOptions
+    from fa_tui.measuring import Measured, Measuring
+    from fa_tui.screens.explorer import ExplorerScreen
+
+
+class JobMoved(Message):
+    """A job's state or progress changed (posted from the pool's threads)."""
+
+    def __init__(self, view: JobView) -> None:
+        self.view = view
+        super().__init__()
+
+
+class RunMeasured(Message):
+    """A run was measured and saved (posted from the pool's threads)."""
+
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
+        super().__init__()
+
+
+def _palette() -> type[Provider]:
+    from fa_tui.palette import ExplorerCommands
+
+    return ExplorerCommands
+
+
+class ExplorerApp(App[int]):
+    """The explorer.
+
+    Args:
+        session: the runs and what judges them.
+        title: what is open.
+        terminal: what the terminal can show.
+        device: where to measure: ``auto``, ``cpu``, ``cuda:1``, or several with commas.
+        out: results file for checkpoints that lie in no run folder.
+        options: how to measure.
+        measure: ``module:callable`` that workers measure with (tests).
+    """
+
+    CSS_PATH = "explorer.tcss"
+    TITLE = "fa-tui"
+    ENABLE_COMMAND_PALETTE = True
+    COMMANDS = {_palette}
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("question_mark", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
+        Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
+        Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
+    ]
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        title: str = "",
+        terminal: Terminal | None = None,
+        device: str = "auto",
+        out: Path | None = None,
+        options: MeasureOptions | None = None,
+        measure: str | None = None,
+    ) -> None:
+        self.terminal = terminal or detect()
+        super().__init__(ansi_color=self.terminal.ansi_color)
+        self.session = session
+        self._opened = title
+        self._device, self._out, self._options, self._measure = device, out, options, measure
+        self._measuring: Measuring | None = None
+        self._jobs_due = False
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = self.terminal.theme
+
+    def get_default_screen(self) -> ExplorerScreen:
+        from fa_tui.screens.explorer import ExplorerScreen
+
+        return ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs)
+
+    @property
+    def explorer(self) -> ExplorerScreen:
+        """The main screen."""
+        from fa_tui.screens.explorer import ExplorerScreen
+
+        screen = self.screen_stack[0]
+        assert isinstance(screen, ExplorerScreen)
+        return screen
+
+    def on_mount(self) -> None:
+        loop = asyncio.get_running_loop()
+        for name in ("SIGTERM", "SIGHUP"):
+            # without these the alternate screen and the mouse mode stay on
+            if hasattr(signal, name) and sys.platform != "win32":
+                number = getattr(signal, name)
+                loop.add_signal_handler(number, self.exit, 128 + number)
+
+    def painted(self) -> None:
+        """After the first paint: what could wait for it."""
+        self.set_timer(0.01, self._settle)
+
+    def _settle(self) -> None:
+        gc.enable()
+        self.explorer.show_rugs()
+
+    # Measuring.
+
+    @property
+    def measuring(self) -> Measuring:
+        """The jobs of this explorer."""
+        if self._measuring is None:
+            from fa_tui.measuring import Measuring
+
+            self._measuring = Measuring(
+                self._device,
+                on_job=lambda view: self._tell(JobMoved(view)),
+                on_measured=lambda measured: self._tell(RunMeasured(measured)),
+                out=self._out,
+                options=self._options,
+                measure=self._measure,
+            )
+        return self._measuring
+
+    def _tell(self, message: Message) -> None:
+        """Hand a message from another thread to the screen, if there still is one."""
+        if self.is_running:
+            self.post_message(message)
+
+    def measure(self, indices: Sequence[int]) -> None:
+        """Queue runs to be measured; say so, or say why none can be."""
+        from fa_core.errors import FaError
+
+        rows = [(index, self.session.rows[index]) for index in self.session.measurable(indices)]
+        if not rows:
+            self.explorer.say("no checkpoint to measure here: open a run folder or a weights file", "warn")
+            return
+        try:
+            started = self.measuring.start(rows)
+        except FaError as error:
+            self.explorer.say(str(error), "bad")
+            return
+        self.session.marked.clear()
+        self.explorer.marks_changed()
+        self.explorer.say(f"{len(started)} queued" if started else "already queued", "dim")
+
+    def on_job_moved(self, message: JobMoved) -> None:
+        if not self._jobs_due:
+            self._jobs_due = True
+            self.set_timer(_JOBS_SECONDS, self._show_jobs)
+
+    def _show_jobs(self) -> None:
+        self._jobs_due = False
+        jobs = self.measuring.jobs()
+        self.explorer.jobs_changed(jobs)
+        from fa_tui.screens.jobs import JobsScreen
+
+        if isinstance(self.screen, JobsScreen):
+            self.screen.jobs_changed(jobs)
+
+    def on_run_measured(self, message: RunMeasured) -> None:
+        measured = message.measured
+        self.session.replace_row(measured.index, measured.row)
+        self.explorer.row_changed(measured.index)
+        name = self.session.label(measured.index)
+        if measured.problem:
+            self.explorer.say(f"{name} measured, but not saved: {measured.problem}", "bad")
+        else:
+            self.explorer.say(f"{name} measured, saved in {short_path(measured.saved)}", "good")
+
+    # Screens.
+
+    def action_show_jobs(self) -> None:
+        """Open the jobs screen."""
+        from fa_tui.screens.jobs import JobsScreen
+
+        self.push_screen(JobsScreen(self.measuring, glyphs=self.terminal.glyphs))
+
+    def action_show_problems(self) -> None:
+        """Open the list of paths that could not be opened."""
+        from fa_tui.screens.problems import ProblemsScreen
+
+        self.push_screen(ProblemsScreen(self.session.problems, glyphs=self.terminal.glyphs))
+
+    def action_help(self) -> None:
+        """Explain the focused pane."""
+        from fa_tui.screens.help import HelpScreen
+
+        self.push_screen(HelpScreen(self.screen, glyphs=self.terminal.glyphs))
+
+    async def action_quit(self) -> None:
+        """Leave; ask first while jobs run."""
+        active = self._measuring.active() if self._measuring else 0
+        if not active:
+            self.exit(0)
+            return
+        from fa_tui.screens.quit import QuitScreen
+
+        self.push_screen(QuitScreen(active, glyphs=self.terminal.glyphs), lambda sure: self.exit(0) if sure else None)
+
+    def close_jobs(self) -> None:
+        """End the workers; what is finished is on disk already."""
+        if self._measuring is not None:
+            self._measuring.close()
+
+
+_JOBS_SECONDS = 0.1
+"""Progress is shown at most so often: a key must never wait for it."""
+
+
+def short_path(path: str) -> str:
+    """A path relative to the current folder where it lies in it."""
+    try:
+        return str(Path(path).relative_to(Path.cwd()))
+    except ValueError:
+        return path
+
+
+def run_explorer(
+    paths: Sequence[Path],
+    *,
+    thresholds: DiagnosticThresholds | None = None,
+    frozen_baseline: Baseline | None = None,
+    device: str = "auto",
+    out: Path | None = None,
+    options: MeasureOptions | None = None,
+) -> int:
+    """Open the explorer on paths and stay until the person leaves.
+
+    Args:
+        paths: audit files, checkpoints, run folders, or folders of them.
+        thresholds: where the sliders start.
+        frozen_baseline: accuracies to assume where none was recorded.
+        device: where to measure.
+        out: results file for checkpoints that lie in no run folder.
+        options: how to measure.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnreadableInput: the only path cannot be read.
+    """
+    # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # a collection before the first paint costs more than the garbage there is
+    gc.disable()
+    from fa_core.formats import scan
+
+    found = scan(list(paths))
+    session = Session(
+        found.rows, thresholds=thresholds, baseline=frozen_baseline, problems=found.problems, traces=found.traces
+    )
+    title = ", ".join(short_path(str(path)) for path in paths)
+    app = ExplorerApp(session, title=title, device=device, out=out, options=options)
+    try:
+        code = app.run()
+    finally:
+        app.close_jobs()
+    return app.return_code or 0 if code is None else code
+
+
+if __name__ == "__main__":
+    from fa_tui.samples import sample_runs
+
+    sys.exit(run_explorer([Path(argument) for argument in sys.argv[1:]] or [sample_runs()]))

@@ -1,0 +1,73 @@
+"""The quantities a run can be shown by, and how each is written in a narrow cell."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from fa_core.report import DiagnosticReport
+
+
+class Quantity(NamedTuple):
+    """One measured quantity of a run.
+
+    Attributes:
+        name: how filters and sort keys call it.
+        label: what the column is headed.
+        letter: the diagnostic that judges it, or ``""``.
+        of: the number of a report; None where it was not measured.
+        write: a finite number as text.
+    """
+
+    name: str
+    label: str
+    letter: str
+    of: Callable[[DiagnosticReport], float | None]
+    write: Callable[[float], str]
+
+    def text(self, report: DiagnosticReport, missing: str = "·") -> str:
+        """The number of a report as text; ``missing`` where it was not measured."""
+        value = self.of(report)
+        if value is None:
+            return missing
+        return self.write(value) if math.isfinite(value) else "nan" if math.isnan(value) else f"{value:+.0f}"
+
+
+def magnitude(value: float) -> str:
+    """A number of any size in at most 7 characters.
+
+    >>> magnitude(1.0614), magnitude(694.457), magnitude(435299520.0), magnitude(4.17e-9), magnitude(0.0)
+    ('1.06', '694', '4.4e8', '4.2e-9', '0')
+    """
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if 0.01 <= size < 100:
+        return f"{value:.3g}"
+    if 100 <= size < 100_000:
+        return f"{value:.0f}"
+    mantissa, _, exponent = f"{value:.1e}".partition("e")
+    return f"{mantissa}e{int(exponent)}"
+
+
+def _accuracy(value: float) -> str:
+    return f"{value:.3f}"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}"
+
+
+QUANTITIES: tuple[Quantity, ...] = (
+    Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, magnitude),
+    Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, magnitude),
+    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, _signed),
+    Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, _signed),
+    Quantity("acc", "accuracy", "", lambda report: report.headline_acc, _accuracy),
+    Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, magnitude),
+    Quantity("frozen", "frozen", "", lambda report: report.frozen_baseline_acc, _accuracy),
+)
+"""What the matrix can show instead of letters, and what the long view has columns for."""
+
+BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}

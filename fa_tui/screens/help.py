@@ -1,0 +1,78 @@
+"""Help for the pane that has the focus, and the keys that work there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.screen import ModalScreen, Screen
+
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
+from fa_tui.widgets.text_lines import TextLines
+
+
+class HelpScreen(ModalScreen[None]):
+    """What the focused widget and those around it say about themselves.
+
+    Args:
+        of: the screen that help was asked for on.
+        glyphs: characters to draw with.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,question_mark,q,enter", "dismiss", "Close", key_display="esc"),
+    ]
+
+    DEFAULT_CSS = """
+    HelpScreen {
+        align: center middle;
+        & > Vertical {
+            width: 100; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+            background: $surface; border: round $accent;
+        }
+        & TextLines { height: auto; max-height: 100%; background: $surface; }
+        & KeyBar { dock: none; }
+    }
+    """
+
+    def __init__(self, of: Screen[object], *, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._text = list(help_lines(of))
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield TextLines(self._glyphs)
+            yield KeyBar(self._glyphs)
+
+    def on_mount(self) -> None:
+        pane = self.query_one(TextLines)
+        pane.set_lines(self._text)
+        pane.focus()
+
+
+def help_lines(screen: Screen[object]) -> Iterator[str]:
+    """The help of the focused widget and of what holds it, then the screen's keys."""
+    node = screen.focused
+    said: set[str] = set()
+    for holder in node.ancestors_with_self if node is not None else [screen]:
+        text = getattr(holder, "help_text", "")
+        if text and text not in said:
+            said.add(text)
+            title, _, body = text.rstrip().partition("\n")
+            yield f"# {title}"
+            yield from body.splitlines()
+            yield ""
+    yield "# Keys that work everywhere here"
+    seen = set()
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if binding.tooltip and active.enabled and binding.action not in seen:
+            seen.add(binding.action)
+            key = binding.key_display or screen.app.get_key_display(binding)
+            yield f"  {key:<12} {binding.tooltip}"
+    yield f"  {'ctrl+p':<12} every command by name"

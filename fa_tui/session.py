@@ -1,0 +1,186 @@
+"""The explorer's one state object: the runs, the thresholds that judge them, and what is marked.
+
+No terminal code and no torch. A few runs are judged one by one (`fa_core.report`), so that their
+screen needs no NumPy; many are judged by columns (`fa_core.table`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.rows import AuditRow, Problem
+
+if TYPE_CHECKING:
+    from fa_core.formats import Trace
+    from fa_core.table import AuditTable
+
+BITS = {letter: 1 << place for place, letter in enumerate(LETTERS)}
+"""Diagnostic letter → its bit in a mask."""
+
+SCALAR_LIMIT = 200
+"""Up to so many runs are judged one by one: below a millisecond or two, and without importing NumPy."""
+
+_NUMBERS = {
+    "a": ("max_per_block_growth", "growth"),
+    "b": ("g_L", "g_L"),
+    "c": ("cross_batch_stability", "stability"),
+    "d": ("margin_pp", "margin_pp"),
+}
+"""Diagnostic letter → its number's name in a report and in the table."""
+
+
+class Baseline(Protocol):
+    """Something that fills in frozen-baseline accuracies (`fa_tui.options.FrozenBaseline`)."""
+
+    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]: ...
+
+
+class Flip(NamedTuple):
+    """A run whose fired diagnostics changed: the row's index, the letters before and after."""
+
+    row: int
+    before: int
+    after: int
+
+
+class Session:
+    """Rows, thresholds, marks; every change returns what it changed.
+
+    Attributes:
+        rows: all runs, in reading order.
+        thresholds: what judges them.
+        problems: paths that could not be opened, with reasons.
+        traces: per-epoch traces found beside the runs.
+        marked: indices of marked rows.
+        flags: per row, the mask of diagnostics that fire.
+        coverage: per row, the mask of diagnostics that were measured.
+    """
+
+    def __init__(
+        self,
+        rows: Iterable[AuditRow],
+        *,
+        thresholds: DiagnosticThresholds | None = None,
+        baseline: Baseline | None = None,
+        problems: Sequence[Problem] = (),
+        traces: Sequence[Trace] = (),
+    ) -> None:
+        self._baseline = baseline
+        self.rows: list[AuditRow] = baseline.apply(rows) if baseline else list(rows)
+        self.thresholds = thresholds or DiagnosticThresholds()
+        self.problems = list(problems)
+        self.traces = list(traces)
+        self.marked: set[int] = set()
+        self._table: AuditTable | None = None
+        self.flags: Sequence[int] = []
+        self.coverage: Sequence[int] = []
+        self._judge_all()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def table(self) -> AuditTable:
+        """The rows as columns, built on first use (this imports NumPy)."""
+        if self._table is None:
+            from fa_core.table import AuditTable
+
+            self._table = AuditTable.from_rows(self.rows)
+        return self._table
+
+    def set_thresholds(self, thresholds: DiagnosticThresholds) -> list[Flip]:
+        """Judge every run anew; the runs whose fired letters changed."""
+        if thresholds == self.thresholds:
+            return []
+        self.thresholds = thresholds
+        before = self.flags
+        self._judge_all()
+        return _changes(before, self.flags)
+
+    def replace_row(self, index: int, row: AuditRow) -> None:
+        """Put a newly measured run in the place of the old one."""
+        if self._baseline is not None:
+            row = self._baseline.apply([row])[0]
+        self.rows[index] = row
+        self._table = None
+        self._judge_all()
+
+    def walk_backs(self) -> int:
+        """How many runs need walk-back."""
+        return sum(1 for mask in self.flags if mask)
+
+    def measured(self) -> int:
+        """How many runs have at least one diagnostic measured."""
+        return sum(1 for mask in self.coverage if mask)
+
+    def toggle_mark(self, index: int) -> bool:
+        """Mark or unmark a run; whether it is marked now."""
+        self.marked ^= {index}
+        return index in self.marked
+
+    def measurable(self, indices: Iterable[int]) -> list[int]:
+        """Those of the rows that have a checkpoint to measure."""
+        return [index for index in indices if self.rows[index].checkpoint is not None]
+
+    def values(self, letter: str) -> list[float]:
+        """One diagnostic's number for every run in which it was measured."""
+        in_report, in_table = _NUMBERS[letter]
+        if len(self.rows) <= SCALAR_LIMIT:
+            numbers = (getattr(row.report, in_report) for row in self.rows)
+            return [value for value in numbers if value is not None]
+        column = getattr(self.table, in_table)
+        measured: list[float] = column[(self.table.coverage & BITS[letter]) != 0].tolist()
+        return measured
+
+    def label(self, index: int) -> str:
+        """A short name for one run, e.g. ``dfa s42``."""
+        row = self.rows[index]
+        return row.method if row.seed is None else f"{row.method} s{row.seed}"
+
+    def _judge_all(self) -> None:
+        if len(self.rows) <= SCALAR_LIMIT:
+            reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
+            self.flags = [mask_of(report.flags) for report in reports]
+            self.coverage = [mask_of(report.coverage) for report in reports]
+        else:
+            # plain ints: the screen looks cells up one by one, and tolist is faster than 40 numpy scalars
+            self.flags = self.table.flags(self.thresholds).tolist()
+            self.coverage = self.table.coverage.tolist()
+
+
+def mask_of(letters: Iterable[str]) -> int:
+    """The mask of some diagnostic letters.
+
+    >>> mask_of("ad")
+    9
+    """
+    return sum(BITS[letter] for letter in letters)
+
+
+def letters_of(mask: int) -> str:
+    """The diagnostic letters of a mask, in order.
+
+    >>> letters_of(9)
+    'ad'
+    """
+    return "".join(letter for letter, bit in BITS.items() if mask & bit)
+
+
+def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
+    """What flipped, in words: ``ep s123 +a, ep s456 +a``; beyond ``limit`` only how many more."""
+    parts = []
+    for flip in flips[:limit]:
+        gained, lost = letters_of(flip.after & ~flip.before), letters_of(flip.before & ~flip.after)
+        change = " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])
+        parts.append(f"{session.label(flip.row)} {change}")
+    if len(flips) > limit:
+        parts.append(f"{len(flips) - limit} more")
+    return ", ".join(parts)
+
+
+def _changes(before: Sequence[int], after: Sequence[int]) -> list[Flip]:
+    if before == after:
+        return []
+    return [Flip(row, old, new) for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]

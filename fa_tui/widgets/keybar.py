@@ -1,0 +1,96 @@
+"""The bottom line: the keys that work now, clickable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from textual import events
+from textual.screen import Screen
+
+from fa_tui.widgets.glyphs import UNICODE, Glyphs
+from fa_tui.widgets.painted import PaintedWidget, Row
+
+
+class Hint(NamedTuple):
+    """One key, as pressed and as shown, and what it does."""
+
+    key: str
+    shown: str
+    does: str
+
+    @property
+    def width(self) -> int:
+        return len(self.shown) + len(self.does) + 3
+
+
+class KeyBar(PaintedWidget):
+    """One line of key hints, read from the screen's active bindings; a click presses the key.
+
+    Textual's Footer mounts a widget per key and lays them out again at every change of focus; this
+    paints one line, and of it only what changed.
+    """
+
+    COMPONENT_CLASSES = {"keybar--key", "keybar--text"}
+
+    DEFAULT_CSS = """
+    KeyBar {
+        dock: bottom;
+        height: 1;
+        background: $panel;
+        & .keybar--key { color: $accent; background: $panel; text-style: bold; }
+        & .keybar--text { color: $text-muted; background: $panel; }
+    }
+    """
+
+    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._hints: list[Hint] = []
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._read)
+        self._read(self.screen)
+
+    def _read(self, screen: Screen[object]) -> None:
+        hints: dict[str, Hint] = {}
+        for active in screen.active_bindings.values():
+            binding = active.binding
+            if binding.show and active.enabled and binding.description and binding.action not in hints:
+                shown = binding.key_display or self.app.get_key_display(binding)
+                hints[binding.action] = Hint(binding.key, self._glyphs.say(shown), binding.description)
+        self._hints = list(hints.values())
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        row: Row = []
+        for hint in fitting(self._hints, width):
+            row += [(f" {hint.shown}", "keybar--key"), (f" {hint.does} ", "keybar--text")]
+        return [row]
+
+    def on_click(self, event: events.Click) -> None:
+        end = 0
+        for hint in fitting(self._hints, self.size.width):
+            end += hint.width
+            if event.x < end:
+                self.app.simulate_key(hint.key)
+                return
+
+
+def fitting(hints: Iterable[Hint], width: int) -> list[Hint]:
+    """The hints that fit a width whole; the last two (help, quit) go before all others.
+
+    >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"), Hint("q", "q", "quit")]
+    >>> [hint.key for hint in fitting(bar, 27)]
+    ['m', '?', 'q']
+    """
+    hints = list(hints)
+    first, last = hints[:-2], hints[-2:]
+    room = width - sum(hint.width for hint in last)
+    kept = []
+    for hint in first:
+        if hint.width > room:
+            break
+        kept.append(hint)
+        room -= hint.width
+    return kept + last
