@@ -1,0 +1,124 @@
+"""Columns of the audit table: rows of unequal length, numbers that may be missing, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa_core.report import NORM_RATIO_EPS
+
+Floats: TypeAlias = NDArray[np.float64]
+Bits: TypeAlias = NDArray[np.uint8]
+Indices: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+
+_PLACES = 9
+_NEAR_TIE = 1e-3
+
+
+class Ragged:
+    """Rows of unequal length in one flat array: row i is ``flat[offsets[i]:offsets[i + 1]]``."""
+
+    __slots__ = ("flat", "offsets")
+
+    def __init__(self, flat: Floats, offsets: Indices) -> None:
+        self.flat = flat
+        self.offsets = offsets
+        flat.setflags(write=False)
+        offsets.setflags(write=False)
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[float]]) -> Ragged:
+        """Rows given as sequences."""
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=offsets[1:])
+        return cls(np.fromiter(chain.from_iterable(rows), np.float64, int(offsets[-1])), offsets)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The rows of all parts, one after another."""
+        lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
+        return cls(np.concatenate([np.zeros(0), *(part.flat for part in parts)]), np.cumsum(lengths))
+
+    @property
+    def lengths(self) -> Indices:
+        """The number of values in each row."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Floats:
+        index = range(len(self))[index]
+        return self.flat[self.offsets[index] : self.offsets[index + 1]]
+
+    def take(self, indices: Indices) -> Ragged:
+        """Some of the rows, in the order given."""
+        lengths = self.lengths[indices]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        positions = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][indices] - offsets[:-1], lengths)
+        return Ragged(self.flat[positions], offsets)
+
+    def last(self) -> Floats:
+        """The last value of each row; NaN for an empty one."""
+        filled = self.lengths > 0
+        values = np.full(len(self), np.nan)
+        values[filled] = self.flat[self.offsets[1:][filled] - 1]
+        return values
+
+    def any_nonfinite(self) -> Mask:
+        """Which rows hold a NaN or ±inf."""
+        bad = np.concatenate([np.zeros(1, np.int64), np.cumsum(~np.isfinite(self.flat))])
+        return np.diff(bad[self.offsets]) > 0
+
+
+def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
+    """Numbers with NaN for None, and where they are not None (a NaN that was measured is there)."""
+    numbers = np.array(values, dtype=np.float64)
+    present = ~np.isnan(numbers)
+    for index in np.flatnonzero(~present):
+        present[index] = values[index] is not None
+    return numbers, present
+
+
+def growth_of(norms: Ragged, bounds: Floats) -> Floats:
+    """Diagnostic (a)'s number per row, as `DiagnosticReport.max_per_block_growth`.
+
+    growth = max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30).
+
+    Args:
+        norms: ‖h_l‖, l = 0..L, per row.
+        bounds: per row, what stands in where there are fewer than two norms; NaN for nothing.
+
+    Returns:
+        Ratios; NaN where not measured and where a norm is non-finite.
+    """
+    growth = bounds.copy()
+    several = norms.lengths >= 2
+    if several.any():
+        ratios = np.full(len(norms.flat), -np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratios[:-1] = norms.flat[1:] / np.maximum(norms.flat[:-1], NORM_RATIO_EPS)
+        ratios[norms.offsets[1:][norms.lengths > 0] - 1] = -np.inf  # from one row's end to the next row's start
+        growth[several] = np.maximum.reduceat(ratios, norms.offsets[:-1][several])
+    growth[norms.any_nonfinite()] = np.nan
+    return growth
+
+
+def margin_of(headline: Floats, baseline: Floats) -> Floats:
+    """Diagnostic (d)'s number per row, as `DiagnosticReport.margin_pp`: 100·(headline − baseline), rounded to 1e-9.
+
+    NumPy rounds by scaling and Python correctly; the two can part next to a tie, so there Python decides.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        margin = 100.0 * (headline - baseline)
+        scaled = margin * 10.0**_PLACES
+        rounded = np.rint(scaled) / 10.0**_PLACES
+        doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < _NEAR_TIE) | (np.abs(scaled) > 2.0**40)
+    for index in np.flatnonzero(doubtful):
+        rounded[index] = round(float(margin[index]), _PLACES)
+    return rounded

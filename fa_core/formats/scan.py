@@ -1,0 +1,203 @@
+"""Everything that files and folders hold: the one way in for the explorer and every command."""
+
+from __future__ import annotations
+
+import gc
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from fa_core.errors import FaError, UnreadableInput
+from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats.document import open_document
+from fa_core.formats.findings import Finding, RowBlock, Scan, Trace
+from fa_core.formats.registry import FORMATS, may_be_known, recognise
+from fa_core.formats.walk import Identity, Place, Walk
+from fa_core.rows import AuditRow, Problem
+from fa_core.runs import CREDIT
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+Paths: TypeAlias = Sequence[Path | str]
+
+HEAD = 1 << 18
+"""Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
+
+_FIRST = 4096
+_JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+_KNOWN = ", ".join([*(form.name for form in FORMATS), checkpoint_file.NAME])
+
+
+def scan(paths: Paths) -> Scan:
+    """Audits, unmeasured checkpoints and traces under some paths.
+
+    Folders are searched recursively, in sorted order, hidden ones left out; a file that is none of ours is an
+    error when named and nothing to speak of in a folder. What cannot be read is listed, and the rest is returned.
+
+    Args:
+        paths: files and folders.
+
+    Raises:
+        UnreadableInput: the only path given cannot be read or is nothing this project knows.
+    """
+    found = Scan()
+    with _without_collector():
+        for finding in findings(paths):
+            if isinstance(finding, RowBlock):
+                found.rows.extend(finding.rows)
+            elif isinstance(finding, Trace):
+                found.traces.append(finding)
+            else:
+                found.problems.append(finding)
+    return found
+
+
+def iter_rows(paths: Paths) -> Iterator[AuditRow]:
+    """The rows of `scan`, as they are read.
+
+    Raises:
+        UnreadableInput: as `scan`.
+    """
+    for finding in findings(paths):
+        if isinstance(finding, RowBlock):
+            yield from finding.rows
+
+
+def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
+    """The audits under some paths as a table: rows with something measured. Checkpoints without audit are left out.
+
+    Args:
+        paths: files and folders, or one of them.
+        strict: None: raise if the only path given cannot be read, else list it in the table's `problems`;
+            True: raise on the first problem; False: never raise.
+
+    Raises:
+        UnreadableInput: as `strict` says.
+    """
+    from fa_core.table import TableBuilder
+
+    builder = TableBuilder()
+    paths = [paths] if isinstance(paths, (str, Path)) else paths
+    with _without_collector():
+        for finding in findings(paths, lone_raises=strict is not False):
+            if isinstance(finding, RowBlock):
+                builder.add(finding)
+            elif isinstance(finding, Problem):
+                if strict:
+                    raise UnreadableInput(finding.message)
+                builder.problems.append(finding)
+    return builder.build()
+
+
+def findings(paths: Paths, *, lone_raises: bool = True) -> Iterator[Finding]:
+    """Everything found, in order.
+
+    Args:
+        paths: files and folders.
+        lone_raises: whether an only path that cannot be read raises.
+
+    Raises:
+        UnreadableInput: as `lone_raises` says.
+    """
+    seen: set[Identity] = set()
+    for path in paths:
+        try:
+            yield from _under(os.fspath(path), seen)
+        except FaError as error:
+            if lone_raises and len(paths) == 1:
+                raise
+            yield Problem(str(path), str(error))
+
+
+def _under(path: str, seen: set[Identity]) -> Iterator[Finding]:
+    walk = Walk(path, seen)
+    empty = True
+    for place in walk:
+        try:
+            for finding in _in_folder(place, walk) if place.is_folder else _in_file(place):
+                empty = False
+                yield finding
+        except FaError as error:
+            if place.named and not place.is_folder:
+                raise
+            empty = False
+            yield Problem(place.path, str(error))
+    yield from walk.problems
+    if empty and not walk.problems and os.path.isdir(path):
+        yield Problem(path, f"{path}: nothing here that this project reads; it reads: {_KNOWN}")
+
+
+def _in_folder(place: Place, walk: Walk) -> Iterator[Finding]:
+    if run_folder.sniff(place.path):
+        yield from run_folder.read(place.path)
+        walk.skip = run_folder.OWN_FILES
+    else:
+        walk.skip = frozenset({CREDIT})
+
+
+def _in_file(place: Place) -> Iterator[Finding]:
+    """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
+    path = place.path
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(_FIRST)
+            kind = checkpoint_file.kind_of(head, size, path)
+            if kind:
+                yield from checkpoint_file.read(path, kind, file, size)
+                return
+            if not _is_ours(place, head):
+                return
+            head += file.read(HEAD - len(head))
+            if size > len(head) and not may_be_known(head):
+                if place.named:
+                    raise _stranger(path)
+                return
+            data = head + file.read()
+    except OSError as error:
+        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
+    try:
+        document = open_document(path, data)
+    except UnreadableInput:
+        if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
+            raise
+        return
+    form = recognise(document)
+    if form is not None:
+        yield from form.read(document)
+    elif place.named:
+        raise _stranger(path)
+
+
+def _is_ours(place: Place, head: bytes) -> bool:
+    """Whether the first bytes may be JSON of ours; a file that only promises to be a checkpoint is complained about."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:1] in (b"{", b"[") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return True
+    if checkpoint_file.promises_checkpoint(place.path):
+        what = "not a checkpoint" if head else "empty file"
+        raise UnreadableInput(what, where=place.path, hint="expected safetensors or a state dict saved by torch")
+    if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
+        raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
+    if place.named:
+        raise _stranger(place.path)
+    return False
+
+
+def _stranger(path: str) -> UnreadableInput:
+    return UnreadableInput("nothing this project reads", where=path, hint=f"it reads: {_KNOWN}")
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the cycle collector: reports hold no cycles, and looking for some triples the time to make many."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,108 @@
+"""Files and folders under some paths: recursive, sorted, each once, safe against loops of links."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from fa_core.errors import UnreadableInput
+from fa_core.rows import Problem
+
+
+class Place(NamedTuple):
+    """A file, or a folder before its content."""
+
+    path: str
+    is_folder: bool
+    named: bool
+
+
+Identity = tuple[int, int] | str
+
+
+class Walk:
+    """An iterator over places.
+
+    A consumer that has dealt with a folder's own files adds their names to `skip` before going on.
+
+    Args:
+        path: a file or folder as the person named it.
+        seen: identities of what was visited before; shared between paths, so that nothing is read twice.
+    """
+
+    def __init__(self, path: str, seen: set[Identity]) -> None:
+        self._path = path
+        self._seen = seen
+        self.skip: frozenset[str] = frozenset()
+        self.problems: list[Problem] = []
+
+    def __iter__(self) -> Iterator[Place]:
+        """The places.
+
+        Raises:
+            UnreadableInput: the named path does not exist, may not be read, or is neither file nor folder.
+        """
+        try:
+            status = os.stat(self._path)
+        except FileNotFoundError as error:
+            raise UnreadableInput("no such file or folder", where=self._path, hint=_nearest(self._path)) from error
+        except (OSError, ValueError) as error:
+            raise _unreadable(self._path, error) from error
+        if stat.S_ISDIR(status.st_mode):
+            yield from self._folder(self._path, status, named=True)
+        elif stat.S_ISREG(status.st_mode):
+            if self._is_new(self._path, status):
+                yield Place(self._path, is_folder=False, named=True)
+        else:
+            raise UnreadableInput("neither a file nor a folder", where=self._path, hint="write it to a file first")
+
+    def _folder(self, folder: str, status: os.stat_result, *, named: bool) -> Iterator[Place]:
+        if not self._is_new(folder, status):
+            return
+        try:
+            with os.scandir(folder) as listing:
+                entries = sorted(listing, key=lambda entry: entry.name)
+        except OSError as error:
+            problem = _unreadable(folder, error)
+            if named:
+                raise problem from error
+            self.problems.append(Problem(folder, str(problem)))
+            return
+        self.skip = frozenset()
+        yield Place(folder, is_folder=True, named=named)
+        skip = self.skip
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name in skip:
+                continue
+            try:
+                status = os.stat(entry.path) if entry.is_symlink() else entry.stat()
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                yield from self._folder(entry.path, status, named=False)
+            elif stat.S_ISREG(status.st_mode) and self._is_new(entry.path, status):
+                yield Place(entry.path, is_folder=False, named=False)
+
+    def _is_new(self, path: str, status: os.stat_result) -> bool:
+        identity: Identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+        if identity in self._seen:
+            return False
+        self._seen.add(identity)
+        return True
+
+
+def _unreadable(path: str, error: Exception) -> UnreadableInput:
+    if isinstance(error, PermissionError):
+        return UnreadableInput("no permission to read it", where=path, hint="ask its owner or change its mode")
+    reason = getattr(error, "strerror", None) or str(error)
+    return UnreadableInput(f"cannot be read ({reason})", where=path)
+
+
+def _nearest(path: str) -> str:
+    """The part of a path that does exist, as a hint."""
+    parent = os.path.dirname(os.path.abspath(path))
+    while not os.path.isdir(parent) and os.path.dirname(parent) != parent:
+        parent = os.path.dirname(parent)
+    return f"the nearest folder that exists is {parent}"
