@@ -74,8 +74,8 @@ class Method(nn.Module, ABC):
     """
 
     name: ClassVar[str]
-    draws_feedback: ClassVar[bool] = False
     trains: ClassVar[bool] = True
+    draws_feedback: bool = False
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         """A subclass registers its buffers or submodules for `net`, then draws them with `redraw(generator)`."""
@@ -90,6 +90,8 @@ class Method(nn.Module, ABC):
             stream: h_0..h_L of the batch.
             logits: (B, C) of the same pass.
             y: labels (B,).
+
+        In float64 (``net.double()``), a rule with learned nets must be in float64 as well (``method.double()``).
         """
 
     def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:

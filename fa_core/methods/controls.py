@@ -93,7 +93,7 @@ class RandomTargets(Method):
         if issubclass(rule, (RandomTargets, RandomInit)):
             raise UsageError(f"random_targets cannot train {of!r}", hint="name a rule that trains, such as bp or dfa")
         self.rule = rule(net, generator, **args)
-        self.draws_feedback = self.rule.draws_feedback  # type: ignore[misc]
+        self.draws_feedback = self.rule.draws_feedback
         self._label_seed = int(torch.randint(2**31, (), generator=generator))
         self._steps = 0
 

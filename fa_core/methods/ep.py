@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fa_core.methods.base import Credit, Method
 from fa_core.models.base import StreamNet
@@ -113,11 +114,12 @@ def per_sample(values: Tensor, like: Tensor) -> Tensor:
 @contextmanager
 def untracked_statistics(net: StreamNet) -> Iterator[None]:
     """In train mode, let BatchNorm use the batch's statistics without recording them."""
-    tracking = [module for module in net.modules() if getattr(module, "track_running_stats", False) and net.training]
-    for module in tracking:
-        module.track_running_stats = False
+    norms = [module for module in net.modules() if isinstance(module, _BatchNorm)]
+    tracking = [norm for norm in norms if norm.training and norm.track_running_stats]
+    for norm in tracking:
+        norm.track_running_stats = False
     try:
         yield
     finally:
-        for module in tracking:
-            module.track_running_stats = True
+        for norm in tracking:
+            norm.track_running_stats = True
