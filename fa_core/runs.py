@@ -5,6 +5,7 @@
     RUN/credit.safetensors     what the method's credit needs: feedback matrices or bridge nets
     RUN/trace.jsonl            one JSON object per epoch
     RUN/audit.json             the report (format 2), once measured
+    RUN/resume.pt              optimizer and RNG state of an unfinished run
 
 No torch here: the explorer reads manifests.
 """
@@ -24,6 +25,7 @@ WEIGHTS = "model.safetensors"
 CREDIT = "credit.safetensors"
 TRACE = "trace.jsonl"
 AUDIT = "audit.json"
+RESUME = "resume.pt"
 FORMAT = "fa-run/1"
 
 
@@ -39,6 +41,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         data: the data SPEC, e.g. ``"synthetic:alpha=1.0,input=16"``.
         data_hash: hash of the evaluation samples.
         eval_seed: the seed that picks the evaluation batches.
+        eval_batches: K, how many batches an audit measures.
+        eval_batch_size: B, samples per batch.
         seed: the run's seed.
         method_args: the method's own options (``variant``, ``lam``, ...).
         recipe: epochs, lr, weight_decay, schedule, batch_size, lam, optimizer.
@@ -58,6 +62,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: str
     data_hash: str | None = None
     eval_seed: int = 0
+    eval_batches: int = 10
+    eval_batch_size: int = 128
     seed: int
     method_args: dict[str, Any] = {}
     recipe: dict[str, Any] = {}

@@ -16,7 +16,7 @@ OPTIONS = {
 
 
 def load_digits(spec: str, text: str) -> DataSet:
-    """1797 images of 8×8 grey levels 0..16, scaled to [0, 1] and flattened to 64; 10 classes.
+    """1797 images of 8×8 grey levels 0..16, scaled to [0, 1]: (N, 1, 8, 8), 10 classes.
 
     Args:
         spec: the whole SPEC, kept in the data set.
@@ -35,6 +35,6 @@ def load_digits(spec: str, text: str) -> DataSet:
     if test >= len(labels):
         raise UsageError(f"test={test} leaves no training samples of {len(labels)}", where=spec)
     order = np.random.Generator(np.random.PCG64(int(options["seed"]))).permutation(len(labels))
-    x = torch.from_numpy((images[order] / 16.0).astype(np.float32))
+    x = torch.from_numpy((images[order] / 16.0).astype(np.float32)).reshape(-1, 1, 8, 8)
     y = torch.from_numpy(labels[order].astype(np.int64))
     return DataSet(spec, x[test:], y[test:], x[:test], y[:test], 10)

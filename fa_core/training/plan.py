@@ -1,0 +1,111 @@
+"""Which runs a `train` command means: method × seed × sweep axes. Plain values, no torch."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from fa_core.training.recipe import Recipe
+
+BASELINE = "frozen"
+"""The control whose accuracy is (d)'s baseline."""
+
+
+class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """One run that is to be trained.
+
+    Attributes:
+        method: canonical method name.
+        arch: built-in network name.
+        data: the data SPEC.
+        seed: of weights, feedback and sample order.
+        recipe: optimizer, schedule, length, λ.
+        method_args: the method's own options.
+        arch_args: network arguments; what they leave out follows from the data or is the network's default.
+        axes: what tells the run from others of its method and seed.
+        eval_seed: picks the evaluation batches.
+    """
+
+    method: str
+    arch: str
+    data: str
+    seed: int
+    recipe: Recipe = Recipe()
+    method_args: dict[str, Any] = {}
+    arch_args: dict[str, Any] = {}
+    axes: dict[str, Any] = {}
+    eval_seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """The run folder's name.
+
+        >>> RunPlan(method="dfa", arch="resmlp", data="synthetic", seed=42, axes={"lam": 0.01}).name
+        'dfa_lam0.01_s42'
+        """
+        axes = "".join(f"_{axis}{_text(value)}" for axis, value in self.axes.items())
+        return f"{self.method}{axes}_s{self.seed}"
+
+
+def plan_runs(
+    methods: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    arch: str,
+    data: str,
+    recipe: Recipe,
+    lams: Sequence[float] = (),
+    widths: Sequence[int] = (),
+    depths: Sequence[int] = (),
+    arch_args: Mapping[str, Any] | None = None,
+    method_args: Mapping[str, Any] | None = None,
+    axes: Mapping[str, Any] | None = None,
+) -> list[RunPlan]:
+    """Every combination, the frozen-blocks runs first, since the others' (d) needs their accuracy.
+
+    Args:
+        methods: canonical names.
+        seeds: one run each.
+        arch: built-in network name.
+        data: the data SPEC.
+        recipe: its ``lam`` is replaced by each of `lams`.
+        lams: penalties λ; an axis if there are several or it is not 0.
+        widths: values of ``d``; an axis if there are several.
+        depths: values of ``L``; an axis if there are several.
+        arch_args: further network arguments.
+        method_args: further method options.
+        axes: further coordinates to put on every run.
+    """
+    plans = []
+    ordered = sorted(methods, key=lambda method: method != BASELINE)
+    sizes = itertools.product(widths or (None,), depths or (None,))
+    for method, lam, (d, L), seed in itertools.product(ordered, lams or (recipe.lam,), list(sizes), seeds):
+        chosen = dict(axes or {})
+        if arch != "resmlp":
+            chosen["arch"] = arch
+        if lam or len(lams) > 1:
+            chosen["lam"] = lam
+        if len(widths) > 1:
+            chosen["d"] = d
+        if len(depths) > 1:
+            chosen["L"] = L
+        plans.append(
+            RunPlan(
+                method=method,
+                arch=arch,
+                data=data,
+                seed=seed,
+                recipe=msgspec.structs.replace(recipe, lam=lam),
+                method_args=dict(method_args or {}),
+                arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
+                axes=chosen,
+            )
+        )
+    return plans
+
+
+def _text(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else f"-{value}" if isinstance(value, str) else str(value)
