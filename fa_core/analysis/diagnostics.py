@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from fa_core.report import LETTERS, DiagnosticThresholds
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
-
-Floats = NDArray[np.float64]
-Mask = NDArray[np.bool_]
+from fa_core.columns import Floats, Mask
+from fa_core.report import DiagnosticThresholds
+from fa_core.table import BIT, AuditTable
 
 
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,18 +88,6 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
 }
 """The diagnostics by letter."""
 
-BITS: dict[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
-"""Letter → its bit in the table's ``coverage``, ``nonfinite`` and ``flags``."""
-
-
-def letters_of(bits: int) -> str:
-    """The letters of a bitmask.
-
-    >>> letters_of(0b0101)
-    'ac'
-    """
-    return "".join(letter for letter, bit in BITS.items() if bits & bit)
-
 
 def judged(table: AuditTable, letter: str) -> tuple[Floats, Mask, Mask]:
     """A diagnostic's numbers and who can be judged by them.
@@ -116,8 +97,7 @@ def judged(table: AuditTable, letter: str) -> tuple[Floats, Mask, Mask]:
         layer, which fires at every threshold.
     """
     diagnostic = DIAGNOSTICS[letter]
-    values = np.asarray(getattr(table, diagnostic.column), dtype=np.float64)
-    bit = BITS[letter]
-    measured = (np.asarray(table.coverage) & bit) != 0
-    always = (np.asarray(table.nonfinite) & bit) != 0
+    values: Floats = getattr(table, diagnostic.column)
+    measured = (table.coverage & BIT[letter]) != 0
+    always = (table.nonfinite & BIT[letter]) != 0
     return values, measured & ~always & np.isfinite(values), always

@@ -8,16 +8,15 @@ below, it fires iff v_i < t and they are constant on (v_(k), v_(k+1)].
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import BITS, DIAGNOSTICS, Diagnostic, Floats, judged
+from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.result import Result
+from fa_core.columns import Floats, Indices, Mask
 from fa_core.report import DiagnosticThresholds
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+from fa_core.table import BIT, AuditTable
 
 
 class Plateau(NamedTuple):
@@ -103,7 +102,7 @@ def next_flip(points: Floats, letter: str, value: float, up: bool) -> float | No
     return None
 
 
-class VerdictCurve(Result):
+class VerdictCurve(Result, frozen=True, kw_only=True):
     """How many runs fire, and how many need walk-back, as a function of one threshold.
 
     Attributes:
@@ -154,12 +153,13 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     )
 
 
-def _steps(diagnostic: Diagnostic, positions: np.ndarray, n_points: int) -> np.ndarray:
+def _steps(diagnostic: Diagnostic, positions: Indices, n_points: int) -> Indices:
     """Counts per interval, from each run's index among the points."""
-    below = np.concatenate(([0], np.cumsum(np.bincount(positions, minlength=n_points))))
+    below: Indices = np.concatenate(([0], np.cumsum(np.bincount(positions, minlength=n_points))))
     return below[-1] - below if diagnostic.fires_above else below
 
 
-def _undecided(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> np.ndarray:
+def _undecided(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Mask:
     """Runs on which none of the *other* diagnostics fires."""
-    return (np.asarray(table.flags(thresholds)) & (0b1111 ^ BITS[letter])) == 0
+    undecided: Mask = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
+    return undecided

@@ -6,16 +6,14 @@ import difflib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import Mask
+from fa_core.columns import Mask
 from fa_core.errors import UsageError
 from fa_core.rows import canonical_method
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+from fa_core.table import AuditTable
 
 DEFAULT_HEALTHY = ("bp", "fa", "ep")
 """Methods that the protocol expects to be healthy."""
@@ -31,7 +29,7 @@ def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tup
     Raises:
         UsageError: a method that is not in the table.
     """
-    methods = np.asarray(table.method)
+    methods = table.method
     if healthy is None:
         chosen = [name for name in DEFAULT_HEALTHY if name in set(methods.tolist())]
     else:
@@ -55,7 +53,7 @@ def varying_axes(table: AuditTable) -> tuple[str, ...]:
 
     A value that is missing counts as one of its own.
     """
-    axes: Sequence[dict[str, Any]] = table.axes
+    axes: list[dict[str, Any]] = table.axes.tolist()
     names = {name for row in axes for name in row}
     return tuple(sorted(name for name in names if len({repr(row.get(name)) for row in axes}) > 1))
 

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import BITS, DIAGNOSTICS, Floats, judged, letters_of
+from fa_core.analysis.diagnostics import DIAGNOSTICS, judged
 from fa_core.analysis.result import Result
+from fa_core.columns import Floats
 from fa_core.report import LETTERS, DiagnosticThresholds
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+from fa_core.table import BIT, AuditTable, letters_of
 
 
-class Margin(Result):
+class Margin(Result, frozen=True, kw_only=True):
     """One diagnostic of one run: how far from flipping.
 
     Attributes:
@@ -40,7 +38,7 @@ class Margin(Result):
     factor: float | None = None
 
 
-class RunMargins(Result):
+class RunMargins(Result, frozen=True, kw_only=True):
     """All four margins of one run.
 
     Attributes:
@@ -107,7 +105,7 @@ def _margin(row: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> M
     )
 
 
-class Coverage(Result):
+class Coverage(Result, frozen=True, kw_only=True):
     """What was measured over a whole table.
 
     Attributes:
@@ -130,16 +128,16 @@ def coverage(table: AuditTable) -> Coverage:
 
     Source: PROTOCOL §3: every verdict carries its coverage.
     """
-    bits = np.asarray(table.coverage)
-    marks = np.asarray(table.nonfinite)
-    methods = np.asarray(table.method)
+    bits = table.coverage
+    marks = table.nonfinite
+    methods = table.method
     seen = {
         str(method): int(np.bitwise_or.reduce(bits[methods == method])) for method in dict.fromkeys(methods.tolist())
     }
     return Coverage(
         runs=len(bits),
-        measured={x: int(((bits & bit) != 0).sum()) for x, bit in BITS.items()},
+        measured={x: int(((bits & bit) != 0).sum()) for x, bit in BIT.items()},
         patterns={letters_of(int(pattern)): count for pattern, count in Counter(bits.tolist()).items()},
-        nonfinite={x: int(((marks & bit) != 0).sum()) for x, bit in BITS.items()},
+        nonfinite={x: int(((marks & bit) != 0).sum()) for x, bit in BIT.items()},
         missing={method: letters_of(0b1111 & ~union) for method, union in seen.items() if union != 0b1111},
     )

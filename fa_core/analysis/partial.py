@@ -12,7 +12,7 @@ EXACT, BOUND, PROXY = "exact", "bound", "proxy"
 FIRES, PASSES, LIKELY_PASSES, UNMEASURED = "fires", "passes", "likely passes", "not measured"
 
 
-class Evidence(Result):
+class Evidence(Result, frozen=True, kw_only=True):
     """One diagnostic of a partial audit.
 
     Attributes:
@@ -32,7 +32,7 @@ class Evidence(Result):
     why: str
 
 
-class PartialAudit(Result):
+class PartialAudit(Result, frozen=True, kw_only=True):
     """A verdict with what it rests on.
 
     Attributes:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fa_core.analysis.diagnostics import BITS, Floats, Mask
 from fa_core.analysis.groups import collections, varying_axes
 from fa_core.analysis.result import Result
+from fa_core.columns import Bits, Floats, Indices, Mask
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
-
-Bits = NDArray[np.uint8]
+from fa_core.table import BIT, AuditTable
 
 MIXED = "MIXED"
 WALKED_BACK = "walk-back"
@@ -34,7 +29,7 @@ NUMBERS = {
 """Name in the result → column of the table, and the diagnostic whose mark says that it is non-finite."""
 
 
-class Stat(Result):
+class Stat(Result, frozen=True, kw_only=True):
     """A number over seeds.
 
     Attributes:
@@ -54,7 +49,7 @@ class Stat(Result):
     max: float | None = None
 
 
-class SeedGroup(Result):
+class SeedGroup(Result, frozen=True, kw_only=True):
     """The runs of one method (and one value of each second axis) over seeds.
 
     Attributes:
@@ -84,7 +79,7 @@ class SeedGroup(Result):
     notes: tuple[str, ...] = ()
 
 
-class SeedTable(Result):
+class SeedTable(Result, frozen=True, kw_only=True):
     """All groups, in order of first appearance.
 
     Attributes:
@@ -122,9 +117,10 @@ def over_seeds(
     homes = _telling_collections(table, axes)
     members: dict[tuple[str, ...], list[int]] = defaultdict(list)
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
-        members[(home, str(method), *(repr(row_axes.get(name)) for name in axes))].append(i)
-    flags = np.asarray(table.flags(thresholds or DiagnosticThresholds()))
-    texts = table.verdicts(thresholds or DiagnosticThresholds())
+        group = (home, method, *(repr(row_axes.get(name)) for name in axes))
+        members[group].append(i)
+    flags = table.flags(thresholds)
+    texts = table.verdicts(thresholds)
     groups = tuple(_group(table, np.asarray(rows), axes, homes[rows[0]], flags, texts) for rows in members.values())
     return SeedTable(by=axes, groups=groups, notes=() if groups else ("no runs: nothing to average",))
 
@@ -134,22 +130,23 @@ def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str,
     homes = collections(table)
     places: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for method, seed, row_axes, home in zip(table.method, table.seed, table.axes, homes, strict=True):
-        places[(str(method), int(seed), *(repr(row_axes.get(name)) for name in axes))].add(home)
+        run = (method, seed, *(repr(row_axes.get(name)) for name in axes))
+        places[run].add(home)
     return homes if any(len(found) > 1 for found in places.values()) else ("",) * len(homes)
 
 
 def _group(
     table: AuditTable,
-    rows: NDArray[np.int64],
+    rows: Indices,
     axes: tuple[str, ...],
     home: str,
     flags: Bits,
     texts: Sequence[str],
 ) -> SeedGroup:
-    coverage = np.asarray(table.coverage)[rows]
-    nonfinite = np.asarray(table.nonfinite)[rows]
-    fired = {x: int(((flags[rows] & bit) != 0).sum()) for x, bit in BITS.items()}
-    measured = {x: int(((coverage & bit) != 0).sum()) for x, bit in BITS.items()}
+    coverage = table.coverage[rows]
+    nonfinite = table.nonfinite[rows]
+    fired = {x: int(((flags[rows] & bit) != 0).sum()) for x, bit in BIT.items()}
+    measured = {x: int(((coverage & bit) != 0).sum()) for x, bit in BIT.items()}
     seeds = tuple(table.row(int(i)).seed for i in rows)
     first = int(rows[0])
     return SeedGroup(
@@ -158,7 +155,7 @@ def _group(
         collection=home,
         seeds=seeds,
         stats={
-            name: _stat(np.asarray(getattr(table, column), dtype=np.float64)[rows], (nonfinite & BITS[letter]) != 0)
+            name: _stat(getattr(table, column)[rows], (nonfinite & BIT[letter]) != 0)
             for name, (column, letter) in NUMBERS.items()
         },
         verdicts=dict(Counter(texts[int(i)] for i in rows)),

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, Floats, Mask, judged
+from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.flips import flip_points, plateau
 from fa_core.analysis.groups import split_groups
 from fa_core.analysis.result import Result
+from fa_core.columns import Floats, Mask
 from fa_core.report import LETTERS, DiagnosticThresholds
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+from fa_core.table import AuditTable
 
 
-class Spread(Result):
+class Spread(Result, frozen=True, kw_only=True):
     """One diagnostic's numbers within one group.
 
     Attributes:
@@ -40,7 +38,7 @@ class Spread(Result):
     fired: int = 0
 
 
-class Sensitivity(Result):
+class Sensitivity(Result, frozen=True, kw_only=True):
     """How one diagnostic separates two groups of runs, and how robust its threshold is.
 
     Attributes:

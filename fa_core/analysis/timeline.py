@@ -17,7 +17,7 @@ STOP_ON = "ab"
 """The diagnostics that end a run early by default: both are collapses that do not heal."""
 
 
-class EpochPoint(Result):
+class EpochPoint(Result, frozen=True, kw_only=True):
     """One epoch as drawn: numbers, None where not recorded.
 
     Attributes:
@@ -43,7 +43,7 @@ class EpochPoint(Result):
     coverage: str
 
 
-class EarlyStop(Result):
+class EarlyStop(Result, frozen=True, kw_only=True):
     """Ending a run at the first epoch at which one of the chosen diagnostics fires.
 
     Attributes:
@@ -69,7 +69,7 @@ class EarlyStop(Result):
     acc_change: float | None
 
 
-class Timeline(Result):
+class Timeline(Result, frozen=True, kw_only=True):
     """One trace, judged epoch by epoch.
 
     Attributes:
@@ -242,7 +242,7 @@ def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[
     return tuple(said)
 
 
-class MethodTimeline(Result):
+class MethodTimeline(Result, frozen=True, kw_only=True):
     """First fires of one method over its seeds, as papers print them.
 
     Attributes:

@@ -5,23 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import BITS, DIAGNOSTICS, Mask
+from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.result import Result
+from fa_core.columns import Mask
 from fa_core.report import LETTERS, DiagnosticThresholds
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+from fa_core.table import BIT, AuditTable
 
 CHANCE = 0.1
 """Accuracy of guessing among ten classes."""
 
 
-class Strategy(Result):
+class Strategy(Result, frozen=True, kw_only=True):
     """One way to decide whether a run's claim stands.
 
     Attributes:
@@ -41,7 +40,7 @@ class Strategy(Result):
     by_method: dict[str, int]
 
 
-class Utility(Result):
+class Utility(Result, frozen=True, kw_only=True):
     """All strategies over the same runs.
 
     Attributes:
@@ -82,11 +81,11 @@ def decision_utility(
 
     Source: PROTOCOL §9, decision utility.
     """
-    runs = np.flatnonzero(np.asarray(table.coverage) != 0)
+    runs = np.flatnonzero(table.coverage != 0)
     names = run_names(table)
-    flags = np.asarray(table.flags(thresholds or DiagnosticThresholds()))[runs]
-    coverage = np.asarray(table.coverage)[runs]
-    acc = np.asarray(table.acc, dtype=np.float64)[runs]
+    flags = table.flags(thresholds)[runs]
+    coverage = table.coverage[runs]
+    acc = table.acc[runs]
     gamma = _gammas(table, runs.tolist(), gammas)
     by_accuracy: Mask = acc <= chance
     full: Mask = by_accuracy | (flags != 0)
@@ -107,8 +106,8 @@ def decision_utility(
         strategy(
             f"S{number}",
             f"accuracy + ({x}) {DIAGNOSTICS[x].name}",
-            by_accuracy | ((flags & BITS[x]) != 0),
-            (coverage & BITS[x]) != 0,
+            by_accuracy | ((flags & BIT[x]) != 0),
+            (coverage & BIT[x]) != 0,
         )
         for number, x in enumerate(LETTERS, start=2)
     ]
@@ -126,7 +125,7 @@ def decision_utility(
         strategies=strategies,
         smallest_sets=_smallest_covers(needs),
         missed_without={
-            x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BITS[x])
+            x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
             for x in LETTERS
         },
         skipped=_skipped(len(table) - len(runs), acc, gamma, coverage),
@@ -140,7 +139,7 @@ def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
         covers = tuple(
             "".join(letters)
             for letters in combinations(LETTERS, size)
-            if all(any(bits & BITS[x] for x in letters) for bits in wanted)
+            if all(any(bits & BIT[x] for x in letters) for bits in wanted)
         )
         if covers:
             return covers
@@ -177,7 +176,6 @@ def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str,
         said.append(f"no accuracy on {missing} of {n} runs: S0 walks none of them back")
     if missing := int((~np.isfinite(gamma)).sum()):
         said.append(f"no Γ on {missing} of {n} runs (needs saved credit): S1 decides as S0 there")
-    for letter in LETTERS:
-        if missing := int(((coverage & BITS[letter]) == 0).sum()):
-            said.append(f"({letter}) not measured on {missing} of {n} runs: it walks none of them back")
+    gaps = {letter: int(((coverage & bit) == 0).sum()) for letter, bit in BIT.items()}
+    said += [f"({x}) not measured on {gap} of {n} runs: it walks none of them back" for x, gap in gaps.items() if gap]
     return tuple(said)

@@ -50,7 +50,7 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
         for a, g in list(zip(credit, grads, strict=True))[1:]
         if a is not None
     ]
-    batch_means = torch.stack([torch.cosine_similarity(*_unit(a.mean(0), g.mean(0)), dim=0) for a, g in pairs])
+    batch_means = torch.stack([_cosine(a.mean(0), g.mean(0)) for a, g in pairs])
     a_all, g_all = (torch.cat(parts, dim=1) for parts in zip(*pairs, strict=True))
     concatenated = (a_all * g_all).sum(1) / (a_all.norm(dim=1) * g_all.norm(dim=1))
     return {
@@ -105,16 +105,17 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given cre
             "mean Γ over layers 1..L": values["mean over samples, hidden layers"],
             "Γ_l": per_layer,
         },
-        why="h_0 is the embedding's output: its credit is shaped by the input, not by the blocks that the claim is about.",
+        why="h_0 is the embedding's output: its credit is shaped by the input, not by the blocks "
+        "that the claim is about.",
         instead="report Γ_0 apart; “deep Γ” is the mean over l ≥ 1",
         versions=versions(),
         ran_on=ran_on,
     )
 
 
-def _unit(a: Tensor, g: Tensor) -> tuple[Tensor, Tensor]:
-    """Both at unit length, so that no clamp of a later cosine can bite."""
-    return a / a.norm(), g / g.norm()
+def _cosine(a: Tensor, g: Tensor) -> Tensor:
+    cosine: Tensor = (a @ g) / (a.norm() * g.norm())
+    return cosine
 
 
 def _mean(values: Sequence[Tensor]) -> float:

@@ -1,8 +1,8 @@
 """Find two of the pitfalls in source code, by reading it with Python's own parser; nothing is run.
 
 - ``norm-axis``: ``x.norm(-1)`` or ``torch.norm(x, -1)``: a negative order where an axis was meant;
-- ``cosine-eps``: a cosine similarity (function or module) of something named like a gradient or a
-  credit signal, with the default eps.
+- ``cosine-eps``: ``cosine_similarity`` of something named like a gradient or a credit signal, with the
+  default eps.
 """
 
 from __future__ import annotations
@@ -19,6 +19,9 @@ from fa_core.rows import Problem
 
 GRADIENT = re.compile(r"(^|_)(g|grads?|gradients?|credits?|delta|deltas|bp)(_|\d|$)|grad", re.IGNORECASE)
 """Names that sound like a gradient or a credit signal."""
+
+_MODULES = frozenset({"torch", "np", "numpy", "jnp", "linalg", "LA"})
+"""Owners whose ``norm`` is a function of the array, not its method."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -56,16 +59,23 @@ def scan_source(paths: Sequence[Path]) -> tuple[list[Finding], list[Problem]]:
     findings: list[Finding] = []
     problems: list[Problem] = []
     for path in _python_files(paths):
-        try:
-            findings.extend(scan_text(path.read_bytes(), str(path)))
-        except (SyntaxError, ValueError) as error:
-            line = getattr(error, "lineno", None)
-            problems.append(Problem(str(path), f"{path}{f':{line}' if line else ''}: not Python here ({error})"))
-        except RecursionError:
-            problems.append(Problem(str(path), f"{path}: nested too deeply to read"))
-        except OSError as error:
-            problems.append(Problem(str(path), f"{path}: cannot be read ({error.strerror})"))
+        found = _scan_file(path)
+        if isinstance(found, Problem):
+            problems.append(found)
+        else:
+            findings.extend(found)
     return findings, problems
+
+
+def _scan_file(path: Path) -> list[Finding] | Problem:
+    try:
+        return scan_text(path.read_bytes(), str(path))
+    except SyntaxError as error:
+        return Problem(str(path), f"{path}:{error.lineno or 1}: not Python here ({error.msg})")
+    except (ValueError, RecursionError) as error:
+        return Problem(str(path), f"{path}: cannot be parsed ({error})")
+    except OSError as error:
+        return Problem(str(path), f"{path}: cannot be read ({error.strerror})")
 
 
 def scan_text(source: str | bytes, path: str = "<text>") -> list[Finding]:
@@ -115,12 +125,12 @@ def _called(call: ast.Call) -> str:
 
 
 def _order(call: ast.Call) -> ast.expr | None:
-    """The argument that `norm` takes as p: the first of a method call, the second of ``torch.norm(x, p)``."""
+    """The argument that `norm` takes as p: the first of ``x.norm(p)``, the second of ``torch.norm(x, p)``."""
     function = call.func
     owner = function.value if isinstance(function, ast.Attribute) else None
-    is_function = owner is None or (isinstance(owner, ast.Name) and owner.id == "torch")
-    position = 1 if is_function else 0
-    return call.args[position] if len(call.args) > position else None
+    of_module = owner is None or (_words(owner)[:1] or [""])[0] in _MODULES
+    position = 1 if of_module else 0
+    return call.args[position] if len(call.args) == position + 1 else None
 
 
 def _negative(node: ast.expr | None) -> bool:

@@ -1,0 +1,94 @@
+"""The reporting form: what a paper's appendix should say about a set of audited runs, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fa_core.analysis.groups import collections, varying_axes
+from fa_core.analysis.timeline import timeline
+from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
+from fa_core.reporting.figures import audit_figure, axis_figure
+from fa_core.reporting.sections.analyses import seeds_table, sensitivity_table, utility_table
+from fa_core.reporting.sections.credit import credit_table
+from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
+from fa_core.reporting.sections.runs import (
+    evidence_note,
+    heading_of,
+    layer_tables,
+    summary,
+    thresholds_block,
+    verdict_table,
+)
+from fa_core.reporting.sections.traces import timelines_block
+
+if TYPE_CHECKING:
+    from fa_core.formats import Trace
+    from fa_core.table import AuditTable
+
+
+def reporting_form(
+    table: AuditTable,
+    thresholds: DiagnosticThresholds | None = None,
+    traces: Sequence[Trace] = (),
+    title: str = "Four-diagnostic audit",
+) -> list[Block]:
+    """The report of a set of runs as blocks.
+
+    Runs of different files are kept apart (they may be of different networks); the order is verdicts, seeds,
+    figure, sensitivity, utility, layers and credit per file, then timelines, pitfalls and provenance.
+
+    Args:
+        table: n runs.
+        thresholds: default: the protocol's.
+        traces: of the same runs, where there are any.
+        title: the report's heading.
+
+    Source: PROTOCOL §4, §8–§12.
+    """
+    thresholds = thresholds or DiagnosticThresholds()
+    blocks: list[Block] = [Heading(title, 1)]
+    if len(table):
+        blocks += [*summary(table, thresholds), thresholds_block(thresholds)]
+    else:
+        blocks.append(Paragraph("No audited run: nothing to report."))
+    homes = np.asarray(collections(table))
+    for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
+        blocks += _collection(table.select(homes == home), home, thresholds, number)
+    blocks += timelines_block([timeline(trace, thresholds) for trace in traces], thresholds)
+    blocks += pitfalls_block()
+    blocks += provenance(table)
+    return blocks
+
+
+def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int) -> Iterator[Block]:
+    yield heading_of(home)
+    yield from verdict_table(table, thresholds)
+    yield from evidence_note(table)
+    measured = table.select(np.asarray(table.coverage) != 0)
+    if not len(measured):
+        return
+    yield Figure(
+        f"audit-{number}",
+        audit_figure(measured, thresholds),
+        "The four diagnostics. Dashed: thresholds, the side that fires shaded; filled markers in (c) and (d): fires.",
+    )
+    for axis in varying_axes(measured):
+        yield Figure(
+            f"axis-{number}-{axis}",
+            axis_figure(measured, axis, thresholds),
+            f"Accuracy, growth and deepest gradient norm against {axis}; lines join the means over seeds.",
+        )
+    yield Heading("Over seeds", 3)
+    yield from seeds_table(measured, thresholds)
+    yield Heading("Threshold sensitivity", 3)
+    yield from sensitivity_table(measured, thresholds)
+    yield Heading("Decision utility", 3)
+    yield from utility_table(measured, thresholds)
+    yield Heading("Diagnostics per layer", 3)
+    yield from layer_tables(measured)
+    yield Heading("Credit quality", 3)
+    yield from credit_table(measured)

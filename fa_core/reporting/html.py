@@ -1,0 +1,70 @@
+"""A report as one HTML file that needs nothing else: styles and figures inside, no script, no network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from html import escape
+
+from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; color: #1b1f24;
+  background: #fff; max-width: 62rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .4rem; }
+h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-bottom: .25rem; border-bottom: 1px solid #d0d7de; }
+h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
+p, ul { margin: .5rem 0; max-width: 52rem; } li { margin: .15rem 0; }
+figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
+figcaption, caption { color: #57606a; font-size: .87rem; text-align: left; padding: .3rem 0; }
+.wide { overflow-x: auto; margin: .8rem 0; }
+table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .22rem .7rem; white-space: nowrap; }
+td.words { white-space: normal; }
+thead th { border-top: 1.5px solid #1b1f24; border-bottom: 1px solid #1b1f24; font-weight: 600; }
+tbody tr:last-child td { border-bottom: 1.5px solid #1b1f24; }
+tr.marked td { background: #fdf1ef; }
+.number { text-align: right; } .words { text-align: left; }
+@media print { body { margin: 0; max-width: none; font-size: 10pt; } h2 { break-after: avoid; }
+  figure, tr { break-inside: avoid; } .wide { overflow: visible; }
+  td, th { white-space: normal; padding: .15rem .4rem; } }
+"""
+
+
+def to_html(blocks: Iterable[Block]) -> str:
+    """The whole page; its title is the first heading."""
+    parts = list(blocks)
+    title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
+    body = "\n".join(line for block in parts for line in _lines(block))
+    return (
+        "<!doctype html>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+        f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
+    )
+
+
+def _lines(block: Block) -> Iterator[str]:
+    if isinstance(block, Heading):
+        yield f"<h{block.level}>{escape(block.text)}</h{block.level}>"
+    elif isinstance(block, Paragraph):
+        yield f"<p>{escape(block.text)}</p>"
+    elif isinstance(block, Bullets):
+        yield "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in block.items) + "</ul>"
+    elif isinstance(block, Figure):
+        yield f"<figure>{block.svg}<figcaption>{escape(block.caption)}</figcaption></figure>"
+    else:
+        yield from _grid(block)
+
+
+def _grid(grid: Grid) -> Iterator[str]:
+    kinds = ["words" if i < grid.words else "number" for i in range(len(grid.headings))]
+    yield "<div class='wide'><table>"
+    if grid.caption:
+        yield f"<caption>{escape(grid.caption)}</caption>"
+    cells = "".join(f"<th class='{kind}'>{escape(h)}</th>" for kind, h in zip(kinds, grid.headings, strict=True))
+    yield f"<thead><tr>{cells}</tr></thead><tbody>"
+    for number, row in enumerate(grid.rows):
+        cells = "".join(f"<td class='{kind}'>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
+        yield f"<tr class='marked'>{cells}</tr>" if number in grid.marked else f"<tr>{cells}</tr>"
+    yield "</tbody></table></div>"

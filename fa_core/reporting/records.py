@@ -1,0 +1,106 @@
+"""A table's runs as flat records with every digit, for CSV and Parquet files."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+from fa_core.errors import UsageError
+from fa_core.report import DiagnosticThresholds
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+COLUMNS = (
+    "source",
+    "key",
+    "method",
+    "seed",
+    "headline_acc",
+    "frozen_baseline_acc",
+    "margin_pp",
+    "max_per_block_growth",
+    "h_L",
+    "g_L",
+    "cross_batch_stability",
+    "flags",
+    "coverage",
+    "verdict",
+    "recorded_verdict",
+    "residual_norms",
+    "bp_grad_norms",
+    "axes",
+)
+
+
+def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[dict[str, Any]]:
+    """One flat dict per run; None where something was not measured."""
+    return [_record(table, i, thresholds or DiagnosticThresholds()) for i in range(len(table))]
+
+
+def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
+    """CSV with a header; lists and axes as JSON in their cells, an empty cell where not measured."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer.writeheader()
+    for record in records(table, thresholds):
+        writer.writerow({name: _cell(value) for name, value in record.items()})
+    return text.getvalue()
+
+
+def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> bytes:
+    """A Parquet file with typed columns; norms are lists of float64, axes a JSON string.
+
+    Raises:
+        UsageError: pyarrow is not installed.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise UsageError("Parquet files need pyarrow", hint="pip install 'fa-tui[parquet]', or write .csv") from None
+    kinds = {
+        "seed": pa.int64(),
+        **dict.fromkeys(COLUMNS[4:11], pa.float64()),
+        "residual_norms": pa.list_(pa.float64()),
+        "bp_grad_norms": pa.list_(pa.float64()),
+    }
+    rows = [{**record, "axes": _cell(record["axes"])} for record in records(table, thresholds)]
+    columns = pa.schema([(name, kinds.get(name, pa.string())) for name in COLUMNS])
+    content = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows, schema=columns), content)
+    return content.getvalue()
+
+
+def _record(table: AuditTable, i: int, thresholds: DiagnosticThresholds) -> dict[str, Any]:
+    row = table.row(i)
+    report = row.report.with_thresholds(thresholds)
+    values = (
+        row.source,
+        row.key,
+        row.method,
+        row.seed,
+        report.headline_acc,
+        report.frozen_baseline_acc,
+        report.margin_pp,
+        report.max_per_block_growth,
+        report.h_L,
+        report.g_L,
+        report.cross_batch_stability,
+        "".join(sorted(report.flags)),
+        report.coverage,
+        report.verdict,
+        report.recorded_verdict,
+        list(report.residual_norms),
+        list(report.bp_grad_norms),
+        dict(row.axes),
+    )
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _cell(value: Any) -> str:
+    if value is None or value in ([], {}):
+        return ""
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)

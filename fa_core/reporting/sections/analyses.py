@@ -1,0 +1,148 @@
+"""Seeds, threshold sensitivity and decision utility as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from fa_core.analysis.diagnostics import DIAGNOSTICS
+from fa_core.analysis.seeds import SeedGroup, Stat, over_seeds
+from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities
+from fa_core.analysis.utility import decision_utility
+from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.reporting.blocks import Block, Bullets, Grid
+from fa_core.reporting.numbers import MISSING, significant, spread
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+_SEED_COLUMNS = (
+    ("headline_acc", "acc"),
+    ("growth", "(a) growth"),
+    ("h_L", "‖h_L‖"),
+    ("g_L", "(b) ‖g_L‖"),
+    ("stability", "(c) cosine"),
+    ("margin_pp", "(d) pp"),
+)
+
+
+def seeds_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """Mean ± population std per method, how many seeds each diagnostic fires on, and disagreement."""
+    analysis = over_seeds(table, thresholds)
+    yield Grid(
+        headings=("method", *analysis.by, "verdict", "fires on", *(title for _, title in _SEED_COLUMNS)),
+        rows=tuple(_seed_row(group) for group in analysis.groups),
+        caption="Over seeds: mean ± population standard deviation.",
+        words=3 + len(analysis.by),
+        marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
+    )
+    notes = tuple(f"{group.method}: {note}" for group in analysis.groups for note in group.notes)
+    if notes:
+        yield Bullets(notes)
+
+
+def _seed_row(group: SeedGroup) -> tuple[str, ...]:
+    axes = ("–" if value is None else str(value) for value in group.axes.values())
+    verdict = f"{group.verdict} ({', '.join(group.disagree)} disagree)" if group.disagree else group.verdict
+    return (group.method, *axes, verdict, fires_on(group), *(_stat(group.stats[name]) for name, _ in _SEED_COLUMNS))
+
+
+def fires_on(group: SeedGroup) -> str:
+    """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3``.
+
+    A group on which nothing fires reads ``–``.
+    """
+    return ", ".join(f"{x} {group.fired[x]}/{group.measured[x]}" for x in LETTERS if group.fired[x]) or "–"
+
+
+def _stat(stat: Stat) -> str:
+    words = spread(stat.mean, stat.std)
+    return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
+
+
+def sensitivity_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
+    analysis = sensitivities(table, thresholds)
+    yield Grid(
+        headings=("diagnostic", "healthy", "degenerate", "gap", "same verdicts for thresholds in", "threshold"),
+        rows=tuple(_sensitivity_row(one) for one in analysis),
+        caption="Threshold sensitivity: bp, fa and ep where present against the rest; range (median) per group.",
+        words=5,
+    )
+    notes = dict.fromkeys(
+        f"({one.letter}) {note.removeprefix(f'({one.letter}) ')}" for one in analysis for note in one.skipped
+    )
+    if notes:
+        yield Bullets(tuple(notes))
+
+
+def _sensitivity_row(one: Sensitivity) -> tuple[str, ...]:
+    return (
+        f"({one.letter}) {one.name}",
+        group_range(one.healthy),
+        group_range(one.degenerate),
+        gap_words(one),
+        plateau_words(one),
+        significant(one.threshold),
+    )
+
+
+def group_range(group: Spread) -> str:
+    """``[min, max] (median), fired/measured fire``."""
+    if not group.measured:
+        return "not measured" if group.runs else "no runs"
+    span = (
+        f"[{significant(group.min)}, {significant(group.max)}] ({significant(group.median)}), "
+        if group.max is not None
+        else ""
+    )
+    return f"{span}{group.fired}/{group.measured} fire"
+
+
+def gap_words(one: Sensitivity) -> str:
+    """The gap with its unit, or that there is none."""
+    if one.separable is None:
+        return MISSING
+    if not one.separable:
+        return "not separable"
+    if one.gap is None:
+        return "separable"
+    if DIAGNOSTICS[one.letter].log:
+        return f"{one.gap:,.0f}x" if one.gap >= 1000 else f"{significant(one.gap, 5)}x"
+    return f"{significant(one.gap)} {one.unit}"
+
+
+def plateau_words(one: Sensitivity) -> str:
+    """The plateau; an end that nothing bounds is an infinity."""
+    if one.plateau is None:
+        return MISSING
+    lo, hi = one.plateau
+    return f"({'−∞' if lo is None else significant(lo, 6)}, {'∞' if hi is None else significant(hi, 6)})"
+
+
+def utility_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """Which reporting habit would have withdrawn what."""
+    analysis = decision_utility(table, thresholds)
+    yield Grid(
+        headings=("strategy", "looks at", "walks back", "recall"),
+        rows=tuple(
+            (
+                one.name,
+                one.looks_at,
+                f"{len(one.walked_back)}/{analysis.runs}",
+                MISSING if one.recall is None else f"{one.recall:.0%}",
+            )
+            for one in analysis.strategies
+        ),
+        caption="Decision utility: runs that each reporting habit would withdraw; recall against S_full.",
+        words=2,
+    )
+    yield Bullets((smallest_words(analysis.smallest_sets), *analysis.skipped))
+
+
+def smallest_words(sets: tuple[str, ...]) -> str:
+    """The smallest sufficient sets in words."""
+    if sets == ("",):
+        return "No diagnostic is needed beyond accuracy: S0 withdraws all that S_full does."
+    listed = " or ".join("{" + ", ".join(f"({x})" for x in letters) + "}" for letters in sets)
+    return f"Smallest set of diagnostics that catches all that S_full catches: {listed}."
