@@ -13,7 +13,8 @@ from fa_core.errors import UsageError
 from fa_core.measure.accuracy import AccuracyMeter
 from fa_core.measure.batches import counted, placed
 from fa_core.measure.borrow import Borrowed, borrow
-from fa_core.measure.fused import Pass, fused_pass
+from fa_core.measure.fused import Pass
+from fa_core.measure.in_parts import pass_in_parts
 from fa_core.measure.norms import lower_median, sample_norms
 from fa_core.measure.per_sample import check_states, choose_flatten, vectors
 from fa_core.measure.stability import DriftMeter
@@ -32,15 +33,22 @@ class Diagnosis:
         tapped: how to tap it.
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many of the first batches (a) and (b) use.
+        largest_pass: samples per forward and backward pass; None = a whole batch.
     """
 
     def __init__(
-        self, net: Borrowed, tapped: Tapped, stability_layer: int | None = None, norm_batches: int = 1
+        self,
+        net: Borrowed,
+        tapped: Tapped,
+        stability_layer: int | None = None,
+        norm_batches: int = 1,
+        largest_pass: int | None = None,
     ) -> None:
         self._net = net
         self._tapped = tapped
         self._layer = stability_layer
         self._norm_batches = norm_batches
+        self._largest_pass = largest_pass
         self._flatten = ""
         self._names: list[str] = []
         self._dtype = ""
@@ -56,7 +64,8 @@ class Diagnosis:
         """Measure one batch: x (B, ...), y (B,), both on the network's device."""
         where = f"eval batch {self._batches}"
         for_norms = self._batches < self._norm_batches
-        done = fused_pass(self._tapped, self._net.model, x, y, None if for_norms else [self._stability_layer], where)
+        layers = None if for_norms else [self._stability_layer]
+        done = pass_in_parts(self._tapped, self._net.model, x, y, layers, where, self._largest_pass)
         if self._batches == 0:
             self._begin(done, len(y))
         if for_norms:
@@ -132,6 +141,7 @@ def diagnose(
     norm_batches: int = 1,
     dtype: str | None = None,
     on_batch: Progress | None = None,
+    largest_pass: int | None = None,
 ) -> DiagnosticReport:
     """Measure the four diagnostics of a network.
 
@@ -156,6 +166,8 @@ def diagnose(
         dtype: None = float32 for half-precision networks, others as they are; or ``"float32"``,
             ``"float64"``, ``"as-is"``.
         on_batch: called with (done, total) after every batch.
+        largest_pass: samples per forward and backward pass, where a whole batch does not fit into memory;
+            the numbers stay the same.
 
     Returns:
         A report; norms in the stream's unit and in nats per that unit (with CE's 1/B).
@@ -175,10 +187,10 @@ def diagnose(
     >>> report.residual_norms, report.headline_acc, report.coverage
     ([1.0, 2.0], 1.0, 'ab')
     """
-    _check_arguments(headline_acc, frozen_baseline_acc, norm_batches)
+    _check_arguments(headline_acc, frozen_baseline_acc, norm_batches, largest_pass)
     batches, total = counted(eval_batches)
     with borrow(model, dtype, device) as net:
-        diagnosis = Diagnosis(net, resolve_taps(net.model, taps), stability_layer, norm_batches)
+        diagnosis = Diagnosis(net, resolve_taps(net.model, taps), stability_layer, norm_batches, largest_pass)
         for index, batch in enumerate(batches):
             diagnosis.update(*placed(batch, index, net))
             if on_batch is not None:
@@ -192,9 +204,13 @@ def diagnose(
         )
 
 
-def _check_arguments(headline_acc: float | None, frozen_baseline_acc: float | None, norm_batches: int) -> None:
+def _check_arguments(
+    headline_acc: float | None, frozen_baseline_acc: float | None, norm_batches: int, largest_pass: int | None
+) -> None:
     if norm_batches < 1:
         raise UsageError(f"norm_batches is {norm_batches}", hint="at least one batch gives the norms")
+    if largest_pass is not None and largest_pass < 1:
+        raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
     for name, acc in (("headline_acc", headline_acc), ("frozen_baseline_acc", frozen_baseline_acc)):
         if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
             raise UsageError(f"{name} is {acc}", hint="accuracies are fractions in [0, 1]")
