@@ -63,6 +63,7 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         measured: letter → runs it was measured on.
         verdict: ``trustworthy``, ``walk-back``, ``not measured``, or ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
+        evidence: letter → ``"bound"`` or ``"proxy"`` where some run's number is not exact.
         notes: what could not be said, and why.
     """
 
@@ -76,6 +77,7 @@ class SeedGroup(Result, frozen=True, kw_only=True):
     measured: dict[str, int]
     verdict: str
     disagree: str
+    evidence: dict[str, str] = {}
     notes: tuple[str, ...] = ()
 
 
@@ -163,6 +165,7 @@ def _group(
         measured=measured,
         verdict=_verdict(flags[rows], coverage),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
+        evidence={letter: kind for i in rows for letter, kind in table.report(int(i)).evidence.items()},
         notes=_notes(seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())),
     )
 

@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fa_core.analysis.groups import collections, varying_axes
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.sensitivity import sensitivities
 from fa_core.analysis.timeline import timeline
+from fa_core.analysis.utility import decision_utility
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
 from fa_core.reporting.figures import audit_figure, axis_figure
-from fa_core.reporting.sections.analyses import seeds_table, sensitivity_table, utility_table
+from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_core.reporting.sections.credit import credit_table
 from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
 from fa_core.reporting.sections.runs import (
@@ -23,7 +26,8 @@ from fa_core.reporting.sections.runs import (
     thresholds_block,
     verdict_table,
 )
-from fa_core.reporting.sections.traces import timelines_block
+from fa_core.reporting.sections.traces import timeline_blocks
+from fa_core.reporting.timeline_figure import timeline_figure
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
@@ -58,10 +62,21 @@ def reporting_form(
     homes = np.asarray(collections(table))
     for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
         blocks += _collection(table.select(homes == home), home, thresholds, number)
-    blocks += timelines_block([timeline(trace, thresholds) for trace in traces], thresholds)
+    blocks += _timelines(traces, thresholds)
     blocks += pitfalls_block()
     blocks += provenance(table)
     return blocks
+
+
+def _timelines(traces: Sequence[Trace], thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    if not traces:
+        return
+    found = [timeline(trace, thresholds) for trace in traces]
+    yield Heading("Timeline", 2)
+    if any(point.coverage or point.acc is not None for one in found for point in one.points):
+        caption = "Diagnostics over epochs; dotted: first fires."
+        yield Figure("timeline", timeline_figure(found, thresholds), caption)
+    yield from timeline_blocks(found)
 
 
 def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int) -> Iterator[Block]:
@@ -83,11 +98,11 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
             f"Accuracy, growth and deepest gradient norm against {axis}; lines join the means over seeds.",
         )
     yield Heading("Over seeds", 3)
-    yield from seeds_table(measured, thresholds)
+    yield from seeds_blocks(over_seeds(measured, thresholds))
     yield Heading("Threshold sensitivity", 3)
-    yield from sensitivity_table(measured, thresholds)
+    yield from sensitivity_blocks(sensitivities(measured, thresholds))
     yield Heading("Decision utility", 3)
-    yield from utility_table(measured, thresholds)
+    yield from utility_blocks(decision_utility(measured, thresholds))
     yield Heading("Diagnostics per layer", 3)
     yield from layer_tables(measured)
     yield Heading("Credit quality", 3)

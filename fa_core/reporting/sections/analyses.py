@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS
-from fa_core.analysis.seeds import SeedGroup, Stat, over_seeds
-from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities
-from fa_core.analysis.utility import decision_utility
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
+from fa_core.analysis.sensitivity import Sensitivity, Spread
+from fa_core.analysis.utility import Utility
+from fa_core.report import LETTERS
 from fa_core.reporting.blocks import Block, Bullets, Grid
 from fa_core.reporting.numbers import MISSING, significant, spread
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
 
 _SEED_COLUMNS = (
     ("headline_acc", "acc"),
@@ -26,9 +22,8 @@ _SEED_COLUMNS = (
 )
 
 
-def seeds_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean ± population std per method, how many seeds each diagnostic fires on, and disagreement."""
-    analysis = over_seeds(table, thresholds)
     yield Grid(
         headings=("method", *analysis.by, "verdict", "fires on", *(title for _, title in _SEED_COLUMNS)),
         rows=tuple(_seed_row(group) for group in analysis.groups),
@@ -36,9 +31,15 @@ def seeds_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator
         words=3 + len(analysis.by),
         marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
     )
-    notes = tuple(f"{group.method}: {note}" for group in analysis.groups for note in group.notes)
-    if notes:
-        yield Bullets(notes)
+    notes = [f"{group.method}: {note}" for group in analysis.groups for note in (*group.notes, *_inexact(group))]
+    if notes or analysis.notes:
+        yield Bullets(tuple(dict.fromkeys([*analysis.notes, *notes])))
+
+
+def _inexact(group: SeedGroup) -> Iterator[str]:
+    for letter, kind in group.evidence.items():
+        states = "that can show it fires, not that it passes" if kind == "bound" else "from another layer"
+        yield f"({letter}) is a {kind}, {states}"
 
 
 def _seed_row(group: SeedGroup) -> tuple[str, ...]:
@@ -52,7 +53,12 @@ def fires_on(group: SeedGroup) -> str:
 
     A group on which nothing fires reads ``–``.
     """
-    return ", ".join(f"{x} {group.fired[x]}/{group.measured[x]}" for x in LETTERS if group.fired[x]) or "–"
+    counts = (f"{x} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}" for x in LETTERS if group.fired[x])
+    return ", ".join(counts) or "–"
+
+
+def _basis(group: SeedGroup, letter: str) -> str:
+    return f" by {group.evidence[letter]}" if letter in group.evidence else ""
 
 
 def _stat(stat: Stat) -> str:
@@ -60,9 +66,8 @@ def _stat(stat: Stat) -> str:
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
 
 
-def sensitivity_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
-    analysis = sensitivities(table, thresholds)
     yield Grid(
         headings=("diagnostic", "healthy", "degenerate", "gap", "same verdicts for thresholds in", "threshold"),
         rows=tuple(_sensitivity_row(one) for one in analysis),
@@ -91,11 +96,9 @@ def group_range(group: Spread) -> str:
     """``[min, max] (median), fired/measured fire``."""
     if not group.measured:
         return "not measured" if group.runs else "no runs"
-    span = (
-        f"[{significant(group.min)}, {significant(group.max)}] ({significant(group.median)}), "
-        if group.max is not None
-        else ""
-    )
+    if group.max is None:
+        return f"NaN/inf, {group.fired}/{group.measured} fire"
+    span = f"[{significant(group.min)}, {significant(group.max)}] ({significant(group.median)}), "
     return f"{span}{group.fired}/{group.measured} fire"
 
 
@@ -120,9 +123,8 @@ def plateau_words(one: Sensitivity) -> str:
     return f"({'−∞' if lo is None else significant(lo, 6)}, {'∞' if hi is None else significant(hi, 6)})"
 
 
-def utility_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+def utility_blocks(analysis: Utility) -> Iterator[Block]:
     """Which reporting habit would have withdrawn what."""
-    analysis = decision_utility(table, thresholds)
     yield Grid(
         headings=("strategy", "looks at", "walks back", "recall"),
         rows=tuple(

@@ -2,60 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
-from fa_core.report import LETTERS, DiagnosticThresholds
-from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading
+from fa_core.report import LETTERS
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, fixed
-from fa_core.reporting.timeline_figure import timeline_figure
+
+NOTES_AT_MOST = 10
 
 
-def timelines_block(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Nothing for no traces; else a table over methods, the figure, and what could not be judged."""
+def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
+    """A table over methods, one over runs, and what could not be judged."""
     if not timelines:
+        yield Paragraph("No traces here (epoch logs such as trace.jsonl): nothing to replay.")
         return
-    yield Heading("Timeline", 2)
+    fires = tuple(f"({x}) first fires" for x in LETTERS)
     yield Grid(
-        headings=(
-            "method",
-            "seeds",
-            *(f"({x}) first fires" for x in LETTERS),
-            "stops",
-            "saves",
-            "acc at stop",
-            "final acc",
-        ),
-        rows=tuple(_row(one) for one in by_method(timelines)),
-        caption="First epoch at which each diagnostic fires, one number per seed (–: never); a run stops at the "
-        "first fire of (a) or (b).",
+        headings=("method", "seeds", *fires, "runs stopped", "epochs saved", "acc at stop", "final acc"),
+        rows=tuple(_method_row(one) for one in by_method(timelines)),
+        caption="First epoch at which each diagnostic fires, one number per seed (–: never).",
         words=2 + len(LETTERS),
     )
-    if any(point.coverage or point.acc is not None for one in timelines for point in one.points):
-        yield Figure(
-            "timeline", timeline_figure(timelines, thresholds), "Diagnostics over epochs; dotted: first fires."
-        )
-    notes = dict.fromkeys(f"{one.key}: {note}" for one in timelines for note in one.skipped)
-    if notes:
-        listed = list(notes)
-        more = (f"and {len(listed) - 10} more of this kind",) if len(listed) > 10 else ()
-        yield Bullets((*listed[:10], *more))
-
-
-def _row(one: MethodTimeline) -> tuple[str, ...]:
-    fires = (
-        "/".join("–" if epoch is None else str(epoch) for epoch in one.first_fire[x])
-        if x in one.first_fire
-        else MISSING
-        for x in LETTERS
+    yield Grid(
+        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc"),
+        rows=tuple(_run_row(one) for one in timelines),
+        caption="Per run; in brackets the epoch since which it fires without a break.",
+        words=2 + len(LETTERS),
+        marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
     )
-    axes = ", ".join(f"{name} {value}" for name, value in one.axes.items())
+    notes = list(dict.fromkeys(f"{one.key}: {note}" for one in timelines for note in one.skipped))
+    if len(notes) > NOTES_AT_MOST:
+        notes[NOTES_AT_MOST:] = [f"and {len(notes) - NOTES_AT_MOST} more of this kind"]
+    if notes:
+        yield Bullets(tuple(notes))
+
+
+def _method_row(one: MethodTimeline) -> tuple[str, ...]:
+    fires = ("/".join(map(_epoch, one.first_fire[x])) if x in one.first_fire else MISSING for x in LETTERS)
     return (
-        f"{one.method} ({axes})" if axes else one.method,
-        "/".join("–" if seed is None else str(seed) for seed in one.seeds),
+        _named(one.method, one.axes),
+        "/".join(map(_epoch, one.seeds)),
         *fires,
         f"{one.stopped}/{len(one.seeds)}",
         MISSING if one.saved is None else f"{one.saved:.0%}",
         fixed(one.acc_at_stop, 4),
         fixed(one.final_acc, 4),
     )
+
+
+def _run_row(one: Timeline) -> tuple[str, ...]:
+    stop = one.stop
+    return (
+        one.key,
+        f"{one.epochs}{' (growing)' if one.unfinished else ''}",
+        *(_fire(one, x) for x in LETTERS),
+        "–" if stop is None else f"{stop.epoch} ({stop.on})",
+        MISSING if stop is None else f"{stop.saved:.0%}",
+        fixed(stop.acc, 4) if stop else MISSING,
+        fixed(one.final_acc, 4),
+    )
+
+
+def _fire(one: Timeline, letter: str) -> str:
+    if letter not in one.first_fire:
+        return MISSING
+    lasting = one.lasting[letter]
+    words = _epoch(one.first_fire[letter])
+    return f"{words} ({lasting})" if lasting not in (None, one.first_fire[letter]) else words
+
+
+def _epoch(number: int | None) -> str:
+    return "–" if number is None else str(number)
+
+
+def _named(method: str, axes: Mapping[str, Any]) -> str:
+    return f"{method} ({', '.join(f'{name} {value}' for name, value in axes.items())})" if axes else method

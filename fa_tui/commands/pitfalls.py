@@ -1,0 +1,105 @@
+"""`fa-tui pitfalls`: the seven demonstrations, and a search for two of them in source code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fa_tui import output
+
+if TYPE_CHECKING:
+    from fa_core.pitfalls import Demonstration
+
+NamesArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[NAME]…", help="Which, by name or number; default: all seven.", show_default=False),
+]
+ScanOption = Annotated[
+    list[Path] | None,
+    typer.Option("--scan", metavar="PATH", help="Search Python files for `.norm(-1)` and clamped cosines instead."),
+]
+RunOption = Annotated[
+    Path | None,
+    typer.Option("--run", metavar="FOLDER", help="Run folder with saved feedback for 4 to 7; default: a sample run."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("pitfalls")(pitfalls_command)
+
+
+def pitfalls_command(
+    names: NamesArgument = None,
+    scan: ScanOption = None,
+    run: RunOption = None,
+    format: output.FormOption = output.Form.table,
+) -> None:
+    """Compute the wrong and the right value of seven pitfalls, with the libraries installed here.
+
+    With --scan nothing is run: Python files are parsed and suspicious calls named, exit code 1 if there are any, else 0.
+
+    Examples:
+
+        fa-tui pitfalls
+
+        fa-tui pitfalls norm-axis 2
+
+        fa-tui pitfalls --scan src/
+    """
+    if scan:
+        raise typer.Exit(_scan(scan, format))
+    from fa_core.pitfalls import PITFALLS, demonstrate
+
+    shown = demonstrate(names or PITFALLS, run or _sample_run())
+    if format is output.Form.json:
+        output.print_json([one.to_dict() for one in shown])
+    else:
+        print("\n\n".join("\n".join(explained(one)) for one in shown))
+
+
+def _sample_run() -> Path | None:
+    from fa_core.pitfalls.subject import find_run
+    from fa_tui.samples import sample_runs
+
+    return find_run([sample_runs()])
+
+
+def explained(one: Demonstration) -> Iterator[str]:
+    """A demonstration in words and numbers."""
+    yield f"{one.number}. {one.name}: {one.title}"
+    yield f"   on {one.ran_on}, {', '.join(f'{name} {version}' for name, version in one.versions.items())}"
+    yield from (f"   wrong  {what} = {_value(value)}" for what, value in one.wrong.items())
+    yield from (f"   right  {what} = {_value(value)}" for what, value in one.right.items())
+    yield f"   why    {one.why}"
+    yield f"   write  {one.instead}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "N/A"
+    if isinstance(value, float):
+        return f"{value:.7g}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(_value(item) for item in value) + "]"
+    return str(value)
+
+
+def _scan(paths: Sequence[Path], form: output.Form) -> int:
+    from fa_core.pitfalls.source_scan import scan_source
+
+    findings, problems = scan_source(paths)
+    for problem in problems:
+        print(f"fa-tui: {problem.message}", file=sys.stderr)
+    if form is output.Form.json:
+        import msgspec
+
+        output.print_json(msgspec.to_builtins(findings))
+    else:
+        for finding in findings:
+            print(finding)
+    return 1 if findings else 3 if problems else 0

@@ -1,0 +1,63 @@
+"""`fa-tui report`: what goes into a paper's appendix, as a file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fa_tui import inputs, options
+from fa_tui.options import DEFAULTS
+
+OutOption = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .csv or .parquet.")
+]
+FigureOption = Annotated[
+    str, typer.Option("--figure", metavar="NAME", help="What an .svg shows: audit, timeline, or an axis such as lam.")
+]
+TitleOption = Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of .md and .html.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("report")(report_command)
+
+
+def report_command(
+    out: OutOption,
+    paths: options.PathsArgument = None,
+    figure: FigureOption = "audit",
+    title: TitleOption = "Four-diagnostic audit",
+    methods: inputs.MethodsOption = None,
+    seeds: inputs.SeedsOption = None,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    frozen_baseline: options.FrozenBaselineOption = None,
+) -> None:
+    """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
+
+    Numbers in .md and .html are rounded; .csv and .parquet hold every digit. Prints the files it wrote.
+
+    Examples:
+
+        fa-tui report audit_table.json --out report.html
+
+        fa-tui report runs/ --out appendix.md
+
+        fa-tui report penalty_runs/ --out rescue.svg --figure lam
+    """
+    from fa_core.reporting import write_report
+
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+    for file in write_report(out, runs.table(), thresholds, runs.traces, figure, title):
+        print(file)
+    if not runs.rows:
+        print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
+    raise typer.Exit(runs.exit_code)

@@ -1,0 +1,67 @@
+"""`fa-tui sweep`: do the thresholds separate, and how far may they move?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fa_tui import inputs, options, output
+from fa_tui.options import DEFAULTS
+
+HealthyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--healthy",
+        metavar="LIST",
+        help="Methods of the healthy group, the rest being degenerate; default: bp, fa, ep where present.",
+        show_default=False,
+    ),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("sweep")(sweep_command)
+
+
+def sweep_command(
+    paths: options.PathsArgument = None,
+    healthy: HealthyOption = None,
+    methods: inputs.MethodsOption = None,
+    seeds: inputs.SeedsOption = None,
+    format: output.FormOption = output.Form.table,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    frozen_baseline: options.FrozenBaselineOption = None,
+) -> None:
+    """Print each threshold's gap between healthy and degenerate runs, and the interval that changes no verdict.
+
+    JSON also holds all thresholds at which a verdict flips, and verdict counts as functions of each threshold.
+
+    Examples:
+
+        fa-tui sweep audit_table.json
+
+        fa-tui sweep audit_table.json --healthy bp,ep --format json
+
+        fa-tui sweep audit_table.json --frozen-baseline 0.349
+    """
+    from fa_core.analysis import sensitivities, verdict_curve
+    from fa_core.reporting.sections.analyses import sensitivity_blocks
+
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+    table = runs.table()
+    analysis = sensitivities(table, thresholds, options.split_list(healthy) if healthy else None)
+    if format is output.Form.json:
+        output.print_json(
+            [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
+        )
+    else:
+        output.print_blocks(sensitivity_blocks(analysis))
+    raise typer.Exit(runs.exit_code)

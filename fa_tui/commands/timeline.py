@@ -1,0 +1,98 @@
+"""`fa-tui timeline`: when diagnostics first fire over training, and what stopping there saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fa_core.errors import UsageError
+from fa_core.report import LETTERS
+from fa_tui import inputs, options, output
+from fa_tui.options import DEFAULTS
+
+if TYPE_CHECKING:
+    from fa_core.analysis import Timeline
+
+StopOnOption = Annotated[
+    str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
+]
+EpochsOption = Annotated[
+    int | None,
+    typer.Option("--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete."),
+]
+FollowOption = Annotated[bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("timeline")(timeline_command)
+
+
+def timeline_command(
+    paths: options.PathsArgument = None,
+    stop_on: StopOnOption = "ab",
+    epochs: EpochsOption = None,
+    follow: FollowOption = False,
+    methods: inputs.MethodsOption = None,
+    seeds: inputs.SeedsOption = None,
+    format: output.FormOption = output.Form.table,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    frozen_baseline: options.FrozenBaselineOption = None,
+) -> None:
+    """Print the first epoch at which each diagnostic fires, per run and per method, and what an early stop saves.
+
+    Examples:
+
+        fa-tui timeline runs/
+
+        fa-tui timeline trace.jsonl --stop-on b --epochs 100 --format json
+
+        fa-tui timeline runs/ --follow
+    """
+    from fa_core.analysis import by_method, timeline
+    from fa_core.reporting.sections.traces import timeline_blocks
+
+    letters = stop_on.replace(",", "").strip().lower()
+    if not letters or set(letters) - set(LETTERS):
+        raise UsageError(f"--stop-on {stop_on!r} is not of the diagnostics a, b, c, d", hint="write b or ab")
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    baseline = options.parse_frozen_baseline(frozen_baseline)
+
+    def once() -> int:
+        runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+        found = [
+            timeline(trace, thresholds, letters, baseline.by_method.get(trace.method, baseline.default), epochs)
+            for trace in runs.traces
+        ]
+        if format is output.Form.json:
+            _print_json(found, [one.to_dict() for one in by_method(found)])
+        else:
+            output.print_blocks(timeline_blocks(found))
+        return runs.exit_code
+
+    raise typer.Exit(_following(paths, once) if follow else once())
+
+
+def _print_json(found: Sequence[Timeline], methods: list[dict[str, object]]) -> None:
+    skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
+    output.print_json({"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped})
+
+
+def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
+    """Print now, and again after every change under the paths."""
+    from watchfiles import watch
+
+    from fa_tui.samples import sample_runs
+
+    code = once()
+    for _ in watch(*(paths or [sample_runs()]), raise_interrupt=False):
+        code = once()
+    return code

@@ -1,0 +1,58 @@
+"""`fa-tui utility`: which reporting habit would have withdrawn which run?"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fa_core.errors import UsageError
+from fa_tui import inputs, options, output
+from fa_tui.options import DEFAULTS
+
+ChanceOption = Annotated[
+    float,
+    typer.Option("--chance", metavar="ACC", help="Accuracy of guessing, a fraction; S0 withdraws at or below it."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("utility")(utility_command)
+
+
+def utility_command(
+    paths: options.PathsArgument = None,
+    chance: ChanceOption = 0.1,
+    methods: inputs.MethodsOption = None,
+    seeds: inputs.SeedsOption = None,
+    format: output.FormOption = output.Form.table,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    frozen_baseline: options.FrozenBaselineOption = None,
+) -> None:
+    """Print the runs that accuracy alone, accuracy with Γ, and each diagnostic would walk back.
+
+    Examples:
+
+        fa-tui utility audit_table.json --seeds 42
+
+        fa-tui utility audit_table.json --format json
+    """
+    from fa_core.analysis import decision_utility
+    from fa_core.reporting.sections.analyses import utility_blocks
+
+    if not 0.0 <= chance <= 1.0:
+        raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+    analysis = decision_utility(runs.table(), thresholds, chance)
+    if format is output.Form.json:
+        output.print_json(analysis.to_dict())
+    else:
+        output.print_blocks(utility_blocks(analysis))
+    raise typer.Exit(runs.exit_code)
