@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fa_core.errors import FaError
 from fa_core.measure.batches import counted, placed
 from fa_core.measure.borrow import Borrowed, borrow, float64_copy
-from fa_core.measure.fused import check_logits
+from fa_core.measure.fused import check_logits, explained
 from fa_core.measure.taps import Taps, read_logits, resolve_taps
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Tensor], Tensor]
@@ -124,7 +124,8 @@ def accuracy(
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
             x, y = placed(batch, index, net)
-            logits = logits_of(net.model, x)
+            with explained(x, f"eval batch {index}"):
+                logits = logits_of(net.model, x)
             check_logits(logits, y, f"eval batch {index}")
             meter.update(x, y, logits)
         return meter.compute()

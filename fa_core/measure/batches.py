@@ -40,7 +40,7 @@ def placed(batch: Any, index: int, net: Borrowed) -> tuple[Tensor, Tensor]:
     if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
         raise MeasureError(f"it is a {type(batch).__name__}", where=where, hint="a batch is a pair (x, y)")
     try:
-        x, y = (torch.as_tensor(part) for part in batch)
+        x, y = (_recordable(torch.as_tensor(part)) for part in batch)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(f"no tensors: {error}", where=where, hint="a batch is a pair (x, y) of arrays") from error
     if x.dim() == 0 or len(x) == 0:
@@ -58,3 +58,8 @@ def placed(batch: Any, index: int, net: Borrowed) -> tuple[Tensor, Tensor]:
         raise MeasureError(f"label {int(y.min())} is negative", where=where, hint="classes are numbered from 0")
     dtype = net.dtype if x.is_floating_point() else None
     return x.to(device=net.device, dtype=dtype), y.to(device=net.device, dtype=torch.int64)
+
+
+def _recordable(tensor: Tensor) -> Tensor:
+    """A tensor made under inference mode cannot enter a graph; its copy can."""
+    return tensor.clone() if tensor.is_inference() else tensor

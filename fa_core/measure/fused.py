@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
-from fa_core.measure.stream import Stream, activation_gradients
+from fa_core.measure.stream import activation_gradients
 from fa_core.measure.taps import Tapped
 
 
@@ -53,7 +54,7 @@ def fused_pass(
         PassFailed: the network raised, or its logits are not (B, C) or too few for the labels.
         TapError: a tap that cannot be used.
     """
-    try:
+    with explained(x, where):
         try:
             return _once(tapped, model, x, y, layers, where)
         except RuntimeError as error:
@@ -62,6 +63,13 @@ def fused_pass(
         # the network updates its stream in place: keep what the backward pass needs, at some cost
         with torch.autograd.graph.allow_mutation_on_saved_tensors():
             return _once(tapped, model, x, y, layers, where)
+
+
+@contextmanager
+def explained(x: Tensor, where: str) -> Iterator[None]:
+    """Turn what a network raises on a batch into one line that names the batch; keep out-of-memory as it is."""
+    try:
+        yield
     except (torch.OutOfMemoryError, PassFailed):
         raise
     except (RuntimeError, ValueError, IndexError) as error:
@@ -78,10 +86,6 @@ def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequen
     stream = tapped.forward(model, x, layers)
     check_logits(stream.logits, y, where)
     gradients, logit_gradient = activation_gradients(stream, y, layers)
-    return _detached(stream, gradients, logit_gradient)
-
-
-def _detached(stream: Stream, gradients: list[Tensor], logit_gradient: Tensor) -> Pass:
     hidden = [h.detach() for h in stream.hidden]
     return Pass(stream.logits.detach(), hidden, gradients, logit_gradient, stream.names)
 

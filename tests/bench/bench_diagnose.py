@@ -1,0 +1,98 @@
+"""Cost of `diagnose` over its floor: a bare forward + activation-gradient pass of the same batches.
+
+Prints the median ratio of paired runs (the two alternate, so that a busy machine hits both).
+
+    python tests/bench/bench_diagnose.py [--width 256 --depth 4 --pairs 15 --device cpu]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fa_core import diagnose
+
+Batches = list[tuple[Tensor, Tensor]]
+BUDGET = 1.10
+
+
+class Block(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.f = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, h: Tensor) -> Tensor:
+        out: Tensor = h + self.f(h)
+        return out
+
+
+class ResMLP(nn.Module):
+    def __init__(self, width: int, depth: int) -> None:
+        super().__init__()
+        self.embed = nn.Linear(3072, width)
+        self.blocks = nn.ModuleList(Block(width) for _ in range(depth))
+        self.readout = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 10))
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        logits: Tensor = self.readout(hidden[-1])
+        return (logits, hidden) if return_hidden else logits
+
+
+def floor(net: nn.Module, batches: Batches) -> None:
+    """Nothing but the passes: every g_l of every batch, no number taken from them."""
+    for x, y in batches:
+        x = x.detach().requires_grad_()
+        logits, hidden = net(x, return_hidden=True)
+        torch.autograd.grad(F.cross_entropy(logits, y), hidden)
+
+
+def seconds(run: Callable[[], object], device: str) -> float:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    run()
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--width", type=int, default=256)
+    parser.add_argument("--depth", type=int, default=4)
+    parser.add_argument("--batches", type=int, default=10)
+    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--device", default="cpu")
+    given = parser.parse_args()
+    torch.manual_seed(0)
+    net = ResMLP(given.width, given.depth).to(given.device).eval().requires_grad_(False)
+    batches = [
+        (torch.randn(128, 3072, device=given.device), torch.randint(10, (128,), device=given.device))
+        for _ in range(given.batches)
+    ]
+    ways: dict[str, Callable[[], object]] = {
+        "own stream": lambda: diagnose(net, batches),
+        "all batches for norms": lambda: diagnose(net, batches, norm_batches=given.batches),
+        "module taps": lambda: diagnose(net, batches, taps=["embed", "blocks.*"]),
+    }
+    for name, way in ways.items():
+        seconds(way, given.device), seconds(lambda: floor(net, batches), given.device)
+        ratios = []
+        for _ in range(given.pairs):
+            bare = seconds(lambda: floor(net, batches), given.device)
+            ratios.append(seconds(way, given.device) / bare)
+        ratio = statistics.median(ratios)
+        print(f"{name}: {ratio:.3f}x the floor ({'within' if ratio <= BUDGET else 'OVER'} {BUDGET:.2f}x)")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,176 @@
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.errors import MeasureError
+from fa_core.measure.arithmetic import full_float32
+from tests.fa_core.measure.nets import Residual, batches
+
+
+class Awkward(Residual):
+    """Counts its calls in a buffer, replaces another, and draws random numbers, even in eval mode."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+        self.register_buffer("calls", torch.zeros(()))
+        self.register_buffer("last", torch.zeros(1))
+        self.fails = False
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        self.calls += 1
+        self.last = torch.ones(1)
+        torch.rand(3), random.random(), np.random.rand()
+        x.mul_(1.0)
+        if self.fails and self.calls > 2:
+            raise RuntimeError("boom")
+        return super().forward(x, return_hidden)
+
+
+def snapshot(net: nn.Module) -> dict[str, Any]:
+    return {
+        "modes": [module.training for module in net.modules()],
+        "requires_grad": [p.requires_grad for p in net.parameters()],
+        "grad": [p.grad is None or p.grad.clone() for p in net.parameters()],
+        "state": {name: value.clone() for name, value in net.state_dict().items()},
+        "identity": [id(b) for b in net.buffers()],
+        "random": (torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()),
+        "hooks": [len(module._forward_hooks) for module in net.modules()],
+    }
+
+
+def assert_same(before: Any, after: Any) -> None:
+    if isinstance(before, dict):
+        assert before.keys() == after.keys()
+        for name in before:
+            assert_same(before[name], after[name])
+    elif isinstance(before, Tensor):
+        assert torch.equal(before, after)
+    elif isinstance(before, (list, tuple)):
+        assert len(before) == len(after)
+        for one, other in zip(before, after, strict=True):
+            assert_same(one, other)
+    else:
+        assert before == after
+
+
+@pytest.mark.parametrize("fails", [False, True])
+@pytest.mark.parametrize("taps", [None, "embed, blocks.*"])
+def test_the_model_comes_back_exactly_as_found(fails: bool, taps: str | None) -> None:
+    torch.manual_seed(0)
+    net = Awkward().train()
+    net.norm.eval()
+    net.head.weight.requires_grad_(False)
+    net.embed.weight.grad = torch.ones_like(net.embed.weight)
+    net.fails = fails
+    data = batches(4)
+    kept = copy.deepcopy(data)
+    before = snapshot(net)
+    if fails:
+        with pytest.raises(MeasureError, match=r"eval batch 2: .*boom"):
+            diagnose(net, data, taps=taps)
+    else:
+        diagnose(net, data, taps=taps)
+    assert_same(before, snapshot(net))
+    assert_same(kept, data)
+
+
+def test_an_interrupt_leaves_the_model_as_found() -> None:
+    net = Residual().train()
+    before = snapshot(net)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        diagnose(net, batches(3), on_batch=interrupt)
+    assert_same(before, snapshot(net))
+
+
+def test_a_graph_of_the_caller_survives_the_measurement() -> None:
+    net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.Linear(6, 4)).eval()
+    x, y = batches(1)[0]
+    loss = nn.functional.cross_entropy(net(x), y)
+    diagnose(net, batches(2), taps="0,1")
+    loss.backward()
+    assert net[0].weight.grad is not None
+
+
+def test_parameters_get_no_gradient_and_no_graph() -> None:
+    seen: list[bool] = []
+    net = Residual()
+    net.blocks[0].register_forward_pre_hook(
+        lambda module, args: seen.append(any(p.requires_grad for p in net.parameters()))
+    )
+    diagnose(net, batches(1))
+    assert seen == [False]
+    assert all(p.grad is None for p in net.parameters())
+
+
+def precisions() -> dict[str, Any]:
+    backends: Any = torch.backends
+    readers = {
+        "matmul": torch.get_float32_matmul_precision,
+        "cudnn": lambda: backends.cudnn.allow_tf32,
+        "cuda": lambda: backends.cuda.matmul.fp32_precision,
+        "conv": lambda: backends.cudnn.conv.fp32_precision,
+        "rnn": lambda: backends.cudnn.rnn.fp32_precision,
+        "mkldnn": lambda: backends.mkldnn.matmul.fp32_precision,
+    }
+    return {name: _read(read) for name, read in readers.items()}
+
+
+def _read(read: Callable[[], Any]) -> Any:
+    try:
+        return read()
+    except (RuntimeError, AttributeError) as error:
+        return type(error).__name__
+
+
+def _new_matmul() -> None:
+    torch.backends.cuda.matmul.fp32_precision = "tf32"
+
+
+def _new_conv() -> None:
+    torch.backends.cudnn.conv.fp32_precision = "ieee"
+
+
+def _new_global() -> None:
+    torch.backends.fp32_precision = "tf32"
+
+
+@pytest.mark.parametrize(
+    "set_up",
+    [lambda: None, lambda: torch.set_float32_matmul_precision("medium"), _new_matmul, _new_conv, _new_global],
+    ids=["default", "legacy", "matmul", "conv", "global"],
+)
+def test_tf32_is_off_inside_and_restored_outside(set_up: Callable[[], None]) -> None:
+    if not hasattr(torch.backends, "fp32_precision"):
+        pytest.skip("this PyTorch has the older switches only")
+    original = precisions()
+    try:
+        set_up()
+        before = precisions()
+        with pytest.raises(ZeroDivisionError), full_float32():
+            inside = precisions()
+            raise ZeroDivisionError
+        assert inside["cuda"] == inside["conv"] == inside["rnn"] == inside["mkldnn"] == "ieee"
+        assert precisions() == before
+    finally:
+        torch.backends.fp32_precision = "none"
+        torch.set_float32_matmul_precision("highest")
+        torch.backends.cuda.matmul.fp32_precision = "none"
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+        torch.backends.cudnn.allow_tf32 = True
+        torch.backends.cudnn.conv.fp32_precision = "tf32"
+        torch.backends.cudnn.rnn.fp32_precision = "tf32"
+        assert precisions() == original

@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import copy
+import math
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import DiagnosticThresholds, diagnose
+from fa_core.errors import UsageError
+from tests.fa_core.measure import four_passes
+from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def close(expected: object, rel: float = 1e-5) -> object:
+    return pytest.approx(expected, rel=rel)
+
+
+def medians(rows: Tensor) -> float:
+    return float(rows.detach().double().norm(dim=1).median())
+
+
+def test_linear_stack_gives_the_norms_and_gradients_written_down() -> None:
+    net = Residual().double()
+    x, y = batches(1)[0]
+    x = x.double()
+    h = [x @ net.embed.weight.T]
+    for block in net.blocks:
+        h.append(h[-1] @ (torch.eye(6) + block.f.weight).T)
+    e = torch.softmax(h[-1] @ net.head.weight.T, dim=1) - nn.functional.one_hot(y, 4)
+    g = [e @ net.head.weight / len(y)]
+    for block in reversed(net.blocks):
+        g.insert(0, g[0] @ (torch.eye(6) + block.f.weight))
+    report = diagnose(net, [(x, y)])
+    assert report.residual_norms == close([medians(row) for row in h], 1e-12)
+    assert report.bp_grad_norms == close([medians(row) for row in g], 1e-12)
+    assert report.error_norm == close(medians(e), 1e-12)
+    assert (report.batch_size, report.n_batches, report.norm_batches, report.dtype) == (16, 1, 1, "float64")
+
+
+@pytest.mark.parametrize("kind", ["linear", "gelu"])
+@pytest.mark.parametrize("out_ln", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_fused_pass_equals_four_separate_passes(kind: str, out_ln: bool, dtype: torch.dtype) -> None:
+    net = Residual(kind=kind, out_ln=out_ln).to(dtype)
+    data = [(x.to(dtype), y) for x, y in batches()]
+    exact = copy.deepcopy(net).double()
+    data64 = [(x.double(), y) for x, y in data]
+    report = diagnose(net, data)
+    rel = 1e-5 if dtype == torch.float32 else 1e-11
+    assert report.residual_norms == close(four_passes.residual_norms(exact, data64[0][0]), rel)
+    assert report.bp_grad_norms == close(four_passes.bp_grad_norms(exact, *data64[0]), rel)
+    assert report.cross_batch_stability == pytest.approx(four_passes.stability(exact, data64, 1), abs=10 * rel)
+    assert report.headline_acc == four_passes.accuracy(exact, data64)
+    assert report.stability_layer == 1
+    assert report.headline_acc_source == "measured on 160 eval samples"
+
+
+def test_batchnorm_runs_on_its_running_statistics_and_leaves_them_alone() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = nn.BatchNorm1d(5, affine=False)
+            self.head = nn.Linear(5, 4, bias=False)
+
+        def forward(self, x: Tensor, return_hidden: bool = False) -> object:
+            h = self.norm(x)
+            out = h + h
+            return (self.head(out), [h, out]) if return_hidden else self.head(out)
+
+    net = Net().train()
+    net.norm.running_mean.fill_(0.5)
+    net.norm.running_var.fill_(4.0)
+    x, y = batches(1)[0]
+    before = copy.deepcopy(net.state_dict())
+    report = diagnose(net, [(x, y)])
+    h = (x - 0.5) / math.sqrt(4.0 + net.norm.eps)
+    assert report.residual_norms == close([medians(h), 2 * medians(h)])
+    assert report.max_per_block_growth == close(2.0)
+    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    assert net.norm.training
+
+
+def test_token_stream_stands_for_its_cls_token_where_the_head_reads_only_that() -> None:
+    net = Tokens(reads="cls").double()
+    x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
+    logits, hidden = net(x, return_hidden=True)
+    loss = nn.functional.cross_entropy(logits, y)
+    grads = torch.autograd.grad(loss, hidden)
+    report = diagnose(net, [(x, y)])
+    assert report.flatten == "cls token"
+    assert report.residual_norms == close([medians(h[:, 0]) for h in hidden], 1e-12)
+    assert report.bp_grad_norms == close([medians(g[:, 0]) for g in grads], 1e-12)
+
+
+def test_token_stream_is_flattened_where_the_head_reads_all_tokens() -> None:
+    net = Tokens(reads="mean").double()
+    x, y = torch.randint(11, (8, 3)), torch.randint(4, (8,))
+    hidden = net(x, return_hidden=True)[1]
+    report = diagnose(net, [(x, y)])
+    assert report.flatten == "flattened"
+    assert report.residual_norms == close([medians(h.flatten(1)) for h in hidden], 1e-12)
+
+
+def test_image_states_are_flattened() -> None:
+    class Conv(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv = nn.Conv2d(1, 3, 3)
+            self.head = nn.Linear(3 * 4, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.conv(x).flatten(1))
+
+    net = Conv()
+    x = torch.randn(4, 1, 4, 4)
+    report = diagnose(net, [(x, torch.arange(4))], taps="conv")
+    assert report.flatten == "flattened"
+    assert report.residual_norms == close([medians(net.conv(x).flatten(1))])
+
+
+def test_tied_weights_are_a_tap_at_every_call() -> None:
+    block = nn.Linear(5, 5, bias=False)
+    net = nn.Sequential(block, block, block, nn.Linear(5, 4, bias=False)).double()
+    x, y = batches(1)[0]
+    x = x.double()
+    report = diagnose(net, [(x, y)], taps="0")
+    W, V = block.weight, net[3].weight
+    h = [x @ W.T, x @ W.T @ W.T, x @ W.T @ W.T @ W.T]
+    g_L = (torch.softmax(h[2] @ V.T, 1) - nn.functional.one_hot(y, 4)) @ V / len(y)
+    assert report.residual_norms == close([medians(row) for row in h], 1e-12)
+    assert report.bp_grad_norms == close([medians(g_L @ W @ W), medians(g_L @ W), medians(g_L)], 1e-12)
+    assert report.tap_names == ["0", "0 (call 2)", "0 (call 3)"]
+
+
+def test_a_gradient_of_1e_30_does_not_read_zero() -> None:
+    net = Residual()
+    with torch.no_grad():
+        net.head.weight.mul_(1e-30)
+    report = diagnose(net, batches(10))
+    assert 0 < report.g_L < 1e-30
+    reference = copy.deepcopy(net).double()
+    x, y = batches(1)[0]
+    assert report.bp_grad_norms == close(four_passes.bp_grad_norms(reference, x.double(), y))
+    assert report.cross_batch_stability is not None
+    assert abs(report.cross_batch_stability) <= 1
+
+
+def test_an_exploded_stream_of_1e30_does_not_read_inf() -> None:
+    net = Residual()
+    with torch.no_grad():
+        net.embed.weight.mul_(1e30)
+        net.head.weight.mul_(1e-30)
+    report = diagnose(net, batches(1))
+    assert all(1e28 < h < 1e34 for h in report.residual_norms)
+
+
+def test_norm_batches_pool_their_samples() -> None:
+    net = Residual(kind="gelu").double()
+    data = [(x.double(), y) for x, y in batches(3)]
+    pooled = torch.cat([x for x, _ in data])
+    report = diagnose(net, data, norm_batches=3)
+    assert report.residual_norms == close(four_passes.residual_norms(net, pooled), 1e-11)
+    assert report.norm_batches == 3
+
+
+def test_a_smaller_last_batch_does_not_shift_the_gradient_norms() -> None:
+    net = Residual(kind="gelu").double()
+    data = [(x.double(), y) for x, y in batches(2)]
+    whole = diagnose(net, data, norm_batches=2)
+    uneven = [data[0], *((x[i : i + 4], y[i : i + 4]) for x, y in data[1:] for i in range(0, 16, 4))]
+    report = diagnose(net, uneven, norm_batches=5)
+    assert report.bp_grad_norms == close(whole.bp_grad_norms, 1e-12)
+
+
+def test_drift_is_unmeasured_below_eight_batches_and_says_so() -> None:
+    report = diagnose(Residual(), batches(7))
+    assert report.cross_batch_stability is None
+    assert report.unmeasured["c"] == "only 7 eval batches, drift needs at least 8"
+    assert report.coverage == "ab"
+    assert diagnose(Residual(), batches(8)).coverage == "abc"
+
+
+def test_drift_is_unmeasured_where_a_mean_gradient_is_zero() -> None:
+    net = Residual()
+    nn.init.zeros_(net.head.weight)
+    report = diagnose(net, batches(8))
+    assert report.coverage == "ab"
+    assert "mean gradient of eval batch 0 is zero" in report.unmeasured["c"]
+    assert report.g_L == 0.0
+    assert report.flags == {"b"}
+
+
+def test_one_batch_repeated_is_pure_drift() -> None:
+    assert diagnose(Residual(), batches(1) * 8).cross_batch_stability == pytest.approx(1.0, abs=1e-12)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_non_finite_network_fires_every_diagnostic_it_reached(value: float) -> None:
+    net = Residual()
+    with torch.no_grad():
+        net.blocks[1].f.weight[0, 0] = value
+    report = diagnose(net, batches(8))
+    assert {"a", "b", "c"} <= report.flags
+    assert report.verdict.startswith("needs walk-back")
+    assert 0.0 <= report.headline_acc <= 1.0
+
+
+def test_a_nan_in_a_late_batch_is_never_trustworthy() -> None:
+    data = batches(5)
+    data[4][0][0, 0] = math.nan
+    report = diagnose(Residual(), data)
+    assert report.flags == {"c"}
+
+
+def test_one_layer_measures_b_only() -> None:
+    report = diagnose(Residual(depth=0), batches(1))
+    assert report.coverage == "b"
+    assert len(report.bp_grad_norms) == 1
+    assert report.stability_layer == 0
+
+
+def test_one_sample_is_enough_for_the_norms() -> None:
+    x, y = batches(1)[0]
+    report = diagnose(Residual(), [(x[:1], y[:1])])
+    assert report.coverage == "ab"
+    assert report.batch_size == 1
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_half_precision_is_measured_in_float32_on_a_copy(half: torch.dtype) -> None:
+    net = Residual(kind="gelu").to(half)
+    widened = copy.deepcopy(net).float()
+    report = diagnose(net, batches(8))
+    assert report.dtype == "float32"
+    assert report.to_dict() == diagnose(widened, batches(8)).to_dict()
+    assert all(p.dtype == half for p in net.parameters())
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_as_is_measures_half_precision_as_it_runs(half: torch.dtype) -> None:
+    net = Residual().to(half)
+    report = diagnose(net, batches(1), dtype="as-is")
+    assert report.dtype == str(half).removeprefix("torch.")
+    assert report.residual_norms == close(diagnose(net, batches(1)).residual_norms, 0.05)
+
+
+def test_as_is_shows_that_float16_flushes_what_float32_keeps() -> None:
+    net = Residual().half()
+    with torch.no_grad():
+        net.head.weight.fill_(1e-7)
+        net.head.weight[0] = 2e-7
+    assert diagnose(net, batches(1), dtype="as-is").g_L == 0.0
+    assert diagnose(net, batches(1)).g_L > 0.0
+
+
+def test_float64_is_the_reference() -> None:
+    net = Residual(kind="gelu")
+    report = diagnose(net, batches(1), dtype="float64")
+    assert report.dtype == "float64"
+    x, y = batches(1)[0]
+    exact = copy.deepcopy(net).double()
+    assert report.bp_grad_norms == close(four_passes.bp_grad_norms(exact, x.double(), y), 1e-11)
+    assert all(p.dtype == torch.float32 for p in net.parameters())
+
+
+def test_what_the_caller_knows_goes_into_the_report() -> None:
+    thresholds = DiagnosticThresholds(h_norm_explosion_ratio=1.0001)
+    report = diagnose(
+        Residual(),
+        batches(1),
+        headline_acc=0.5,
+        frozen_baseline_acc=0.4,
+        method_name="DFA",
+        notes="n",
+        thresholds=thresholds,
+    )
+    assert (report.method_name, report.notes, report.headline_acc, report.headline_acc_source) == (
+        "DFA",
+        "n",
+        0.5,
+        "given",
+    )
+    assert report.margin_pp == 10.0
+    assert report.thresholds == thresholds
+    assert report.coverage == "abd"
+
+
+def test_the_stability_layer_can_be_chosen() -> None:
+    net = Residual(kind="gelu").double()
+    data = [(x.double(), y) for x, y in batches(8)]
+    report = diagnose(net, data, stability_layer=3)
+    assert report.stability_layer == 3
+    assert report.cross_batch_stability == pytest.approx(four_passes.stability(net, data, 3), abs=1e-11)
+    with pytest.raises(UsageError, match=r"layers 0\.\.3"):
+        diagnose(net, data, stability_layer=4)
+
+
+def test_progress_is_told_per_batch() -> None:
+    seen: list[tuple[int, int]] = []
+    diagnose(Residual(), batches(3), on_batch=lambda done, total: seen.append((done, total)))
+    assert seen == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_generator_of_batches_is_read() -> None:
+    assert diagnose(Residual(), (batch for batch in batches(8))).n_batches == 8
+
+
+def test_it_measures_under_no_grad_inference_mode_and_autocast() -> None:
+    net = Residual(kind="gelu")
+    expected = diagnose(net, batches(8)).to_dict()
+    with torch.no_grad():
+        assert diagnose(net, batches(8)).to_dict() == expected
+    with torch.inference_mode():
+        assert diagnose(net, batches(8)).to_dict() == expected
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert diagnose(net, batches(8)).to_dict() == expected
+
+
+def test_hooked_and_returned_streams_agree() -> None:
+    net = Residual(kind="gelu", out_ln=True)
+    own = diagnose(net, batches(8))
+    hooked = diagnose(Hookable(net), batches(8), taps=["embed", "blocks.*"])
+    assert hooked.residual_norms == own.residual_norms
+    assert hooked.bp_grad_norms == own.bp_grad_norms
+    assert hooked.cross_batch_stability == own.cross_batch_stability
+    assert hooked.tap_names == ["embed", "blocks.0", "blocks.1", "blocks.2"]
+
+
+@pytest.mark.parametrize(("accs", "norm_batches"), [((31.0, None), 1), ((None, -0.1), 1), ((None, None), 0)])
+def test_arguments_that_cannot_be_meant_are_refused(accs: tuple[float, float], norm_batches: int) -> None:
+    with pytest.raises(UsageError):
+        diagnose(Residual(), batches(1), *accs, norm_batches=norm_batches)

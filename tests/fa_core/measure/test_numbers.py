@@ -1,0 +1,123 @@
+"""Norms, cosines, medians, drift and accuracy where float32 shortcuts go wrong."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor, nn
+
+from fa_core.measure import accuracy
+from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
+from fa_core.measure.stability import drift_of, mean_pairwise_cosine
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype"),
+    [(s, torch.float32) for s in (1e-44, 1e-30, 1e-14, 1.0, 1e19, 1e38)]
+    + [(s, torch.float64) for s in (1e-310, 1e-200, 1e-100, 1.0, 1e200, 1e308)]
+    + [(6e-8, torch.float16), (6e4, torch.float16), (1e-30, torch.bfloat16)],
+)
+def test_norms_are_exact_at_every_scale(scale: float, dtype: torch.dtype) -> None:
+    row = torch.tensor([scale, -scale / 2, 0.0], dtype=dtype)
+    exact = Fraction(row[0].item()) ** 2 + Fraction(row[1].item()) ** 2
+    found = sample_norms(row[None])
+    assert found.dtype == torch.float64
+    error = abs(Fraction(found.item()) ** 2 / exact - 1)
+    assert error < 1e-12 if scale > 1e-309 else error < 1e-3
+
+
+def test_norms_of_mixed_rows_do_not_touch_each_other() -> None:
+    rows = torch.tensor([[0.0, 0.0], [1e-200, 0.0], [3.0, 4.0], [math.inf, 1.0], [math.nan, 1.0]], dtype=torch.float64)
+    assert sample_norms(rows).tolist()[:4] == [0.0, 1e-200, 5.0, math.inf]
+    assert math.isnan(sample_norms(rows)[4])
+
+
+def test_the_median_is_the_lower_middle_and_nan_is_not_swallowed() -> None:
+    assert lower_median(torch.tensor([1.0, 2.0])).item() == 1.0
+    assert math.isnan(lower_median(torch.tensor([1.0, math.nan, 2.0])))
+
+
+@pytest.mark.parametrize("scale", [1e-40, 1e-20, 1.0, 1e30])
+def test_cosines_are_not_clamped(scale: float) -> None:
+    a = torch.tensor([[3.0, 4.0]])
+    b = torch.tensor([[1.0, 0.0]]) * scale
+    assert sample_cosines(a, b).item() == pytest.approx(0.6, rel=1e-12)
+
+
+@pytest.mark.parametrize("bad", [0.0, math.nan, math.inf])
+def test_a_cosine_with_nothing_is_nan(bad: float) -> None:
+    assert math.isnan(sample_cosines(torch.tensor([[bad, 0.0]]), torch.tensor([[1.0, 1.0]])).item())
+
+
+@given(st.integers(2, 12), st.integers(1, 6), st.integers(0, 1000))
+def test_mean_pairwise_cosine_equals_the_sum_over_pairs(k: int, d: int, seed: int) -> None:
+    u = torch.randn(k, d, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    u = u / u.norm(dim=1, keepdim=True)
+    pairs = [float(u[i] @ u[j]) for i in range(k) for j in range(i)]
+    assert mean_pairwise_cosine(u).item() == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
+
+
+def test_drift_of_opposite_tiny_gradients_is_minus_one() -> None:
+    means = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
+    assert drift_of(means) == (-1.0, None)
+
+
+def test_drift_with_a_nan_is_nan_and_not_unmeasured() -> None:
+    value, why = drift_of(torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64))
+    assert value is not None and math.isnan(value)
+    assert why is None
+
+
+class Fixed(nn.Module):
+    """Logits w·x that float32 rounds to a tie or to the wrong order."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(weight)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.weight
+
+
+def test_a_near_tie_is_decided_in_float64() -> None:
+    # the logits are (1 ± 1e-9, 1): a tie in float32, which argmax gives to class 0
+    net = Fixed(torch.tensor([[1.0, 1.0], [1e-9, 0.0]]))
+    above, below = torch.tensor([[1.0, 1.0]]), torch.tensor([[1.0, -1.0]])
+    assert accuracy(net, [(above, torch.tensor([0]))]) == 1.0
+    assert accuracy(net, [(below, torch.tensor([1]))]) == 1.0
+    assert net(below).argmax(1).item() == 0
+
+
+def test_an_exact_tie_goes_to_the_lowest_class() -> None:
+    net = Fixed(torch.zeros(2, 3))
+    assert accuracy(net, [(torch.ones(3, 2), torch.tensor([0, 1, 2]))]) == pytest.approx(1 / 3)
+
+
+def test_a_sample_with_a_nan_logit_is_wrong() -> None:
+    net = Fixed(torch.eye(2))
+    x = torch.tensor([[math.nan, 0.0], [1.0, 0.0]])
+    assert accuracy(net, [(x, torch.tensor([0, 0]))]) == 0.5
+
+
+def test_one_class_is_always_right() -> None:
+    assert accuracy(Fixed(torch.ones(2, 1)), [(torch.ones(3, 2), torch.zeros(3, dtype=torch.int64))]) == 1.0
+
+
+def test_accuracy_weighs_samples_not_batches() -> None:
+    net = Fixed(torch.eye(2))
+    data = [(torch.eye(2)[[0, 0, 0]], torch.tensor([0, 0, 0])), (torch.eye(2)[[0]], torch.tensor([1]))]
+    assert accuracy(net, data) == 0.75
+
+
+def test_a_network_that_cannot_run_in_float64_keeps_its_float32_answer() -> None:
+    class Stubborn(Fixed):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.float() @ self.weight
+
+    net = Stubborn(torch.ones(2, 2))
+    assert accuracy(net, [(torch.ones(1, 2), torch.tensor([0]))]) == 1.0

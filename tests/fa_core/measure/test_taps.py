@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.errors import TapError
+from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
+
+NUMBERS = ("residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc")
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def same_numbers(one: Any, other: Any) -> bool:
+    return all(getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-6) for name in NUMBERS)
+
+
+def test_a_callable_gives_the_stream() -> None:
+    net = Residual()
+    report = diagnose(Hookable(net), batches(8), taps=lambda model, x: net(x, return_hidden=True))
+    assert same_numbers(report, diagnose(net, batches(8)))
+    assert report.tap_names == ["h_0", "h_1", "h_2", "h_3"]
+
+
+@pytest.mark.parametrize(
+    "show",
+    [
+        Tensor.clone,
+        lambda h: h.view(len(h), 2, 3),
+        lambda h: h.reshape(len(h), -1).clone().float(),
+        lambda h: h.unsqueeze(1).squeeze(1),
+        lambda h: h.t().t(),
+    ],
+    ids=["clone", "view", "reshape-clone", "squeeze", "transpose"],
+)
+def test_a_returned_copy_of_a_state_is_measured_at_the_state(show: Any) -> None:
+    net = Residual(kind="gelu", out_ln=True)
+    expected = diagnose(net, batches(8))
+    net.show = show
+    assert same_numbers(diagnose(net, batches(8)), expected)
+
+
+def test_a_returned_slice_is_measured_at_the_entries_it_shows() -> None:
+    net = Residual(kind="gelu").double()
+    x, y = batches(1)[0]
+    x = x.double()
+    net.show = lambda h: h[:, 1:4]
+    report = diagnose(net, [(x, y)])
+    net.show = lambda h: h
+    logits, hidden = net(x, return_hidden=True)
+    g = torch.autograd.grad(nn.functional.cross_entropy(logits, y), hidden)
+    assert report.bp_grad_norms == pytest.approx([float(row[:, 1:4].norm(dim=1).median()) for row in g], rel=1e-12)
+
+
+def test_returned_cls_tokens_agree_with_the_whole_stream() -> None:
+    net = Tokens(reads="cls")
+    data = [(torch.randint(11, (8, 3)), torch.randint(4, (8,)))]
+    whole = diagnose(net, data)
+
+    def cls_only(model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        logits, hidden = model(x, return_hidden=True)
+        return logits, [h[:, 0] for h in hidden]
+
+    report = diagnose(net, data, taps=cls_only)
+    assert same_numbers(report, whole)
+    assert (report.flatten, whole.flatten) == ("as is", "cls token")
+
+
+def test_an_in_place_residual_is_right_through_module_taps() -> None:
+    net = Residual(kind="gelu", out_ln=True)
+    expected = diagnose(net, batches(8))
+    for block in net.blocks:
+        block.inplace = True
+    assert same_numbers(diagnose(Hookable(net), batches(8), taps="embed, blocks.*"), expected)
+
+
+def test_an_in_place_residual_is_right_where_the_network_returns_copies() -> None:
+    net = Residual(kind="gelu", out_ln=True)
+    expected = diagnose(net, batches(8))
+    for block in net.blocks:
+        block.inplace = True
+    net.show = Tensor.clone
+    assert same_numbers(diagnose(net, batches(8)), expected)
+
+
+@pytest.mark.parametrize("show", [lambda h: h, lambda h: h[:, :3], Tensor.detach])
+def test_an_in_place_residual_that_overwrites_its_own_states_is_refused(show: Any) -> None:
+    net = Residual(inplace=True)
+    net.show = show
+    with pytest.raises(TapError):
+        diagnose(net, batches(1))
+
+
+def test_a_block_that_passes_its_input_through_is_no_overwriting() -> None:
+    net = Residual()
+    net.blocks[1] = nn.Identity()
+    report = diagnose(net, batches(1))
+    assert report.residual_norms[1] == report.residual_norms[2]
+    assert report.bp_grad_norms[1] == report.bp_grad_norms[2]
+
+
+def test_the_first_tensor_of_a_tuple_counts() -> None:
+    class Wrapped(nn.Module):
+        def __init__(self, block: nn.Module) -> None:
+            super().__init__()
+            self.block = block
+
+        def forward(self, h: Tensor) -> tuple[None, Tensor, str]:
+            return None, self.block(h), "attention"
+
+    class Net(Hookable):
+        def forward(self, x: Tensor) -> tuple[Tensor, None]:
+            h = self.embed(x)
+            for block in self.blocks:
+                h = block(h)[1]
+            return self.head(h), None
+
+    inner = Residual()
+    expected = diagnose(inner, batches(8))
+    net = Net(inner)
+    net.blocks = nn.ModuleList(Wrapped(block) for block in inner.blocks)
+    assert same_numbers(diagnose(net, batches(8), taps=["embed", "blocks.*"]), expected)
+
+
+def test_logits_are_found_in_an_output_object() -> None:
+    class Output(dict[str, Tensor]):
+        @property
+        def logits(self) -> Tensor:
+            return self["logits"]
+
+    class Net(Hookable):
+        def forward(self, x: Tensor) -> Any:
+            return Output(logits=super().forward(x))
+
+    inner = Residual()
+    assert same_numbers(diagnose(Net(inner), batches(8), taps="embed,blocks.*"), diagnose(inner, batches(8)))
+
+
+def test_a_star_stays_within_one_part_of_a_name() -> None:
+    report = diagnose(Hookable(Residual(kind="gelu")), batches(1), taps="blocks.*")
+    assert report.tap_names == ["blocks.0", "blocks.1", "blocks.2"]
+
+
+def test_frozen_parameters_and_token_ids_are_no_obstacle() -> None:
+    net = Tokens()
+    data = [(torch.randint(11, (8, 3)), torch.randint(4, (8,)))]
+    expected = diagnose(net, data)
+    net.requires_grad_(False)
+    assert same_numbers(diagnose(net, data), expected)
+    assert not any(p.requires_grad for p in net.parameters())
+
+
+def test_a_frozen_feature_extractor_under_no_grad_can_be_tapped() -> None:
+    class Net(Hookable):
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.no_grad():
+                h = self.embed(x)
+            for block in self.blocks:
+                h = block(h)
+            return self.head(h)
+
+    inner = Residual()
+    assert same_numbers(diagnose(Net(inner), batches(8), taps="embed, blocks.*"), diagnose(inner, batches(8)))
+
+
+def test_no_stream_lists_candidates() -> None:
+    with pytest.raises(TapError, match=r"return_hidden=True.*'embed', 'blocks\.\*'"):
+        diagnose(Hookable(Residual()), batches(1))
+
+
+@pytest.mark.parametrize("taps", ["layers.*", ["embed", "block"], "blocks.*.*.*.*"])
+def test_a_pattern_that_names_nothing_lists_candidates(taps: Any) -> None:
+    with pytest.raises(TapError, match=r"is named .*candidates: .*'blocks\.\*'"):
+        diagnose(Hookable(Residual()), batches(1), taps=taps)
+
+
+@pytest.mark.parametrize("taps", ["", []])
+def test_no_pattern_at_all_is_refused(taps: Any) -> None:
+    with pytest.raises(TapError, match="no taps given"):
+        diagnose(Hookable(Residual()), batches(1), taps=taps)
+
+
+def test_a_detached_state_is_refused_with_the_reason() -> None:
+    net = Residual()
+    net.show = Tensor.detach
+    with pytest.raises(TapError, match=r"h_0 .*detached"):
+        diagnose(net, batches(1))
+
+
+def test_a_by_product_is_refused_by_name() -> None:
+    net = Residual()
+    net.show = lambda h: h * 2
+    with pytest.raises(TapError, match=r"do not depend on tap 0 \(h_0\)"):
+        diagnose(net, batches(1))
+
+
+def test_a_module_that_never_runs_is_refused() -> None:
+    net = Hookable(Residual())
+    net.spare = nn.Linear(2, 2)
+    with pytest.raises(TapError, match="none of the tapped modules ran"):
+        diagnose(net, batches(1), taps="spare")
+
+
+@pytest.mark.parametrize(
+    "returned",
+    [
+        lambda logits, h: logits,
+        lambda logits, h: (logits, []),
+        lambda logits, h: (logits, h, 3),
+        lambda logits, h: (logits, ["h"]),
+    ],
+)
+def test_a_callable_of_another_form_is_refused(returned: Any) -> None:
+    net = Residual()
+    with pytest.raises(TapError):
+        diagnose(net, batches(1), taps=lambda model, x: returned(*model(x, return_hidden=True)))
+
+
+def test_states_whose_first_axis_is_not_the_batch_are_refused_with_their_shape() -> None:
+    net = Residual()
+    net.show = lambda h: h.t()
+    with pytest.raises(TapError, match=r"tap h_0 has shape \(6, 16\) for a batch of 16"):
+        diagnose(net, batches(1))
+
+
+def test_hooks_are_gone_afterwards() -> None:
+    net = Hookable(Residual())
+    diagnose(net, batches(1), taps="embed, blocks.*")
+    assert not any(module._forward_hooks for module in net.modules())
