@@ -15,12 +15,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
 
 from fa_core.report import DiagnosticThresholds
+from fa_tui.painting import FrugalApp
 from fa_tui.session import Baseline, Session
 from fa_tui.terminal import Terminal, detect
 from fa_tui.themes import THEMES
@@ -53,7 +53,7 @@ def _palette() -> type[Provider]:
     return ExplorerCommands
 
 
-class ExplorerApp(App[int]):
+class ExplorerApp(FrugalApp[int]):
     """The explorer.
 
     Args:

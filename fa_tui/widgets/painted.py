@@ -110,6 +110,7 @@ class PaintedWidget(Widget):
         super().__init__(name=name, id=id, classes=classes)
         self._palette = _Palette(self)
         self._rows: list[Row] | None = None
+        self._drawn_for = Size(0, 0)
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         """The lines to show: at most `height`, each piece naming a component class (``""`` = the widget itself)."""
@@ -117,7 +118,7 @@ class PaintedWidget(Widget):
 
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing."""
-        if self._rows is None:
+        if self._rows is None or self._drawn_for != self.size:
             self.refresh()
             return
         before, after = self._rows, self._drawn()
@@ -131,7 +132,7 @@ class PaintedWidget(Widget):
             self.refresh(*regions)
 
     def render_line(self, y: int) -> Strip:
-        if self._rows is None or len(self._rows) != self.size.height:
+        if self._rows is None or self._drawn_for != self.size:
             self._rows = self._drawn()
         if y >= len(self._rows):
             return Strip.blank(self.size.width, self.rich_style)
@@ -139,13 +140,10 @@ class PaintedWidget(Widget):
 
     def notify_style_update(self) -> None:
         self._palette.clear()
-        self._rows = None
         super().notify_style_update()
 
-    def on_resize(self) -> None:
-        self._rows = None
-
     def _drawn(self) -> list[Row]:
+        self._drawn_for = self.size
         width, height = self.size
         rows = [clip(row, width, "") for row in self.draw(width, height)[:height]]
         return rows + [[(" " * width, "")]] * (height - len(rows))
@@ -195,7 +193,6 @@ class PaintedScroll(ScrollView):
 
     def notify_style_update(self) -> None:
         self._palette.clear()
-        self._rows = None
         super().notify_style_update()
 
     def on_resize(self) -> None:

@@ -18,6 +18,7 @@ from fa_tui.widgets.slider_face import Face, Rug, draw_face, widths
 _WIDE_DECADES = 6
 """A log track longer than this steps in coarser rungs."""
 _FLUSH_SECONDS = 0.001
+_FRAME_SECONDS = 1 / 60
 _ENTRY_START = "0123456789.-+"
 _ENTRY = _ENTRY_START + "eE"
 
@@ -38,8 +39,9 @@ moving the knob changes no verdict; ◇ is the default. ‹ › are runs beyond 
 class ThresholdSlider(PaintedWidget, can_focus=True):
     """One threshold, moved by keys, typing or the mouse.
 
-    Handlers only change the pending value; one flush per turn of the event loop applies it, repaints
-    the changed cells and posts `Changed`, so a held key or a drag never queues work.
+    Handlers only change the pending value; one flush per turn of the event loop applies it and posts
+    `Changed`, so a held key or a drag never queues work. The slider repaints itself a frame later: a
+    handler that repaints what hangs on the threshold calls `repaint` too, and all of it is one frame.
 
     Args:
         letter: the diagnostic, ``"a"``..``"d"``.
@@ -243,12 +245,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         event.stop()
         event.prevent_default()
 
-    def on_blur(self) -> None:
-        if self._entry is not None:
-            self._commit()
-        if self._error:
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
+        if not has_focus:
+            if self._entry is not None:
+                self._commit()
             self._error = ""
-            self.repaint()
+        self.repaint()
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button == 1:
@@ -297,9 +300,11 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._flush_scheduled = False
         moved = self._pending != self._value
         self._value = self._pending
-        self.repaint()
         if moved:
             self.post_message(self.Changed(self, self.letter, self._value))
+            self.set_timer(_FRAME_SECONDS, self.repaint)
+        else:
+            self.repaint()
 
     def _edit(self, entry: str | None) -> None:
         self._entry, self._error = entry, ""

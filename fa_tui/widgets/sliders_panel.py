@@ -133,7 +133,12 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         slider.set_context(values, flips)
 
     def set_summary(self, count: str, flips: str = "") -> None:
-        """Say above the sliders how many runs are walked back, and what just flipped."""
+        """Say above the sliders how many runs are walked back, and what just flipped.
+
+        Call it where `ThresholdsChanged` is handled: the sliders repaint with it, in the same frame.
+        """
+        for slider in self._sliders.values():
+            slider.repaint()
         self._summary.display = True
         self._summary.set((count, "strong"), (f"   {flips}" if flips else "", "warn"))
 

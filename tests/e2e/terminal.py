@@ -1,0 +1,236 @@
+"""A program in a real pseudo-terminal: press keys, count what it sends, look at its screen.
+
+Times and byte counts are for benchmarks to print; tests assert on screens and, where a budget says so,
+on bytes. Nothing here asserts on time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import pyte
+
+KEYS: Mapping[str, str] = {
+    "left": "\x1b[D",
+    "right": "\x1b[C",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "shift+left": "\x1b[1;2D",
+    "shift+right": "\x1b[1;2C",
+    "home": "\x1b[H",
+    "end": "\x1b[F",
+    "pageup": "\x1b[5~",
+    "pagedown": "\x1b[6~",
+    "enter": "\r",
+    "escape": "\x1b",
+    "tab": "\t",
+    "shift+tab": "\x1b[Z",
+    "backspace": "\x7f",
+    "space": " ",
+    "ctrl+c": "\x03",
+    "ctrl+q": "\x11",
+    "ctrl+r": "\x12",
+}
+"""What a terminal sends for a named key; any other key is sent as it is written."""
+
+_UNKNOWN_TO_PYTE = re.compile(
+    rb"\x1b\[[<>=][0-9;]*[A-Za-z]"  # keyboard protocols
+    rb"|\x1b\[\?[0-9;]*\$p"  # mode queries
+    rb"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, clipboard
+    rb"|\x1bP[^\x1b]*\x1b\\"
+)
+_UNFINISHED = re.compile(rb"\x1b(?:\[[0-9;?<>=$ ]*|[\]P][^\x07\x1b]*\x1b?)?$")
+_SYNC_QUERY = b"\x1b[?2026$p"
+_REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Burst:
+    """What a program sent until it fell silent.
+
+    Attributes:
+        data: the bytes.
+        first: seconds from the question to the first byte (0 if there was none).
+        last: seconds to the last byte.
+    """
+
+    data: bytes
+    first: float
+    last: float
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+
+class PseudoTerminal:
+    """A program whose stdin, stdout and stderr are one pseudo-terminal.
+
+    Args:
+        argv: the program; ``python -m`` of this interpreter is spelt ``[sys.executable, "-m", ...]``.
+        columns, lines: the size.
+        env: added to a clean environment (None as a value removes a name).
+        sync: answer the query for synchronized output, as kitty does and tmux 3.3 does not.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        columns: int = 120,
+        lines: int = 40,
+        env: Mapping[str, str | None] | None = None,
+        sync: bool = False,
+    ) -> None:
+        self.screen = pyte.Screen(columns, lines)
+        self._stream = pyte.ByteStream(self.screen)
+        self._sync = sync
+        self._held = b""
+        self._fd, child = pty.openpty()
+        self.resize(columns, lines)
+        self.started = time.perf_counter()
+        self.process = subprocess.Popen(
+            list(argv), stdin=child, stdout=child, stderr=child, env=_environment(env or {}), cwd=_REPOSITORY,
+            start_new_session=True, close_fds=True, preexec_fn=_take_terminal,
+        )  # fmt: skip
+        os.close(child)
+
+    def __enter__(self) -> PseudoTerminal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def resize(self, columns: int, lines: int) -> None:
+        """Change the size, as a dragged window does."""
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        if (self.screen.columns, self.screen.lines) != (columns, lines):
+            self.screen.resize(lines, columns)
+
+    def read(self, quiet: float = 0.15, limit: float = 20.0, since: float | None = None) -> Burst:
+        """Everything sent until nothing has come for `quiet` seconds (or `limit` is over).
+
+        Args:
+            quiet: how long silence must last.
+            limit: when to stop all the same.
+            since: what times count from (default: now).
+        """
+        start = time.perf_counter() if since is None else since
+        deadline = time.perf_counter() + limit
+        chunks: list[bytes] = []
+        first = last = start
+        while (now := time.perf_counter()) < deadline:
+            ready, _, _ = select.select([self._fd], [], [], min(quiet, deadline - now))
+            if not ready:
+                break
+            try:
+                chunk = os.read(self._fd, 1 << 16)
+            except OSError:  # the program has gone
+                break
+            last = time.perf_counter()
+            first = first if chunks else last
+            chunks.append(chunk)
+            self._feed(chunk)
+        return Burst(b"".join(chunks), first - start, last - start)
+
+    def wait_for(self, text: str, limit: float = 20.0) -> Burst:
+        """Read until the screen shows a text.
+
+        Raises:
+            AssertionError: it never did; the message holds the screen.
+        """
+        deadline = time.perf_counter() + limit
+        start, chunks, last = time.perf_counter(), [], 0.0
+        while time.perf_counter() < deadline:
+            burst = self.read(quiet=0.05, limit=max(0.05, deadline - time.perf_counter()))
+            chunks.append(burst.data)
+            last = time.perf_counter() - start
+            if text in self.text():
+                return Burst(b"".join(chunks), 0.0, last)
+            if self.process.poll() is not None:
+                break
+        raise AssertionError(f"never saw {text!r} in {limit:g} s; the screen:\n{self.text()}")
+
+    def press(self, *keys: str, quiet: float = 0.15, limit: float = 20.0) -> Burst:
+        """Press keys (named as in `KEYS`, or text) and read what comes of it."""
+        return self.send("".join(KEYS.get(key, key) for key in keys).encode(), quiet=quiet, limit=limit)
+
+    def click(self, column: int, line: int) -> Burst:
+        """Press and release the left mouse button on a cell (from 0)."""
+        at = f"{column + 1};{line + 1}"
+        return self.send(f"\x1b[<0;{at}M\x1b[<0;{at}m".encode())
+
+    def send(self, data: bytes, quiet: float = 0.15, limit: float = 20.0) -> Burst:
+        """Send bytes and read what comes of it."""
+        start = time.perf_counter()
+        os.write(self._fd, data)
+        return self.read(quiet, limit, since=start)
+
+    def cpu_seconds(self) -> float:
+        """Processor time the program has used: what a busy machine cannot falsify (Linux; in ticks of 10 ms)."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def text(self) -> str:
+        """The screen as lines without trailing blanks."""
+        return "\n".join(line.rstrip() for line in self.screen.display)
+
+    def close(self) -> int:
+        """End the program; its exit status."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self._drain_until_exit(3.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        status = self.process.wait()
+        with contextlib.suppress(OSError):
+            os.close(self._fd)
+        return status
+
+    def _drain_until_exit(self, limit: float) -> None:
+        """A program that still writes cannot end while its terminal is full."""
+        deadline = time.perf_counter() + limit
+        while self.process.poll() is None:
+            self.read(quiet=0.05, limit=0.2)
+            if time.perf_counter() > deadline:
+                raise subprocess.TimeoutExpired(self.process.args, limit)
+
+    def _feed(self, chunk: bytes) -> None:
+        if self._sync and _SYNC_QUERY in chunk:
+            os.write(self._fd, b"\x1b[?2026;2$y")
+        data = self._held + chunk
+        unfinished = _UNFINISHED.search(data)
+        self._held = data[unfinished.start() :] if unfinished else b""
+        self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", data[: unfinished.start()] if unfinished else data))
+
+
+def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR") if name in os.environ}
+    kept |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PYTHONPATH": str(_REPOSITORY)}
+    for name, value in changes.items():
+        kept.pop(name, None)
+        if value is not None:
+            kept[name] = value
+    return kept
+
+
+def _take_terminal() -> None:
+    """In the child: the pseudo-terminal on stdin becomes the controlling one, so that resizes are signalled."""
+    fcntl.ioctl(sys.stdin.fileno(), termios.TIOCSCTTY, 0)
