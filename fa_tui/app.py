@@ -113,6 +113,10 @@ class ExplorerApp(FrugalApp[int]):
         assert isinstance(screen, ExplorerScreen)
         return screen
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Problems are only offered where there are some."""
+        return action != "show_problems" or bool(self.session.problems)
+
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
         for name in ("SIGTERM", "SIGHUP"):

@@ -37,15 +37,13 @@ class Quantity(NamedTuple):
 def magnitude(value: float) -> str:
     """A number of any size in at most 7 characters.
 
-    >>> magnitude(1.0614), magnitude(694.457), magnitude(435299520.0), magnitude(4.17e-9), magnitude(0.0)
-    ('1.06', '694', '4.4e8', '4.2e-9', '0')
+    >>> magnitude(1.0), magnitude(10.96), magnitude(694.457), magnitude(435299520.0), magnitude(4.17e-9)
+    ('1.00', '11.0', '694', '4.4e8', '4.2e-9')
     """
-    if value == 0:
-        return "0"
     size = abs(value)
-    if 0.01 <= size < 100:
-        return f"{value:.3g}"
-    if 100 <= size < 100_000:
+    if size == 0 or 0.1 <= size < 999.5:
+        return f"{value:#.3g}".rstrip(".")
+    if 999.5 <= size < 99_999.5:
         return f"{value:.0f}"
     mantissa, _, exponent = f"{value:.1e}".partition("e")
     return f"{mantissa}e{int(exponent)}"

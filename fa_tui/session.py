@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.report import LETTERS, DiagnosticThresholds, verdict_text
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
@@ -133,6 +133,15 @@ class Session:
         column = getattr(self.table, in_table)
         measured: list[float] = column[(self.table.coverage & BITS[letter]) != 0].tolist()
         return measured
+
+    def verdict(self, index: int) -> str:
+        """The verdict text of a run under the thresholds."""
+        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]))
+
+    def recorded_differs(self, index: int) -> bool:
+        """Whether the file recorded another verdict than the thresholds give."""
+        recorded = self.rows[index].report.recorded_verdict
+        return recorded is not None and recorded != self.verdict(index)
 
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""

@@ -13,6 +13,7 @@ from textual.containers import Horizontal
 from textual.screen import Screen
 
 from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_tui.cells import LEGEND
 from fa_tui.session import Flip, Session, flip_text
 from fa_tui.widgets.detail import DetailPane
 from fa_tui.widgets.glyphs import Glyphs
@@ -25,6 +26,9 @@ from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 if TYPE_CHECKING:
     from fa_core.engine import JobView
     from fa_tui.app import ExplorerApp
+    from fa_tui.filters import Filter
+    from fa_tui.widgets.filter_line import FilterLine
+    from fa_tui.widgets.run_table import RunTable
 
 _FLUSH_SECONDS = 0.001
 
@@ -49,6 +53,8 @@ class ExplorerScreen(Screen[None]):
             Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
             for letter in LETTERS
         ),
+        Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
+        Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
         Binding("escape", "matrix", "Matrix", show=False, tooltip="back to the matrix"),
         Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
         Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="what could not be opened, and why"),
@@ -60,11 +66,15 @@ class ExplorerScreen(Screen[None]):
         self._title = title
         self._glyphs = glyphs
         self._pending: DiagnosticThresholds | None = None
-        self._row_shown: int | None = None
         self._detail_due = False
+        self._can_measure = False
         self._quantity_shown = ""
+        self._flipped = ""
         self._said = ("", "")
         self._progress: list[tuple[str, str]] = []
+        self._table: RunTable | None = None
+        self._filter: Filter | None = None
+        self._shown_count = 0
 
     def compose(self) -> ComposeResult:
         glyphs = self._glyphs
@@ -85,6 +95,7 @@ class ExplorerScreen(Screen[None]):
         self.query_one("#too-small", Line).set(("too small: ", "warn"), ("40x10 at least", ""))
         self.matrix.focus()
         self._show_title()
+        self._show_status()
         self.show_counts()
         self._show_detail()
         self.call_after_refresh(self.app.painted)
@@ -94,7 +105,12 @@ class ExplorerScreen(Screen[None]):
     @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
-        return self.matrix.row
+        return self.runs.row
+
+    @property
+    def runs(self) -> Matrix | RunTable:
+        """The view of the runs that is on screen."""
+        return self._table if self._table is not None and self._table.display else self.matrix
 
     @on(LineTable.Moved)
     def _moved(self) -> None:
@@ -106,13 +122,27 @@ class ExplorerScreen(Screen[None]):
         self._detail_due = False
         row = self.row
         self.detail.show(None if row is None else self._session.rows[row], self._session.thresholds)
+        self._offer_measuring()
+
+    def _offer_measuring(self) -> None:
+        """Show the key only where it would do something."""
+        offered = bool(self._session.measurable(self._chosen()))
+        if offered != self._can_measure:
+            self._can_measure = offered
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        return action != "measure" or self._can_measure
 
     # Thresholds.
 
     @on(ThresholdsChanged)
     def _thresholds_changed(self, message: ThresholdsChanged) -> None:
         flips = self._session.set_thresholds(message.thresholds)
-        self.matrix.verdicts_changed(flips)
+        if flips and self._filter is not None and self._filter.live:
+            self.apply_filter(self._filter)
+        else:
+            self.runs.verdicts_changed(flips)
         self.show_counts(flips)
         self._show_detail()
 
@@ -123,7 +153,9 @@ class ExplorerScreen(Screen[None]):
         count = f"{walked} of {measured} walk back"
         if len(session) > measured:
             count += f", {len(session) - measured} not measured"
-        self.sliders.set_summary(count, f"flipped: {flip_text(session, flips)}" if flips else "")
+        if flips:
+            self._flipped = f"flipped: {flip_text(session, flips)}"
+        self.sliders.set_summary(count, self._flipped)
 
     def show_rugs(self) -> None:
         """Put every run's number on the sliders' tracks."""
@@ -135,14 +167,56 @@ class ExplorerScreen(Screen[None]):
         self.sliders.slider(letter).focus()
 
     def action_matrix(self) -> None:
-        """Back to the matrix."""
-        self.matrix.focus()
+        """Back to the runs."""
+        self.runs.focus()
+
+    # The long view and the filter.
+
+    async def action_toggle_table(self) -> None:
+        """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
+        row = self.row
+        if self._table is None:
+            from fa_tui.widgets.run_table import RunTable
+
+            self._table = RunTable(self._session, glyphs=self._glyphs, id="table")
+            self._table.display = False
+            await self.query_one("#body").mount(self._table)
+        to_table = not self._table.display
+        self._table.display = to_table
+        self.matrix.display = self.detail.display = not to_table
+        self.runs.lay_out(None if self._filter is None else self._filter.rows(self._session))
+        if row is not None:
+            self.runs.go_to(row)
+        self.runs.focus()
+
+    async def action_filter(self) -> None:
+        """Open the line to type a filter in."""
+        from fa_tui.widgets.filter_line import FilterLine
+
+        if not self.query(FilterLine):
+            line = FilterLine(self._filter.text if self._filter else "")
+            await self.mount(line, after=self.query_one("#sliders"))
+
+    def apply_filter(self, chosen: Filter) -> None:
+        """Show only the runs that pass."""
+        shown = chosen.rows(self._session)
+        self._filter = None if shown is None else chosen
+        self._shown_count = len(self._session) if shown is None else len(shown)
+        self.runs.lay_out(shown)
+        self._show_title()
+        self._show_detail()
+
+    def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
+        self.apply_filter(message.filter)
+
+    def on_filter_line_closed(self) -> None:
+        self.runs.focus()
 
     # Rows and jobs.
 
     def row_changed(self, index: int) -> None:
         """A run was measured: show its verdict everywhere."""
-        self.matrix.row_changed(index)
+        self.runs.row_changed(index)
         self.show_counts()
         self.show_rugs()
         if index == self.row:
@@ -150,13 +224,15 @@ class ExplorerScreen(Screen[None]):
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
-        chosen = sorted(self._session.marked) or ([] if self.row is None else [self.row])
-        self.app.measure(chosen)
+        self.app.measure(self._chosen())
+
+    def _chosen(self) -> list[int]:
+        return sorted(self._session.marked) or ([] if self.row is None else [self.row])
 
     def marks_changed(self) -> None:
         """Marks were taken away elsewhere."""
-        self.matrix.refresh()
-        self._show_title()
+        self.runs.refresh()
+        self._marked()
 
     def say(self, text: str, tone: str = "") -> None:
         """One line about what just happened."""
@@ -169,13 +245,23 @@ class ExplorerScreen(Screen[None]):
         self._show_status()
 
     def _show_status(self) -> None:
+        if not self._progress and not self._said[0]:
+            self.status.set((f" {LEGEND}", "dim"))
+            return
         gap = "   " if self._progress and self._said[0] else ""
         self.status.set((" ", ""), *self._progress, (gap, ""), self._said)
 
-    @on(Matrix.Marked)
+    @on(LineTable.Marked)
+    def _marked(self) -> None:
+        self._show_title()
+        self._offer_measuring()
+
     def _show_title(self) -> None:
         session = self._session
-        pieces = [(" fa-tui ", "accent"), (f" {self._title} ", "strong"), (f" {len(session)} runs", "dim")]
+        count = f" {len(session)} runs"
+        if self._filter is not None:
+            count = f" {self._shown_count} of{count}: {self._filter.text} (/)"
+        pieces = [(" fa-tui ", "accent"), (f" {self._title} ", "strong"), (count, "dim")]
         if session.marked:
             pieces.append((f"  {len(session.marked)} marked", "accent"))
         if session.problems:

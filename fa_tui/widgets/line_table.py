@@ -66,7 +66,7 @@ class LineTable(ScrollView, can_focus=True):
         & .table--warn { color: $warning; text-style: bold; }
         & .table--heading { color: $secondary; text-style: italic; }
         & .table--cursor { background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold; }
-        & .table--cursor-blurred { text-style: reverse; }
+        & .table--cursor-blurred { color: $foreground; text-style: reverse; }
         & .table--mark { color: $accent; text-style: bold; }
     }
     """
@@ -82,6 +82,9 @@ class LineTable(ScrollView, can_focus=True):
         def control(self) -> LineTable:
             return self.table
 
+    class Marked(Message):
+        """Runs were marked or unmarked."""
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.line = 0
@@ -89,8 +92,6 @@ class LineTable(ScrollView, can_focus=True):
         self.frozen_width = 0
         self._edges: list[int] = [0]
         self._palette: dict[str, Style] = {}
-
-    # What a subclass gives.
 
     def line_count(self) -> int:
         """How many lines there are below the header."""
@@ -104,11 +105,19 @@ class LineTable(ScrollView, can_focus=True):
         """One cell (of the header for None), as wide as its column."""
         raise NotImplementedError
 
+    def heading(self, line: int) -> list[Segment] | None:
+        """A line that is one text across all columns, on which the cursor never rests; else None."""
+        return None
+
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
         return True
 
-    # Shape.
+    @property
+    def view(self) -> Size:
+        """The cells that lines are painted on: the widget without its scrollbars."""
+        width, height = self.size
+        return Size(max(0, width - self.scrollbar_size_vertical), max(0, height - self.scrollbar_size_horizontal))
 
     @property
     def column_count(self) -> int:
@@ -129,13 +138,11 @@ class LineTable(ScrollView, can_focus=True):
             self.line = self._resting_line(self.line, 1)
         self.refresh()
 
-    # Painting.
-
     def style_of(self, name: str) -> Style:
         """The style of a component class, e.g. ``"bad"``; cached until the theme changes."""
         style = self._palette.get(name)
         if style is None:
-            style = self._palette[name] = self.get_component_rich_style(f"table--{name}", partial=True)
+            style = self._palette[name] = self.get_component_rich_style(f"table--{name}")
         return style
 
     def notify_style_update(self) -> None:
@@ -143,21 +150,23 @@ class LineTable(ScrollView, can_focus=True):
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        width, scroll_x, scroll_y = self.size.width, self.scroll_offset.x, self.scroll_offset.y
+        width, scroll_x, scroll_y = self.view.width, self.scroll_offset.x, self.scroll_offset.y
         line = None if y == 0 else scroll_y + y - 1
         if line is not None and line >= self.line_count():
             return Strip.blank(width, self.rich_style)
+        whole = None if line is None else self.heading(line)
+        if whole is not None:
+            return Strip(whole).crop_extend(0, width, self.rich_style)
         frozen = self.frozen(line)
         first, last = self._visible_columns()
         cells = [segment for column in range(first, last) for segment in self.cell(line, column)]
         moving = Strip(cells).crop(scroll_x - self._edges[first] if first < last else 0)
-        strip = Strip([*frozen, *moving]).crop_extend(0, width, None)
-        return strip.apply_style(self.rich_style)
+        return Strip([*frozen, *moving]).crop_extend(0, width, self.rich_style)
 
     def refresh_cells(self, places: Iterable[tuple[int, int]]) -> None:
         """Repaint the cells (line, column) that are on screen."""
         scroll_x, scroll_y = self.scroll_offset
-        height = self.size.height
+        height = self.view.height
         regions = [
             Region(self.frozen_width + self._edges[column] - scroll_x, line + 1 - scroll_y, self.width_of(column), 1)
             for line, column in places
@@ -168,7 +177,7 @@ class LineTable(ScrollView, can_focus=True):
 
     def refresh_frozen(self, lines: Iterable[int]) -> None:
         """Repaint the frozen part of the lines that are on screen."""
-        top, height = self.scroll_offset.y, self.size.height
+        top, height = self.scroll_offset.y, self.view.height
         regions = [Region(0, line + 1 - top, self.frozen_width, 1) for line in lines if 0 <= line - top < height - 1]
         if regions:
             self.refresh(*regions)
@@ -176,15 +185,13 @@ class LineTable(ScrollView, can_focus=True):
     def visible_lines(self) -> range:
         """The lines on screen."""
         top = self.scroll_offset.y
-        return range(top, min(self.line_count(), top + max(0, self.size.height - 1)))
+        return range(top, min(self.line_count(), top + max(0, self.view.height - 1)))
 
     def _visible_columns(self) -> tuple[int, int]:
         left = self.scroll_offset.x
-        right = left + self.size.width - self.frozen_width
+        right = left + self.view.width - self.frozen_width
         first = max(0, bisect_right(self._edges, left) - 1)
         return min(first, self.column_count), min(self.column_count, bisect_right(self._edges, right))
-
-    # The cursor.
 
     def move_to(self, line: int, column: int | None = None) -> None:
         """Put the cursor on a cell and scroll it into view."""
@@ -198,7 +205,7 @@ class LineTable(ScrollView, can_focus=True):
         if (self.line, self.column) == before:
             return
         self.repaint_cursor(before)
-        self._scroll_to_cursor()
+        self.scroll_to_cursor()
         self.post_message(self.Moved(self))
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
@@ -211,10 +218,13 @@ class LineTable(ScrollView, can_focus=True):
         behind = range(line, -1, -1) if direction > 0 else range(line, self.line_count())
         return next((place for scan in (ahead, behind) for place in scan if self.rests_on(place)), self.line)
 
-    def _scroll_to_cursor(self) -> None:
+    def scroll_to_cursor(self) -> None:
+        """Bring the cursor into view."""
         scroll_x, scroll_y = self.scroll_offset
-        rows = self.size.height - 1
-        room = self.size.width - self.frozen_width
+        rows = self.view.height - 1
+        room = self.view.width - self.frozen_width
+        if rows < 1:
+            return
         top = min(self.line, max(scroll_y, self.line - rows + 1))
         # a heading right above the first line comes into view with it
         if top == self.line and top and not self.rests_on(top - 1):
@@ -234,7 +244,7 @@ class LineTable(ScrollView, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a screenful."""
-        self.move_to(self.line + pages * max(1, self.size.height - 2))
+        self.move_to(self.line + pages * max(1, self.view.height - 2))
 
     def action_edge(self, direction: int) -> None:
         """Move the cursor to the first or last line."""

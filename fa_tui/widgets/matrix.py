@@ -10,21 +10,21 @@ from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from fa_tui.cells import cell_text
 from fa_tui.grid import Grid, GridLine, build_grid
 from fa_tui.quantities import QUANTITIES, Quantity
-from fa_tui.session import Flip, Session, letters_of
+from fa_tui.session import BITS, Flip, Session
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
+from fa_tui.widgets.verdict_cell import WIDTH as CELL
+from fa_tui.widgets.verdict_cell import verdict_segments
 
-CELL = 5
-GAP = 3
-NUMBER_CELL = 7
 NAME_LIMIT = 26
+_NUMBER_CELL = 8
+_COUNT_TITLE = "walk back"
 
 
 class Matrix(LineTable):
-    """Methods × seeds. Posts `LineTable.Moved`, `Marked` and `ShowsChanged`.
+    """Methods × seeds. Posts `LineTable.Moved`, `LineTable.Marked` and `ShowsChanged`.
 
     Args:
         session: what to show; the matrix keeps nothing of its own but the cursor.
@@ -32,26 +32,31 @@ class Matrix(LineTable):
     """
 
     help_text = """\
-The matrix: one line per method, one column per seed.
+The matrix: one line per method, one column per seed
+  ✓abcd   trustworthy: all four diagnostics were measured and pass
+  ✗ab-d   needs walk-back: a, b and d fire, c passes (-)
+  ✓abc·   trustworthy on a, b and c; d was not measured (·)
+  ?····   not measured at all: press m if there is a checkpoint
 
-  ✓abcd  trustworthy: the letters were measured and pass
-  ✗ab-d  needs walk-back: a, b and d fire, c passes (-)
-  ✓abc·  trustworthy on a, b and c; d was not measured (·)
-  ?····  not measured at all: press m if there is a checkpoint
+  "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.
 
-The count beside a method is how many of its measured runs are walked back; MIXED: its seeds disagree.
-v shows a number instead of letters, V goes back through them.
+  (a) the residual stream explodes       (b) the BP gradient is at the numerical floor
+  (c) its direction is mostly drift      (d) deep blocks do not beat a frozen-random baseline
+
+  ↑ ↓ ← → or h j k l   move            PgUp PgDn Home End or g G   further
+  space                mark a run      *                           all that are not measured, or none
+  m                    measure what is marked, or the run under the cursor
+  v, V                 show a number instead of letters: the next, the one before
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
-        Binding("v", "show_next(1)", "Values", tooltip="show the next number instead of letters"),
-        Binding("V", "show_next(-1)", "Values back", show=False),
-        Binding("asterisk", "mark_all", "Mark all", show=False),
+        Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),
+        Binding("V", "show_next(-1)", "Numbers back", show=False),
+        Binding(
+            "asterisk", "mark_open", "Mark all", show=False, tooltip="mark all runs that are not measured yet, or none"
+        ),
     ]
-
-    class Marked(Message):
-        """Marks changed."""
 
     class ShowsChanged(Message):
         """Another quantity (or the verdict letters, None) is shown."""
@@ -63,64 +68,73 @@ v shows a number instead of letters, V goes back through them.
     def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
         super().__init__(id=id)
         self._session = session
-        self._ascii = glyphs.name == "ascii"
+        self._glyphs = glyphs
         self._grid: Grid = build_grid(())
         self._counts: dict[int, str] = {}
-        self._name_width = 0
+        self._name_width = self._count_width = self._gap = 0
         self.quantity: Quantity | None = None
-        self._verdicts: dict[tuple[int, int], str] = {}
         self.lay_out()
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
-        """Build the lines anew: rows came or went, or a filter changed."""
+        """Build the lines anew: rows came or went, or a filter changed. The cursor stays on its run."""
+        kept = self.row
         self._grid = build_grid(self._session.rows, shown)
         self._counts.clear()
-        names = (len(line.label) + 2 for line in self._grid.lines if not line.is_heading)
-        self._name_width = max(8, min(NAME_LIMIT, max(names, default=0)))
-        self._set_widths()
+        names = (len(line.label) + 3 for line in self._grid.lines if not line.is_heading)
+        self._name_width = max(9, min(NAME_LIMIT, max(names, default=0)))
+        fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
+        self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
+        self._fit()
+        if kept in self._grid.places:
+            self.move_to(*self._grid.places[kept])
 
-    def _set_widths(self) -> None:
-        cell = NUMBER_CELL if self.quantity else max(CELL, *(len(name) for name in self._grid.columns), CELL)
-        self.set_widths(self._name_width + _COUNT_WIDTH, [cell + GAP] * len(self._grid.columns))
+    def _fit(self) -> None:
+        """Widths of the columns; the gaps shrink before anything has to scroll."""
+        columns = self._grid.columns
+        cell = max([_NUMBER_CELL if self.quantity else CELL, *map(len, columns)])
+        frozen = self._name_width + self._count_width
+        room = self.view.width - frozen
+        self._gap = next((gap for gap in (4, 3) if not room or len(columns) * (cell + gap) <= room), 2)
+        self.set_widths(frozen, [cell + self._gap] * len(columns))
+
+    def on_resize(self) -> None:
+        self._fit()
 
     @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
-        line = self._grid.lines[self.line] if self._grid.lines else None
+        line = self._grid.lines[self.line] if self.line < len(self._grid.lines) else None
         return line.cells[self.column] if line and line.cells else None
 
-    def runs_on_line(self) -> list[int]:
-        """The runs on the cursor's line."""
-        return self._grid.lines[self.line].runs() if self._grid.lines else []
-
     def go_to(self, row: int) -> None:
-        """Put the cursor on a run."""
+        """Put the cursor on a run, if it is shown."""
         place = self._grid.places.get(row)
         if place:
             self.move_to(*place)
 
-    # What changed.
-
     def verdicts_changed(self, flips: Sequence[Flip]) -> None:
         """Repaint the cells that flipped and the counts that changed, as far as they are on screen."""
-        lines = self.visible_lines()
-        places = [place for flip in flips if (place := self._grid.places.get(flip.row)) and place[0] in lines]
-        if not self.quantity:
-            self.refresh_cells(places)
-        stale = [line for line in sorted({line for line, _ in places}) if self._count(line) != self._counts.get(line)]
+        on_screen = self.visible_lines()
+        places = [place for flip in flips if (place := self._grid.places.get(flip.row)) and place[0] in on_screen]
+        self.refresh_cells(places)
+        touched = {line for line, _ in places}
+        stale = [
+            line for line in touched if count_text(self._grid.lines[line], self._session) != self._counts.get(line)
+        ]
+        if len(flips) > len(places):
+            # lines off screen count anew when they scroll in
+            self._counts = {line: text for line, text in self._counts.items() if line in on_screen}
         for line in stale:
             self._counts.pop(line, None)
         self.refresh_frozen(stale)
 
     def row_changed(self, row: int) -> None:
-        """Repaint one run: it was measured, or its job moved on."""
+        """Repaint one run: it was measured."""
         place = self._grid.places.get(row)
         if place:
             self._counts.pop(place[0], None)
             self.refresh_cells([place])
             self.refresh_frozen([place[0]])
-
-    # Lines and cells.
 
     def line_count(self) -> int:
         return len(self._grid.lines)
@@ -128,77 +142,58 @@ v shows a number instead of letters, V goes back through them.
     def rests_on(self, line: int) -> bool:
         return not self._grid.lines[line].is_heading
 
-    def frozen(self, line: int | None) -> list[Segment]:
-        style = self.style_of
-        if line is None:
-            heading = "method".ljust(self._name_width) + "walk-back".ljust(_COUNT_WIDTH)
-            return [Segment(heading, style("header"))]
+    def heading(self, line: int) -> list[Segment] | None:
         entry = self._grid.lines[line]
-        if entry.is_heading:
-            text = _clip(entry.label, self.frozen_width, self._ascii)
-            return [Segment(text.ljust(self.frozen_width), style("heading"))]
+        if not entry.is_heading:
+            return None
+        return [Segment(f" {_clip(entry.label, self.view.width - 2, self._glyphs)}", self.style_of("heading"))]
+
+    def frozen(self, line: int | None) -> list[Segment]:
+        if line is None:
+            title = " method".ljust(self._name_width) + _COUNT_TITLE.ljust(self._count_width)
+            return [Segment(title, self.style_of("header"))]
+        label = _clip(self._grid.lines[line].label, self._name_width - 3, self._glyphs)
         count = self._counts.get(line)
         if count is None:
-            count = self._counts[line] = self._count(line)
-        name = " " + _clip(entry.label, self._name_width - 2, self._ascii)
+            count = self._counts[line] = count_text(self._grid.lines[line], self._session)
         tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
         return [
-            Segment(name.ljust(self._name_width), style("text")),
-            Segment(count.ljust(_COUNT_WIDTH), style(tone)),
+            Segment(f" {label}".ljust(self._name_width), self.style_of("text")),
+            Segment(count.ljust(self._count_width), self.style_of(tone)),
         ]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
-        width = self.width_of(column)
+        width = self.width_of(column) - self._gap
+        gap = Segment(" " * (self._gap - 1), self.style_of("text"))
         if line is None:
-            return [
-                Segment(
-                    self._grid.columns[column].rjust(width - GAP).ljust(width)
-                    if self.quantity
-                    else self._grid.columns[column].ljust(width),
-                    self.style_of("header"),
-                )
-            ]
-        entry = self._grid.lines[line]
-        if entry.is_heading:
-            return [Segment(" " * width)]
-        row = entry.cells[column]
-        segments = [Segment(" " * (width - GAP))] if row is None else self._run(row, width - GAP)
-        mark = "*" if row in self._session.marked else " "
+            title = self._grid.columns[column]
+            text = title.rjust(width) if self.quantity else title.ljust(width)
+            return [Segment(f"{text} ", self.style_of("header")), gap]
+        row = self._grid.lines[line].cells[column]
+        segments = self._blank(width) if row is None else self._run(row, width)
+        mark = self._glyphs.marked if row in self._session.marked else " "
         segments.append(Segment(mark, self.style_of("mark")))
         if (line, column) == (self.line, self.column):
             cursor = self.style_of("cursor" if self.has_focus else "cursor-blurred")
-            segments = [Segment(text, (tone or Style.null()) + cursor) for text, tone, _ in segments]
-        segments.append(Segment(" " * (GAP - 1)))
-        return segments
+            segments = [Segment(text, cursor) for text, _, _ in segments]
+        return [*segments, gap]
+
+    def _blank(self, width: int) -> list[Segment]:
+        return [Segment(" " * width, self.style_of("text"))]
 
     def _run(self, row: int, width: int) -> list[Segment]:
         flags, coverage = self._session.flags[row], self._session.coverage[row]
         if self.quantity:
-            text = self.quantity.text(self._session.rows[row].report, "." if self._ascii else "·")
+            text = self.quantity.text(self._session.rows[row].report, self._glyphs.unmeasured)
             return [Segment(text.rjust(width), self._number_style(flags, coverage))]
-        text = self._verdicts.get((flags, coverage), "")
-        if not text:
-            text = cell_text(letters_of(flags), letters_of(coverage), ascii_only=self._ascii)
-            self._verdicts[flags, coverage] = text
-        tone = self.style_of("bad" if flags else "good" if coverage else "dim")
-        dim = self.style_of("dim")
-        return [
-            *(Segment(sign, tone if place == 0 or sign.isalpha() else dim) for place, sign in enumerate(text)),
-            Segment(" " * (width - CELL)),
-        ]
+        segments = verdict_segments(flags, coverage, self, self._glyphs)
+        return [*segments, Segment(" " * (width - CELL), self.style_of("text"))]
 
     def _number_style(self, flags: int, coverage: int) -> Style:
-        from fa_tui.session import BITS
-
         if self.quantity is None or not self.quantity.letter:
             return self.style_of("text")
         bit = BITS[self.quantity.letter]
         return self.style_of("bad" if flags & bit else "text" if coverage & bit else "dim")
-
-    def _count(self, line: int) -> str:
-        return count_text(self._grid.lines[line], self._session)
-
-    # Actions.
 
     def action_mark(self) -> None:
         """Mark or unmark the run under the cursor."""
@@ -207,12 +202,13 @@ v shows a number instead of letters, V goes back through them.
             self.refresh_cells([(self.line, self.column)])
             self.post_message(self.Marked())
 
-    def action_mark_all(self) -> None:
-        """Mark every run that can be measured and is not yet; or unmark all."""
+    def action_mark_open(self) -> None:
+        """Mark every run that can be measured and is not yet; or, where some are marked, unmark all."""
         session = self._session
-        open_runs = [row for row in session.measurable(self._grid.places) if not session.coverage[row]]
-        session.marked = set() if session.marked else set(open_runs)
-        self.refresh()
+        open_runs = {row for row in session.measurable(self._grid.places) if not session.coverage[row]}
+        changed = session.marked ^ (set() if session.marked else open_runs)
+        session.marked = set() if session.marked else open_runs
+        self.refresh_cells(self._grid.places[row] for row in changed if row in self._grid.places)
         self.post_message(self.Marked())
 
     def action_show_next(self, step: int) -> None:
@@ -223,11 +219,8 @@ v shows a number instead of letters, V goes back through them.
     def show(self, quantity: Quantity | None) -> None:
         """Show a quantity per run, or the verdict letters (None)."""
         self.quantity = quantity
-        self._set_widths()
+        self._fit()
         self.post_message(self.ShowsChanged(quantity))
-
-
-_COUNT_WIDTH = 12
 
 
 def count_text(line: GridLine, session: Session) -> str:
@@ -239,9 +232,10 @@ def count_text(line: GridLine, session: Session) -> str:
     return f"{walked}/{len(measured)}" + (" MIXED" if 0 < walked < len(measured) else "")
 
 
-def _clip(text: str, width: int, ascii_only: bool) -> str:
-    """Text cut to a width from the left, the end of a name being what tells runs apart."""
+def _clip(text: str, width: int, glyphs: Glyphs) -> str:
+    """Text cut to a width from the left: the end of a name is what tells runs apart."""
+    text = glyphs.say(text)
     if len(text) <= width:
         return text
-    mark = "~" if ascii_only else "…"
-    return mark + text[len(text) - width + 1 :]
+    mark = glyphs.ellipsis
+    return mark + text[len(text) - max(0, width - len(mark)) :]
