@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from fa_core.errors import UsageError
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -15,8 +18,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         data: data SPEC; None = the one in the run's manifest.
         model: ``module:callable`` that builds the user's own network (typed by the user, never read from a file).
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
-        batches: K, the evaluation batches behind (c).
-        batch_size: B of each.
+        batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
+        batch_size: B of each; None = the manifest's, else 128.
         norm_batches: how many of them (a) and (b) use.
         eval_seed: which samples they hold; None = the manifest's, else 0.
         dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or ``"float64"``.
@@ -27,8 +30,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     data: str | None = None
     model: str | None = None
     taps: list[str] = []
-    batches: int = 10
-    batch_size: int = 128
+    batches: int | None = None
+    batch_size: int | None = None
     norm_batches: int = 1
     eval_seed: int | None = None
     dtype: str | None = None
@@ -91,3 +94,12 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     error: str = ""
     log: str = ""
+
+
+def no_data(checkpoint: Path | str) -> UsageError:
+    """What to say about a checkpoint that nothing tells the data of."""
+    return UsageError(
+        "nothing says which data to measure it on",
+        where=checkpoint,
+        hint="a checkpoint without a manifest needs --data SPEC, e.g. --data synthetic or --data cifar10:DIR",
+    )

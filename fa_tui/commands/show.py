@@ -83,7 +83,12 @@ def print_table(
 ) -> int:
     """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
     found = options.open_paths(paths)
-    rows = judged(baseline.apply(found.rows), thresholds)
+    print_rows(judged(baseline.apply(found.rows), thresholds), form)
+    return 3 if options.named_path_failed(paths, found.problems) else 0
+
+
+def print_rows(rows: Sequence[AuditRow], form: str) -> None:
+    """Print rows in one of the forms of `Format`."""
     if form == "json":
         json.dump([record(row) for row in rows], sys.stdout, indent=1, ensure_ascii=False)
         print()
@@ -95,7 +100,6 @@ def print_table(
         print("\n".join(markdown(rows)))
     else:
         _print_rich(rows)
-    return 3 if options.named_path_failed(paths, found.problems) else 0
 
 
 def judged(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:

@@ -1,0 +1,156 @@
+"""An audit: which rows can be measured, measured by workers, collected in one file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError, as_completed
+from pathlib import Path
+
+import msgspec
+
+from fa_core.engine.board import OnEvent
+from fa_core.engine.devices import resolve_devices, threads_per_worker
+from fa_core.engine.jobs import Job, MeasureOptions, no_data
+from fa_core.engine.ledger import Adjust, Ledger, check_writable, finished_before
+from fa_core.engine.pool import WorkerPool
+from fa_core.engine.provenance import run_of
+from fa_core.engine.worker import DEFAULT_MEASURE
+from fa_core.errors import FaError, UnreadableInput
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, Problem
+from fa_core.runs import is_run
+
+OnReport = Callable[[int, DiagnosticReport], None]
+
+
+class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What an audit came to.
+
+    Attributes:
+        rows: the measured runs, those that were skipped included, in order.
+        failures: the runs that could not be measured, and why.
+        skipped: how many an earlier audit had measured already.
+        interrupted: whether the person stopped it.
+    """
+
+    rows: list[AuditRow]
+    failures: list[Problem]
+    skipped: int = 0
+    interrupted: bool = False
+
+
+def audit(
+    rows: Iterable[AuditRow],
+    out: Path | None = None,
+    options: MeasureOptions | None = None,
+    *,
+    resume: bool = False,
+    device: str = "auto",
+    jobs: int | None = None,
+    adjust: Adjust = list,
+    on_event: OnEvent | None = None,
+    on_plan: Callable[[int, int], None] | None = None,
+    measure: str = DEFAULT_MEASURE,
+) -> AuditResult:
+    """Measure every row that has a checkpoint; what is finished is in ``out`` whatever happens to the rest.
+
+    Args:
+        rows: what `fa_core.formats.scan` found.
+        out: the audit table to write, after every finished run.
+        options: how to measure.
+        resume: take over runs that ``out`` holds from the same files and settings; keep its other rows.
+        device: see `resolve_devices`.
+        jobs: how many workers; None = one per device.
+        adjust: done to finished rows before they are written (thresholds, baselines that the person gave).
+        on_event: told every change of a job, from another thread; a job's id is its place in `measurable(rows)`.
+        on_plan: told once, before measuring: (runs to measure, runs skipped).
+        measure: what workers run (see `WorkerPool`).
+
+    Raises:
+        UnreadableInput: nothing to measure.
+        UsageError: a device that is not there, an ``out`` that cannot be written.
+    """
+    options = options or MeasureOptions()
+    targets = measurable(rows)
+    if not targets:
+        raise UnreadableInput(
+            "nothing to measure: no checkpoint and no run folder", hint="audit files are shown by `fa-tui show`"
+        )
+
+    def lacks_data(row: AuditRow) -> bool:
+        return options.data is None and not is_run(Path(row.checkpoint or ""))
+
+    if all(lacks_data(row) for row in targets):
+        raise no_data(str(targets[0].checkpoint))
+    devices = resolve_devices(device, jobs)
+    found: dict[int, DiagnosticReport] = {}
+    others: list[AuditRow] = []
+    if out is not None:
+        check_writable(out)
+        if resume:
+            found, others = finished_before(out, targets, options)
+    ledger = Ledger(out, targets, adjust, others)
+    for index, report in found.items():
+        ledger.put(index, report)
+    failures = [Problem(str(row.checkpoint), str(no_data(str(row.checkpoint)))) for row in targets if lacks_data(row)]
+    todo = [
+        job_for(row, str(index), options)
+        for index, row in enumerate(targets)
+        if index not in found and not lacks_data(row)
+    ]
+    if on_plan is not None:
+        on_plan(len(todo), len(found))
+    interrupted = False
+    if todo:
+        devices = devices[: len(todo)]
+        pool = WorkerPool(devices, on_event, threads=threads_per_worker(devices), measure=measure)
+        with pool:
+            interrupted = _collect(pool, todo, lambda index, report: ledger.put(index, report), failures)
+    ledger.write()
+    return AuditResult(rows=ledger.rows(), failures=failures, skipped=len(found), interrupted=interrupted)
+
+
+def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The rows that have a checkpoint, each checkpoint once, its path made absolute.
+
+    A run folder and its weights file, or an audit file that names them, are the same checkpoint; the row that is
+    the checkpoint goes before one that only names it. One that is named and not there any more is left out.
+    """
+    found: dict[str, AuditRow] = {}
+    for row in rows:
+        if row.checkpoint is None:
+            continue
+        path = Path(row.checkpoint).resolve()
+        if row.source != row.checkpoint and not path.exists():
+            continue
+        path = run_of(path) or path
+        known = found.get(str(path))
+        if known is None or (known.source != known.checkpoint and row.source == row.checkpoint):
+            found[str(path)] = msgspec.structs.replace(row, checkpoint=str(path))
+    return list(found.values())
+
+
+def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
+    """The job that measures a row."""
+    return Job(
+        id=job_id, checkpoint=row.checkpoint or "", method=row.method, seed=row.seed, axes=row.axes, options=options
+    )
+
+
+def _collect(pool: WorkerPool, jobs: Sequence[Job], on_report: OnReport, failures: list[Problem]) -> bool:
+    """Hand out jobs and take in reports as they come; whether the person interrupted it."""
+    futures = {pool.submit(job): job for job in jobs}
+    try:
+        for future in as_completed(futures):
+            job = futures[future]
+            try:
+                report = future.result()
+            except CancelledError:
+                continue
+            except FaError as error:
+                failures.append(Problem(job.checkpoint, str(error)))
+            else:
+                on_report(int(job.id), report)
+    except KeyboardInterrupt:
+        return True
+    return False

@@ -1,0 +1,157 @@
+"""The measured runs of one audit, on disk after every one of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from fa_core.engine import provenance
+from fa_core.engine.baselines import filled, with_measured_baselines, without_filled_baseline
+from fa_core.engine.jobs import MeasureOptions
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats import scan, write_audit_table
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+
+Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
+"""What is done to finished rows before they are written: thresholds, baselines that the person gave."""
+
+WRITING_SHARE = 0.05
+"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
+
+
+class Ledger:
+    """Collects finished rows and keeps a file of them.
+
+    Args:
+        out: the audit table to write; None = none.
+        order: the rows to be measured, in the order they are to be written.
+        adjust: see `Adjust`.
+        before: rows that stay in the file in front of them.
+    """
+
+    def __init__(
+        self, out: Path | None, order: Sequence[AuditRow], adjust: Adjust = list, before: Iterable[AuditRow] = ()
+    ) -> None:
+        self._out, self._order, self._adjust = out, list(order), adjust
+        self._before = list(before)
+        self._reports: dict[int, DiagnosticReport] = {}
+        self._next_write = 0.0
+        self._unwritten = False
+
+    def put(self, index: int, report: DiagnosticReport) -> None:
+        """Take the report of the row of this index, and write.
+
+        Raises:
+            FaError: the file cannot be written.
+        """
+        self._reports[index] = report
+        self._unwritten = True
+        if time.monotonic() >= self._next_write:
+            self.write()
+
+    def write(self) -> None:
+        """Write what is not written yet."""
+        if self._out is None or not self._unwritten:
+            return
+        begun = time.monotonic()
+        write_audit_table(self._out, [*self._before, *self.rows()])
+        ended = time.monotonic()
+        self._next_write = ended + (ended - begun) * (1 / WRITING_SHARE - 1)
+        self._unwritten = False
+
+    def rows(self) -> list[AuditRow]:
+        """The finished rows, in order, with their baselines."""
+        finished = [replace(row, report=self._reports[i]) for i, row in enumerate(self._order) if i in self._reports]
+        measured = with_measured_baselines(finished)
+        return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
+
+
+def check_writable(out: Path) -> None:
+    """Refuse an output file before hours of measuring, not after.
+
+    Raises:
+        UsageError: a folder, a file that is no audit table, or a place that cannot be written to.
+    """
+    if out.is_dir():
+        raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
+    try:
+        if out.exists() and out.stat().st_size:
+            _audits_in(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        probe = out.with_name(f".{out.name}.probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
+
+
+def finished_before(
+    out: Path, rows: Sequence[AuditRow], options: MeasureOptions
+) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
+    """What an earlier audit left in its file.
+
+    Args:
+        out: the file; it need not be there.
+        rows: the rows to be measured.
+        options: the settings they are to be measured with.
+
+    Returns:
+        Row index → the report of the same files measured with the same settings; and the file's other rows.
+
+    Raises:
+        UsageError: the file is no audit table.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return {}, []
+    recorded = [replace(row, report=without_filled_baseline(row.report)) for row in _audits_in(out)]
+    found: dict[int, DiagnosticReport] = {}
+    used: set[int] = set()
+    wanted = provenance.settings(options)
+    for index, row in enumerate(rows):
+        fingerprint = _fingerprint(row)
+        fitting = [
+            place
+            for place, other in enumerate(recorded)
+            if place not in used
+            and other.report.provenance.get("settings") == wanted
+            and other.report.provenance.get("hashes") == fingerprint
+            and (other.method, other.seed, other.axes) == (row.method, row.seed, row.axes)
+        ]
+        if fitting:
+            used.add(fitting[0])
+            found[index] = recorded[fitting[0]].report
+    measured_again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
+    others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in measured_again]
+    return found, others
+
+
+def _fingerprint(row: AuditRow) -> dict[str, str] | None:
+    try:
+        return provenance.input_hashes(Path(row.checkpoint or ""))
+    except FaError:
+        return None
+
+
+def _audits_in(out: Path) -> list[AuditRow]:
+    try:
+        rows = scan([out]).rows
+    except UnreadableInput as error:
+        raise UsageError(
+            f"is there already and is no audit table ({error.what})", where=out, hint="choose another --out"
+        ) from error
+    if any(not row.report.coverage for row in rows):
+        raise UsageError("is there already and is no audit table", where=out, hint="choose another --out")
+    return rows
+
+
+def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
+    """A baseline that the person gave says so, so that a resumed audit does not take it for the run's own."""
+    acc: Any = after.report.frozen_baseline_acc
+    if acc == before.report.frozen_baseline_acc:
+        return after
+    return filled(after, acc, "given")

@@ -1,0 +1,164 @@
+"""`fa-tui audit`: measure checkpoints and run folders."""
+
+from __future__ import annotations
+
+import enum
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fa_tui import options
+from fa_tui.commands.show import Format, FormatOption
+from fa_tui.options import DEFAULTS
+
+
+class Credit(str, enum.Enum):
+    """How much of the credit quality to measure, where a run saved what its credit needs."""
+
+    none = "none"
+    gamma = "gamma"
+    full = "full"
+
+
+class Dtype(str, enum.Enum):
+    """The arithmetic to measure in."""
+
+    auto = "auto"
+    float32 = "float32"
+    float64 = "float64"
+    as_is = "as-is"
+
+
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="SPEC",
+        help="Data to measure on: synthetic[:…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable. "
+        "Default: the one in the run's manifest.",
+        show_default=False,
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODULE:CALLABLE",
+        help="Your own network: called without arguments, returns the module that the weights belong to.",
+        show_default=False,
+    ),
+]
+TapsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--taps",
+        metavar="LIST",
+        help="Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'.",
+        show_default=False,
+    ),
+]
+DeviceOption = Annotated[
+    str, typer.Option("--device", help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")
+]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", metavar="N", help="Workers at a time.", show_default="one per device")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("audit")(audit_command)
+
+
+def audit_command(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The audit table to write (JSON).")],
+    paths: options.PathsArgument = None,
+    device: DeviceOption = "auto",
+    data: DataOption = None,
+    model: ModelOption = None,
+    taps: TapsOption = None,
+    batches: Annotated[
+        int | None,
+        typer.Option("--batches", metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10"),
+    ] = None,
+    batch_size: Annotated[
+        int | None,
+        typer.Option("--batch-size", metavar="B", help="Samples in each.", show_default="the manifest's, else 128"),
+    ] = None,
+    norm_batches: Annotated[int, typer.Option("--norm-batches", help="How many of them (a) and (b) use.")] = 1,
+    dtype: Annotated[
+        Dtype, typer.Option("--dtype", help="Arithmetic; auto: half precision in float32, others as they are.")
+    ] = Dtype.auto,
+    credit: Annotated[
+        Credit, typer.Option("--credit", help="Credit quality: none, Γ per layer, or also ρ, nudge and the null.")
+    ] = Credit.gamma,
+    jobs: JobsOption = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
+    ] = False,
+    format: FormatOption = Format.table,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    frozen_baseline: options.FrozenBaselineOption = None,
+) -> None:
+    """Measure checkpoints and run folders, print the verdict table, write FILE after every finished run.
+
+    A run that fails is named and costs no other; Ctrl-C keeps what is finished, --resume goes on from there.
+    Exits with 3 if some run could not be measured, 130 if interrupted.
+
+    Examples:
+
+        fa-tui audit runs/ --out audit.json
+
+        fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
+
+        fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load --out audit.json
+    """
+    from fa_core.engine.audit import audit
+    from fa_core.engine.jobs import MeasureOptions
+    from fa_core.rows import AuditRow
+    from fa_tui.commands.show import judged, print_rows
+    from fa_tui.progress import AuditProgress
+
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    baseline = options.parse_frozen_baseline(frozen_baseline)
+    found = options.open_paths(paths)
+    settings = MeasureOptions(
+        data=data,
+        model=model,
+        taps=options.split_list(taps),
+        batches=batches,
+        batch_size=batch_size,
+        norm_batches=norm_batches,
+        dtype=None if dtype is Dtype.auto else dtype.value,
+        credit=credit.value,
+    )
+
+    def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
+        return judged(baseline.apply(rows), thresholds)
+
+    with AuditProgress() as progress:
+        result = audit(
+            found.rows,
+            out,
+            settings,
+            resume=resume,
+            device=device,
+            jobs=jobs,
+            adjust=adjust,
+            on_event=progress,
+            on_plan=progress.plan,
+        )
+    options.tell_problems(result.failures)
+    print_rows(result.rows, format.value)
+    if result.interrupted:
+        print(f"fa-tui: interrupted; {out} holds what is finished, --resume goes on", file=sys.stderr)
+        raise typer.Exit(130)
+    raise typer.Exit(3 if result.failures or options.named_path_failed(paths, found.problems) else 0)
