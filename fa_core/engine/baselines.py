@@ -29,8 +29,9 @@ def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     return [_filled(row, frozen) for row in rows]
 
 
-def without_filled_baseline(report: DiagnosticReport) -> DiagnosticReport:
-    """The report as it was measured, before any baseline was filled in."""
+def as_measured(report: DiagnosticReport) -> DiagnosticReport:
+    """The report as it was measured, before a baseline was filled in and a verdict written down."""
+    report = replace(report, recorded_verdict=None)
     if FILLED_FROM not in report.provenance:
         return report
     provenance = {name: value for name, value in report.provenance.items() if name != FILLED_FROM}

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from fa_core.engine import provenance
-from fa_core.engine.baselines import filled, with_measured_baselines, without_filled_baseline
+from fa_core.engine.baselines import as_measured, filled, with_measured_baselines
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import scan, write_audit_table
@@ -108,7 +108,7 @@ def finished_before(
     """
     if not out.exists() or not out.stat().st_size:
         return {}, []
-    recorded = [replace(row, report=without_filled_baseline(row.report)) for row in _audits_in(out)]
+    recorded = [replace(row, report=as_measured(row.report)) for row in _audits_in(out)]
     found: dict[int, DiagnosticReport] = {}
     used: set[int] = set()
     wanted = provenance.settings(options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from fa_core.engine import protocol
 from fa_core.engine.board import JobBoard, JobCancelled, JobFailed
 from fa_core.engine.jobs import Job
@@ -106,7 +108,9 @@ class Slot(threading.Thread):
                     self._board.update(job.id, note=text)
                 case protocol.Done(report=report):
                     try:
-                        return DiagnosticReport.from_dict(report, where=job.checkpoint)
+                        measured = DiagnosticReport.from_dict(report, where=job.checkpoint)
+                        # its verdict is what these numbers say today, not something a file once claimed
+                        return replace(measured, recorded_verdict=None)
                     except InvalidReport as error:
                         return error
                 case protocol.Failed(what=what, where=where, hint=hint):
