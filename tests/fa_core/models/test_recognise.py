@@ -1,0 +1,78 @@
+"""A network is known from the names and shapes of its tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fa_core.errors import UnknownNetwork, UsageError
+from fa_core.models import StreamNet, build, recognise
+
+
+def shapes(net: StreamNet) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in net.state_dict().items()}
+
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("resmlp", {}),
+    ("resmlp", {"input_dim": 16, "d": 24, "L": 7, "hidden": 10, "terminal_ln": False, "num_classes": 3}),
+    ("resmlp", {"input_dim": 16, "d": 24, "L": 0}),
+    ("vit_mini", {}),
+    ("vit_mini", {"image": 12, "channels": 1, "patch": 3, "d": 24, "L": 2, "heads": 3, "terminal_ln": False}),
+    ("studentnet", {}),
+    ("studentnet", {"input_dim": 5, "d": 6, "L": 1, "terminal_ln": True}),
+    ("smallcnn", {}),
+    ("smallcnn", {"image": 16, "channels": 1, "width": 3, "d": 7, "terminal_ln": True, "num_classes": 4}),
+]
+
+
+@pytest.mark.parametrize(("arch", "args"), CASES)
+def test_a_network_is_recognised_with_all_its_arguments(arch: str, args: dict[str, Any]) -> None:
+    net = build(arch, **args)
+    assert recognise(shapes(net)) == (arch, net.arch_args)
+
+
+@pytest.mark.parametrize("arch", ["resmlp", "vit_mini", "studentnet", "smallcnn"])
+def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(arch: str) -> None:
+    net = build(arch, L=0)
+    found, args = recognise(shapes(net))
+    build(found, **args).load_state_dict(net.state_dict())
+
+
+def test_a_tensor_of_another_shape_is_named_with_both_shapes() -> None:
+    tensors = shapes(build("resmlp", input_dim=16, d=8, L=2))
+    tensors["blocks.1.fc2.weight"] = (8, 99)
+    with pytest.raises(UnknownNetwork, match=r"blocks\.1\.fc2\.weight has shape \(8, 99\) where \(8, 16\)"):
+        recognise(tensors)
+
+
+def test_a_missing_tensor_is_named() -> None:
+    tensors = shapes(build("resmlp", input_dim=16, d=8, L=2))
+    del tensors["blocks.0.ln.bias"]
+    with pytest.raises(UnknownNetwork, match=r"blocks\.0\.ln\.bias \(8,\) is missing"):
+        recognise(tensors)
+
+
+def test_a_tensor_too_many_is_named() -> None:
+    tensors = {**shapes(build("resmlp", input_dim=16, d=8, L=2)), "extra.weight": (3,)}
+    with pytest.raises(UnknownNetwork, match=r"has no extra\.weight \(3,\)"):
+        recognise(tensors)
+
+
+@pytest.mark.parametrize(
+    "tensors", [{}, {"conv1.weight": (64, 3, 7, 7)}, {"embed.weight": (3,), "head.weight": (2, 3)}]
+)
+def test_foreign_tensors_are_refused_with_what_was_seen(tensors: dict[str, tuple[int, ...]]) -> None:
+    with pytest.raises(UnknownNetwork, match=next(iter(tensors), "no tensors")):
+        recognise(tensors)
+
+
+def test_an_unknown_network_lists_the_known_and_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"did you mean resmlp.*vit_mini.*studentnet.*smallcnn"):
+        build("resmpl")
+
+
+def test_an_unknown_argument_lists_the_known_and_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"did you mean terminal_ln.*input_dim"):
+        build("resmlp", terminal_lm=False)
