@@ -5,14 +5,17 @@ Only the command that was typed is imported, so that the explorer starts as fast
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Sequence
+from pathlib import Path
 
 import typer
 
-from fa_core.errors import FaError
+from fa_core.errors import FaError, UsageError
 
 COMMANDS = (
     "open",
@@ -71,27 +74,49 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif not args or args[0] not in COMMANDS:
         args = ["open", *args]
     try:
-        app = build(COMMANDS if wants_help else (args[0],))
-        app(args=args, prog_name="fa-tui", standalone_mode=True)
-    except SystemExit as stop:
-        return _flush(stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1)
+        if args[0] == "open" and not wants_help:
+            _catch_misspelling(args)
+        command = typer.main.get_command(build(COMMANDS if wants_help else (args[0],)))
+        # not app(): it turns a closed stdout into exit code 1 and a wrong option into four lines
+        with command.make_context("fa-tui", args) as context:
+            command.invoke(context)
+        return _flush(0)
+    except typer.Exit as stop:
+        return _flush(stop.exit_code)
     except FaError as error:
-        if debug:
-            raise
-        print(f"fa-tui: {error}", file=sys.stderr)
-        return error.exit_code
+        return _complain(error, str(error), error.exit_code, debug)
     except BrokenPipeError:
         return _stdout_closed()
-    except KeyboardInterrupt:
-        print("fa-tui: interrupted", file=sys.stderr)
-        return 130
+    except (KeyboardInterrupt, typer.Abort) as error:
+        return _complain(error, "interrupted", 130, debug)
     except Exception as error:
-        if debug:
-            raise
+        if hasattr(error, "format_message"):  # a usage error of the click that Typer carries privately
+            hint = "" if wants_help else f" (see fa-tui {args[0]} --help)"
+            return _complain(error, " ".join(error.format_message().split()) + hint, 2, debug)
         kind = type(error).__name__
-        print(f"fa-tui: internal error ({kind}: {error}); run again with --debug and report it", file=sys.stderr)
-        return 70
-    return _flush(0)
+        return _complain(error, f"internal error ({kind}: {error}); run again with --debug and report it", 70, debug)
+
+
+def _complain(error: BaseException, message: str, code: int, debug: bool) -> int:
+    """One line on stderr, after the traceback where it was asked for."""
+    if debug:
+        traceback.print_exception(error)
+    print(f"fa-tui: {message}", file=sys.stderr)
+    return code
+
+
+def _catch_misspelling(args: Sequence[str]) -> None:
+    """`fa-tui shwo x.json` means a command, not a path.
+
+    Raises:
+        UsageError: the first word is no path but nearly a command.
+    """
+    word = next((arg for arg in args[1:] if not arg.startswith("-")), "")
+    if not word or Path(word).exists():
+        return
+    near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
+    if near:
+        raise UsageError(f"no command or path {word!r}", hint=f"did you mean `fa-tui {near[0]}`?")
 
 
 def _take(args: list[str], flag: str) -> bool:

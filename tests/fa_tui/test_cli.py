@@ -123,6 +123,20 @@ def test_debug_asks_for_the_traceback(tmp_path):
     assert done.returncode != 0
 
 
+def test_a_misspelt_command_is_no_path():
+    done = run("shwo", "x.json")
+    assert done.returncode == 2
+    assert done.stderr.strip() == "fa-tui: no command or path 'shwo'; did you mean `fa-tui show`?"
+
+
+def test_a_wrong_option_is_one_line_that_says_where_help_is():
+    done = run("show", "--fromat", "json")
+    assert done.returncode == 2
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert "--format" in done.stderr
+    assert "fa-tui show --help" in done.stderr
+
+
 def test_without_a_terminal_open_prints_what_show_prints(published_table):
     opened, shown = run(published_table), run("show", published_table)
     assert opened.returncode == shown.returncode == 0
