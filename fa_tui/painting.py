@@ -1,112 +1,73 @@
-"""Fewer bytes for the same picture: what a terminal is sent when some cells changed.
+"""Fewer bytes for the same picture, for lines slower than a desk.
 
-Textual 8.2 sends a changed region from the left edge of its widget on, and for each piece of text all
-of its colours and a reset. Over SSH that is most of a slider step. Here a region begins where the change
-does, and only the colours that differ from those before are sent.
+Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen (17 to
+32 KB) when the focus moves, and gives each piece of text all of its colours and a reset. Here the App
+remembers what the terminal shows (`Frame`) and sends only the cells that differ.
 """
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Iterator
 
 from rich.color import ColorSystem
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.segment import Segment
-from rich.style import Style
-from textual._compositor import ChopsUpdate
+from textual import events
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App, ReturnType
 from textual.screen import Screen
-from textual.strip import Strip
 
-_RESET = "\x1b[0m"
-_SHOWN_ON_BLANKS = ("4", "7", "9", "21", "53")
-"""Underline, reverse, strike, double underline, overline: attributes that a blank shows too."""
+from fa_tui.frame import Frame, Pen
+
+_Piece = tuple[int, int, Iterable[Segment]]
 
 
 class FrugalApp(App[ReturnType]):
-    """An App that paints changed cells with `NarrowUpdate`."""
+    """An App that sends the terminal only the cells that changed."""
+
+    _frame: Frame | None = None
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Resize):
+            # after a resize, or back from the shell, the terminal shows anything
+            self._frame = None
+        await super().on_event(event)
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        if type(renderable) is ChopsUpdate:
-            renderable = NarrowUpdate(renderable.chops, renderable.spans, renderable.chop_ends)
+        if isinstance(renderable, (ChopsUpdate, LayoutUpdate)) and not self.is_inline:
+            renderable = _FrameUpdate(self._frame_for, renderable)
         super()._display(screen, renderable)
 
+    def _frame_for(self, console: Console) -> Frame:
+        size = (self.size.width, self.size.height)
+        if self._frame is None or self._frame.size != size:
+            self._frame = Frame(*size, console._color_system or ColorSystem.TRUECOLOR)
+        return self._frame
 
-class NarrowUpdate(ChopsUpdate):
-    """The changed spans of the screen, each from its first cell to its last."""
+
+class _FrameUpdate(CompositorUpdate):
+    """An update of the compositor, encoded against the frame at the moment it is sent."""
+
+    def __init__(self, frame_for: Callable[[Console], Frame], update: ChopsUpdate | LayoutUpdate) -> None:
+        self._frame_for, self._update = frame_for, update
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._update
 
     def render_segments(self, console: Console) -> str:
-        colours = console._color_system or ColorSystem.TRUECOLOR
-        pen = _Pen(colours)
-        for y, x1, x2 in self.spans:
-            pen.move(x1, y)
-            for end, (x, strip) in zip(self.chop_ends[y], self.chops[y].items(), strict=False):
-                if strip is None or x >= x2 or end <= x1:
-                    continue
-                if x > pen.x:
-                    pen.move(x, y)
-                part: Strip = strip.crop(max(0, x1 - x), min(end, x2) - x)
-                for segment in part:
-                    pen.write(segment)
-                pen.x += part.cell_length
-        return pen.finish()
+        frame, pen, update = self._frame_for(console), Pen(), self._update
+        for x, y, segments in _chops(update) if isinstance(update, ChopsUpdate) else _lines(update):
+            frame.put(pen, x, y, segments)
+        return pen.text()
 
 
-class _Pen:
-    """Writes styled text, remembering which colours and attributes the terminal already has."""
-
-    def __init__(self, colours: ColorSystem) -> None:
-        self._colours = colours
-        self._out: list[str] = []
-        self._now: tuple[str, str, str] = ("", "39", "49")
-        self._started = False
-        self.x = 0
-
-    def move(self, x: int, y: int) -> None:
-        self._out.append(f"\x1b[{y + 1};{x + 1}H")
-        self.x = x
-
-    def write(self, segment: Segment) -> None:
-        text, style, control = segment
-        if control or not text:
-            return
-        if style is not None and style._link:
-            self._out.append(Strip.render_style(style, text, self._colours))
-            self._started = False
-            return
-        wanted = _codes(style, self._colours) if style is not None else ("", "39", "49")
-        if not (self._started and wanted[2] == self._now[2] and _only_background(text, wanted, self._now)):
-            self._change(wanted)
-        self._out.append(text)
-
-    def finish(self) -> str:
-        self._out.append(_RESET)
-        return "".join(self._out)
-
-    def _change(self, wanted: tuple[str, str, str]) -> None:
-        attributes, foreground, background = wanted
-        if not self._started or attributes != self._now[0]:
-            sent = ["0", attributes, foreground if foreground != "39" else "", background if background != "49" else ""]
-        else:
-            sent = [new for new, old in zip(wanted[1:], self._now[1:], strict=True) if new != old]
-        codes = ";".join(code for code in sent if code)
-        if codes:
-            self._out.append(f"\x1b[{codes}m")
-        self._now, self._started = wanted, True
+def _lines(update: LayoutUpdate) -> Iterator[_Piece]:
+    for y, line in enumerate(update.strips, update.region.y):
+        yield update.region.x, y, (segment for strip in line for segment in strip)
 
 
-def _only_background(text: str, wanted: tuple[str, str, str], now: tuple[str, str, str]) -> bool:
-    """Whether nothing but the background shows: blanks without underline and the like."""
-    return not text.strip(" ") and not any(
-        code in _SHOWN_ON_BLANKS for attributes in (wanted[0], now[0]) for code in attributes.split(";")
-    )
-
-
-@lru_cache(maxsize=1024)
-def _codes(style: Style, colours: ColorSystem) -> tuple[str, str, str]:
-    """SGR codes of attributes, foreground and background."""
-    attributes = style._attributes & style._set_attributes
-    names = [code for bit, code in style._style_map.items() if attributes & (1 << bit)]
-    foreground = style.color.downgrade(colours).get_ansi_codes() if style.color else ("39",)
-    background = style.bgcolor.downgrade(colours).get_ansi_codes(foreground=False) if style.bgcolor else ("49",)
-    return ";".join(names), ";".join(foreground), ";".join(background)
+def _chops(update: ChopsUpdate) -> Iterator[_Piece]:
+    for y, x1, x2 in update.spans:
+        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if strip is not None and x < x2 and end > x1:
+                yield max(x, x1), y, strip.crop(max(0, x1 - x), min(end, x2) - x)

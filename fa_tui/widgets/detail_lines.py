@@ -57,17 +57,17 @@ def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
 
     >>> words = DiagnosticReport(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
     >>> margin_words(DIAGNOSTICS[2], words), margin_words(DIAGNOSTICS[1], words)
-    ('0.2 to spare', 'past by 9e-8, ×10')
+    ('0.2 to spare', 'past by ×10 (9e-8)')
     """
     value, limit = diagnostic.measured(report), diagnostic.of(report.thresholds)
     if value is None or not math.isfinite(value):
         return ""
-    room = limit - value if diagnostic.above else value - limit
-    factor = ""
+    room = short(abs(limit - value))
     if diagnostic.log and value > 0 and limit > 0:
-        factor = f", ×{short(max(value / limit, limit / value))}"
-    amount = f"{short(abs(room))}{diagnostic.unit}"
-    return f"past by {amount}{factor}" if diagnostic.letter in report.flags else f"{amount} to spare{factor}"
+        amount = f"×{short(max(value / limit, limit / value))} ({room})"
+    else:
+        amount = f"{room}{diagnostic.unit}"
+    return f"past by {amount}" if diagnostic.letter in report.flags else f"{amount} to spare"
 
 
 def growths(norms: Sequence[float]) -> list[float]:
@@ -125,16 +125,18 @@ def _judged(diagnostic: Diagnostic, words: str, report: DiagnosticReport, width:
         glyph, style = glyphs.passes, "detail--passes"
     else:
         glyph, style = glyphs.unmeasured, "detail--dim"
-    lines = _wrapped(words, width - 2, style, glyphs, indent=4)
-    lines = [[(f"{glyph} " if index == 0 else "  ", style), *line] for index, line in enumerate(lines)]
+    state, colon, rest = words.partition(":")
+    first, *more = textwrap.wrap(glyphs.say(rest), max(8, width - len(state) - 4), break_on_hyphens=False) or [""]
+    text = "detail--dim" if style == "detail--dim" else "detail--number"
+    lines: list[Row] = [[(f"{glyph} {state}{colon} ", style), (first, text)]]
+    lines += [[(f"      {line}", text)] for line in more]
     margin = glyphs.say(margin_words(diagnostic, report))
     if margin:
-        used = sum(len(text) for text, _ in lines[-1])
+        used = sum(len(piece) for piece, _ in lines[-1])
         if used + 2 + len(margin) <= width:
-            lines[-1].append((" " * (width - used - len(margin)), ""))
-            lines[-1].append((margin, "detail--dim"))
+            lines[-1].append((margin.rjust(width - used), "detail--dim"))
         else:
-            lines.append([(" " * 6 + margin, "detail--dim")])
+            lines.append([(f"      {margin}", "detail--dim")])
     return lines
 
 

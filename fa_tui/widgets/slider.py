@@ -41,7 +41,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     Handlers only change the pending value; one flush per turn of the event loop applies it and posts
     `Changed`, so a held key or a drag never queues work. The slider repaints itself a frame later: a
-    handler that repaints what hangs on the threshold calls `repaint` too, and all of it is one frame.
+    handler that repaints what hangs on the threshold calls `catch_up` too, and all of it is one frame.
 
     Args:
         letter: the diagnostic, ``"a"``..``"d"``.
@@ -137,7 +137,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self.glyphs = glyphs
         self._linear_step = step
         self._value = self._pending = value
-        self._flush_scheduled = False
+        self._flush_scheduled = self._behind = False
         self._ticks: Sequence[float] = ()
         self._flips = Flips((), above=above)
         self._rug: Rug | None = None
@@ -156,6 +156,12 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._value = self._pending = value
         self._entry, self._error = None, ""
         self.repaint()
+
+    def catch_up(self) -> None:
+        """Repaint now if the value moved since the last repaint."""
+        if self._behind:
+            self._behind = False
+            self.repaint()
 
     def set_range(self, lo: float, hi: float, log: bool) -> None:
         """Set the ends of the track."""
@@ -302,7 +308,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._value = self._pending
         if moved:
             self.post_message(self.Changed(self, self.letter, self._value))
-            self.set_timer(_FRAME_SECONDS, self.repaint)
+            self._behind = True
+            self.set_timer(_FRAME_SECONDS, self.catch_up)
         else:
             self.repaint()
 

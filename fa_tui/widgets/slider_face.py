@@ -18,6 +18,9 @@ from fa_tui.widgets.numbers import exact, short
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.scale import Scale
 
+_WIDE = 100
+"""From this width on the ends of the scale are written beside the track."""
+
 
 @dataclass(frozen=True)
 class Rug:
@@ -80,55 +83,63 @@ class Face:
 
 def widths(width: int) -> tuple[int, int, int]:
     """Cells for label, track and value."""
-    label, value = (25, 17) if width >= 100 else (18, 14) if width >= 70 else (3, 10)
+    label, value = (25, 27) if width >= _WIDE else (22, 17) if width >= 70 else (4, 12)
     return label, max(4, width - label - value), value
 
 
 def draw_face(face: Face, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The rows of a slider: rug and track in two rows, or both in one."""
-    label_width, _, _ = widths(width)
-    value = _value_piece(face, glyphs)
+    label_width, cells, value_width = widths(width)
+    label, value = _label(face, label_width, glyphs), _value(face, value_width, glyphs)
+    refused: Row = [(glyphs.say(face.error)[:cells].ljust(cells), "slider--error")] if face.error else []
     if height < 2:
-        middle = _error_piece(face, glyphs) or _track(face, glyphs, ticks=True)
-        return [[*_label(face, label_width, face.label, glyphs), *middle, *value]]
-    upper = [*_label(face, label_width, face.label, glyphs), *_rug(face, glyphs), *value]
+        return [[*label, *(refused or _track(face, glyphs, ticks=True)), *value]]
+    return [
+        [*label, *(refused or _rug(face, glyphs)), *value],
+        [
+            *_under_label(face, label_width, width >= _WIDE),
+            *_track(face, glyphs, ticks=False),
+            *_plateau(face, value_width, width >= _WIDE, glyphs),
+        ],
+    ]
+
+
+def _label(face: Face, width: int, glyphs: Glyphs) -> Row:
+    focused = "slider--focus" if face.focused else ""
+    text = glyphs.say(face.label)[: width - 4].ljust(width - 4)
+    return [(f" {face.letter} ", focused or "slider--letter"), (text, focused or "slider--label"), (" ", "")]
+
+
+def _under_label(face: Face, width: int, ends: bool) -> Row:
     side = "fires above" if face.above else "fires below"
-    middle = _error_piece(face, glyphs) or _track(face, glyphs, ticks=False)
-    under: Row = [(f"  {side}".ljust(label_width)[:label_width], "slider--hint")]
-    return [upper, [*under, *middle, *_plateau_piece(face, glyphs)]]
+    low = f"{short(face.scale.lo)} " if ends else ""
+    room = width - len(low) - 3
+    return [("   ", ""), (f"{side[:room]:{room}}{low}", "slider--hint")]
 
 
-def _label(face: Face, width: int, text: str, glyphs: Glyphs) -> Row:
-    style = "slider--focus" if face.focused else "slider--label"
-    letter = "slider--focus" if face.focused else "slider--letter"
-    return [(f" {face.letter} ", letter), (glyphs.say(text)[: width - 4].ljust(width - 4), style), (" ", "")]
-
-
-def _value_piece(face: Face, glyphs: Glyphs) -> Row:
-    sign = ">" if face.above else "<"
+def _value(face: Face, width: int, glyphs: Glyphs) -> Row:
+    sign: tuple[str, str] = ("  > " if face.above else "  < ", "slider--hint")
     if face.entry is not None:
-        return [(f"  {sign} ", "slider--hint"), (face.entry, "slider--entry"), (glyphs.cursor, "slider--knob")]
-    number = exact(face.value)
-    if len(number) > 9:
-        number = short(face.value, 6)
-    return [(f"  {sign} ", "slider--hint"), (number, "slider--value"), (glyphs.say(face.unit), "slider--hint")]
+        # the end of a long entry is where typing happens
+        return [sign, (face.entry[-(width - 5) :], "slider--entry"), (glyphs.cursor, "slider--knob")]
+    unit = glyphs.say(face.unit)
+    room = width - len(unit) - 4
+    number = next((text for text in (exact(face.value), short(face.value, 6)) if len(text) <= room), short(face.value))
+    return [sign, (number, "slider--value"), (unit, "slider--hint")]
 
 
-def _plateau_piece(face: Face, glyphs: Glyphs) -> Row:
+def _plateau(face: Face, width: int, ends: bool, glyphs: Glyphs) -> Row:
+    """The upper end of the scale, and the plateau as two numbers."""
+    high = f" {short(face.scale.hi)}".ljust(8) if ends else "  "
+    row: Row = [(high, "slider--hint")]
     if face.plateau is None:
-        return []
-    low, high = face.plateau
-    left = short(low) if math.isfinite(low) else ""
-    right = short(high) if math.isfinite(high) else ""
-    return [(f"  {glyphs.plateau_passing} ", "slider--plateau"), (f"{left}{glyphs.ellipsis}{right}", "slider--hint")]
-
-
-def _error_piece(face: Face, glyphs: Glyphs) -> Row:
-    if not face.error:
-        return []
-    text = glyphs.say(face.error)
-    cells = face.rug.cells
-    return [(text[:cells].ljust(cells), "slider--error")]
+        return row
+    for digits in (3, 2, 1):
+        low, top = (short(end, digits) if math.isfinite(end) else "" for end in face.plateau)
+        span = f"{low}{glyphs.ellipsis}{top}"
+        if len(high) + 2 + len(span) <= width:
+            return [*row, (f"{glyphs.plateau_passing} ", "slider--plateau"), (span, "slider--hint")]
+    return row
 
 
 def _rug(face: Face, glyphs: Glyphs) -> Row:

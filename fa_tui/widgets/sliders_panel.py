@@ -138,7 +138,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         Call it where `ThresholdsChanged` is handled: the sliders repaint with it, in the same frame.
         """
         for slider in self._sliders.values():
-            slider.repaint()
+            slider.catch_up()
         self._summary.display = True
         self._summary.set((count, "strong"), (f"   {flips}" if flips else "", "warn"))
 
