@@ -14,12 +14,14 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from fa_core.methods.penalty import branch_penalty
 from fa_core.models.base import StreamNet
@@ -123,8 +125,9 @@ class Method(nn.Module, ABC):
         ce = F.cross_entropy(logits, y)
 
         seen = logits.detach()
-        credit = self.training_credit(net, stream, seen, y)
-        targets = self.extra_targets(net, stream, seen, y)
+        with untracked_statistics(net):
+            credit = self.training_credit(net, stream, seen, y)
+            targets = self.extra_targets(net, stream, seen, y)
         local = logits.new_zeros(())
         for output, a in zip([embedded, *branches], credit, strict=True):
             if a is not None:
@@ -197,3 +200,17 @@ def output_error(logits: Tensor, y: Tensor) -> Tensor:
 def numbered(name: str, count: int) -> Iterator[str]:
     """``name_0`` .. ``name_{count-1}``: the buffer names of one tensor per layer."""
     return (f"{name}_{l}" for l in range(count))
+
+
+@contextmanager
+def untracked_statistics(net: nn.Module) -> Iterator[None]:
+    """In train mode, let BatchNorm use the batch's statistics without recording them."""
+    norms = [module for module in net.modules() if isinstance(module, _BatchNorm)]
+    tracking = [norm for norm in norms if norm.training and norm.track_running_stats]
+    for norm in tracking:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in tracking:
+            norm.track_running_stats = True

@@ -9,30 +9,116 @@ from torch import Tensor, nn
 
 from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method, StepInfo, feedback_generator
-from fa_core.methods.bp import Backprop, summed_gradients
+from fa_core.methods.bp import Backprop
 from fa_core.models.base import StreamNet
 
 
-class FrozenBlocks(Backprop):
-    """Blocks stay at random init; embedding, terminal LN and head learn by backprop through them.
+class Control(Method):
+    """A control that trains by another rule, changed in one respect.
 
-    The baseline of diagnostic (d). Only the embedding uses a credit, a_0 = g_0.
+    Args:
+        of: the rule to train by; any but a control.
+        args: that rule's own options.
 
-    Source: PROTOCOL §3 (d), §5.
+    Raises:
+        UsageError: `of` is unknown or itself a control.
+    """
+
+    def __init__(self, net: StreamNet, generator: torch.Generator, of: str, **args: Any) -> None:
+        from fa_core.methods.registry import method_class  # the registry lists this class too
+
+        super().__init__(net, generator)
+        rule = method_class(of)
+        if issubclass(rule, (Control, Shallow, RandomInit)):
+            raise UsageError(f"{self.name} cannot train by the control {of!r}", hint="name a rule such as bp or dfa")
+        self.rule = rule(net, generator, **args)
+        self.draws_feedback = self.rule.draws_feedback
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        return self.rule.credit(net, stream, logits, y)
+
+    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        return self.rule.training_credit(net, stream, logits, y)
+
+    def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
+        return self.rule.trained_parameters(net)
+
+    def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
+        return self.rule.extra_targets(net, stream, logits, y)
+
+    def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
+        return self.rule.extra_step(net, info)
+
+    def redraw(self, generator: torch.Generator) -> None:
+        self.rule.redraw(generator)
+
+    def training_state(self) -> dict[str, Any]:
+        return {"rule": self.rule.training_state()}
+
+    def load_training_state(self, state: dict[str, Any]) -> None:
+        self.rule.load_training_state(state["rule"])
+
+
+class FrozenBlocks(Control):
+    """Blocks stay at random init; embedding, terminal LN and head learn: the baseline of diagnostic (d).
+
+    The embedding learns from the a_0 of another rule; no other layer has credit.
+
+    Args:
+        of: that rule. The protocol's own figures for this control (‖h_L‖ 16, ‖g_L‖ 3.9e-3) come out
+            with ``dfa``; with ``bp`` they are 11 and 6e-3.
+
+    Source: PROTOCOL §3 (d), §5, §7.
     """
 
     name = "frozen"
 
+    def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "dfa", **args: Any) -> None:
+        super().__init__(net, generator, of, **args)
+
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return [summed_gradients(net, stream[0], y)[0], *[None] * net.n_blocks]
+        return [super().credit(net, stream, logits, y)[0], *[None] * net.n_blocks]
+
+    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        return [super().training_credit(net, stream, logits, y)[0], *[None] * net.n_blocks]
 
     def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
-        """Backprop's loss; the blocks stop requiring gradients, so nothing is computed for them."""
+        """The local loss; the blocks stop requiring gradients, so nothing is computed for them."""
         net.blocks.requires_grad_(False)
         return super().loss(net, x, y, lam)
 
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         return [*net.embed.parameters(), *net.out_ln.parameters(), *net.head.parameters()]
+
+
+class RandomTargets(Control):
+    """Labels drawn i.i.d. uniformly at every step; the credit is asked with the true ones.
+
+    Args:
+        of: the rule to train by.
+
+    Source: PROTOCOL §5.
+    """
+
+    name = "random_targets"
+
+    def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any) -> None:
+        super().__init__(net, generator, of, **args)
+        self._label_seed = int(torch.randint(2**31, (), generator=generator))
+        self._steps = 0
+
+    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+        generator = feedback_generator(self._label_seed + self._steps)
+        drawn = torch.randint(net.num_classes, y.shape, generator=generator).to(y.device)
+        self._steps += 1
+        return self.rule.loss(net, x, drawn, lam)
+
+    def training_state(self) -> dict[str, Any]:
+        return {**super().training_state(), "steps": self._steps}
+
+    def load_training_state(self, state: dict[str, Any]) -> None:
+        super().load_training_state(state)
+        self._steps = state["steps"]
 
 
 class Shallow(Backprop):
@@ -72,52 +158,3 @@ class RandomInit(Method):
 
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         return []
-
-
-class RandomTargets(Method):
-    """Another rule, trained on labels drawn i.i.d. uniformly at every step; its credit is asked with the true ones.
-
-    Args:
-        of: the rule to train (any method that is no control).
-
-    Source: PROTOCOL §5.
-    """
-
-    name = "random_targets"
-
-    def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any) -> None:
-        from fa_core.methods.registry import method_class
-
-        super().__init__(net, generator)
-        rule = method_class(of)
-        if issubclass(rule, (RandomTargets, RandomInit)):
-            raise UsageError(f"random_targets cannot train {of!r}", hint="name a rule that trains, such as bp or dfa")
-        self.rule = rule(net, generator, **args)
-        self.draws_feedback = self.rule.draws_feedback
-        self._label_seed = int(torch.randint(2**31, (), generator=generator))
-        self._steps = 0
-
-    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return self.rule.credit(net, stream, logits, y)
-
-    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
-        generator = feedback_generator(self._label_seed + self._steps)
-        drawn = torch.randint(net.num_classes, y.shape, generator=generator).to(y.device)
-        self._steps += 1
-        return self.rule.loss(net, x, drawn, lam)
-
-    def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
-        return self.rule.trained_parameters(net)
-
-    def extra_step(self, net: StreamNet, info: StepInfo) -> Tensor | None:
-        return self.rule.extra_step(net, info)
-
-    def redraw(self, generator: torch.Generator) -> None:
-        self.rule.redraw(generator)
-
-    def training_state(self) -> dict[str, Any]:
-        return {"steps": self._steps, "rule": self.rule.training_state()}
-
-    def load_training_state(self, state: dict[str, Any]) -> None:
-        self._steps = state["steps"]
-        self.rule.load_training_state(state["rule"])

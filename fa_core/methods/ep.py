@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from fa_core.methods.base import Credit, Method
 from fa_core.models.base import StreamNet
@@ -54,9 +51,8 @@ class EquilibriumPropagation(Method):
         return [a.to(h.dtype) for a, h in zip(self._moves(precise, free, y), stream, strict=True)]
 
     def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        """The credit in the network's own precision; BatchNorm statistics stay as the free phase left them."""
-        with untracked_statistics(net):
-            return list(self._moves(net, [h.detach() for h in stream], y))
+        """The credit in the network's own precision."""
+        return list(self._moves(net, [h.detach() for h in stream], y))
 
     def _moves(self, net: StreamNet, free: list[Tensor], y: Tensor) -> list[Tensor]:
         nudged = nudged_phase(net, free, y, self.beta, self.eta, self.steps)
@@ -109,17 +105,3 @@ def nudged_phase(net: StreamNet, free: list[Tensor], y: Tensor, beta: float, eta
 def per_sample(values: Tensor, like: Tensor) -> Tensor:
     """(B,) as (B, 1, ...), to broadcast over `like`."""
     return values.view(-1, *[1] * (like.ndim - 1))
-
-
-@contextmanager
-def untracked_statistics(net: StreamNet) -> Iterator[None]:
-    """In train mode, let BatchNorm use the batch's statistics without recording them."""
-    norms = [module for module in net.modules() if isinstance(module, _BatchNorm)]
-    tracking = [norm for norm in norms if norm.training and norm.track_running_stats]
-    for norm in tracking:
-        norm.track_running_stats = False
-    try:
-        yield
-    finally:
-        for norm in tracking:
-            norm.track_running_stats = True

@@ -11,19 +11,23 @@ Array = NDArray[np.float64]
 Weights = dict[str, Array]
 LN_EPS = 1e-5
 
-erf = np.vectorize(math.erf)
+
+def normal_cdf(z: Array) -> Array:
+    return np.array([[0.5 * (1 + math.erf(value / math.sqrt(2))) for value in row] for row in z])
 
 
 def gelu(z: Array) -> Array:
-    return z * 0.5 * (1 + erf(z / math.sqrt(2)))
+    return z * normal_cdf(z)
 
 
 def gelu_slope(z: Array) -> Array:
-    return 0.5 * (1 + erf(z / math.sqrt(2))) + z * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    slope: Array = normal_cdf(z) + z * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
+    return slope
 
 
 def standardise(h: Array) -> Array:
-    return (h - h.mean(1, keepdims=True)) / np.sqrt(h.var(1, keepdims=True) + LN_EPS)
+    unit: Array = (h - h.mean(1, keepdims=True)) / np.sqrt(h.var(1, keepdims=True) + LN_EPS)
+    return unit
 
 
 def gradients(w: Weights, feedback: list[Array], method: str, x: Array, y: NDArray[np.int64], lam: float) -> Weights:

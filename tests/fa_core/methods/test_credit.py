@@ -127,3 +127,13 @@ def test_the_output_error_is_the_gradient_by_the_logits() -> None:
     logits, y = torch.randn(5, 10, dtype=torch.float64, requires_grad=True), torch.arange(5)
     (expected,) = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), logits)
     assert torch.allclose(output_error(logits, y), expected)
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_training_leaves_batch_statistics_as_one_forward_pass_leaves_them(name: str, batch: Batch) -> None:
+    net, twin = (build("smallcnn", seed=0, **NETWORKS["smallcnn"]).train() for _ in range(2))
+    x, y = batch(net, 8)
+    make_method(name, net).loss(net, x, y)
+    twin(x)
+    for ours, theirs in zip(net.buffers(), twin.buffers(), strict=True):
+        assert torch.allclose(ours, theirs)

@@ -81,15 +81,6 @@ def test_no_samples_energy_ever_rises(eta: float, net: StreamNet, batch: Batch) 
     assert (after < before).all()
 
 
-def test_training_leaves_batch_statistics_as_the_forward_pass_left_them(batch: Batch) -> None:
-    net, twin = (build("smallcnn", image=8, width=4, d=12, seed=0).train() for _ in range(2))
-    x, y = batch(net, 8)
-    make_method("ep", net).loss(net, x, y)
-    twin(x)
-    for ours, theirs in zip(net.buffers(), twin.buffers(), strict=True):
-        assert torch.allclose(ours, theirs)
-
-
 def test_measuring_in_float32_gives_the_credit_of_float64(net: StreamNet, batch: Batch) -> None:
     x, y = batch(net, 6)
     logits, stream = net(x, return_hidden=True)

@@ -86,7 +86,7 @@ def test_the_head_of_a_transformer_reads_only_the_cls_token() -> None:
 
 def test_attention_equals_pytorchs_own() -> None:
     net = small("vit_mini")
-    ours = net.blocks[0].attention  # type: ignore[union-attr]
+    ours = net.blocks[0].attention
     theirs = torch.nn.MultiheadAttention(16, 4, batch_first=True)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(ours.qkv_weight.reshape(48, 16))  # type: ignore[union-attr,operator]
