@@ -63,6 +63,7 @@ def plan_runs(
     arch_args: Mapping[str, Any] | None = None,
     method_args: Mapping[str, Any] | None = None,
     axes: Mapping[str, Any] | None = None,
+    eval_seed: int = 0,
 ) -> list[RunPlan]:
     """Every combination, the frozen-blocks runs first, since the others' (d) needs their accuracy.
 
@@ -78,6 +79,7 @@ def plan_runs(
         arch_args: further network arguments.
         method_args: further method options.
         axes: further coordinates to put on every run.
+        eval_seed: picks the evaluation batches.
     """
     plans = []
     ordered = sorted(methods, key=lambda method: method != BASELINE)
@@ -102,6 +104,7 @@ def plan_runs(
                 method_args=dict(method_args or {}),
                 arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
                 axes=chosen,
+                eval_seed=eval_seed,
             )
         )
     return plans

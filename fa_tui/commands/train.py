@@ -1,0 +1,192 @@
+"""`fa-tui train`: method × seed (× λ, d, L) into run folders."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
+
+import typer
+
+from fa_core.errors import UsageError
+from fa_core.report import DiagnosticThresholds
+from fa_tui import options
+from fa_tui.options import DEFAULTS
+
+if TYPE_CHECKING:
+    from fa_core.train import RunPlan, Trained
+
+Number = TypeVar("Number", int, float)
+
+
+class Choice(TypedDict):
+    """What `train_run` is told besides the plan."""
+
+    resume: bool
+    overwrite: bool
+    stop_on: str
+    thresholds: DiagnosticThresholds
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("train")(train_command)
+
+
+def train_command(
+    method: Annotated[list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")],
+    out: Annotated[Path, typer.Option(help="Folder for the run folders.")],
+    arch: Annotated[str, typer.Option(help="resmlp, vit_mini, studentnet or smallcnn.")] = "resmlp",
+    data: Annotated[
+        str,
+        typer.Option(
+            metavar="SPEC",
+            help="synthetic[:alpha=1.0,input=128,…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable.",
+        ),
+    ] = "synthetic",
+    seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
+    epochs: Annotated[int, typer.Option(help="Passes over the training samples.")] = 30,
+    lam: Annotated[list[str], typer.Option(help="λ of the penalty λ‖f‖²; several make a sweep.")] = ["0"],  # noqa: B006
+    d: Annotated[list[str] | None, typer.Option("--d", help="Width; several make a sweep.")] = None,
+    L: Annotated[list[str] | None, typer.Option("--L", help="Depth; several make a sweep.")] = None,
+    terminal_ln: Annotated[
+        bool | None, typer.Option("--terminal-ln/--no-terminal-ln", help="LayerNorm before the head.")
+    ] = None,
+    method_arg: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="An option of the method, e.g. variant=stable.")
+    ] = None,
+    arch_arg: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="An argument of the network, e.g. hidden=256.")
+    ] = None,
+    lr: Annotated[float, typer.Option(help="Learning rate.")] = 1e-3,
+    weight_decay: Annotated[float, typer.Option(help="Weight decay.")] = 0.01,
+    schedule: Annotated[str, typer.Option(help="cosine or constant.")] = "cosine",
+    optimizer: Annotated[str, typer.Option(help="adamw, adam or sgd.")] = "adamw",
+    batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
+    eval_seed: Annotated[int, typer.Option(help="Picks the evaluation batches.")] = 0,
+    stop_on: Annotated[str, typer.Option(metavar="LETTERS", help="End a run when one of these fires, e.g. a,b.")] = "",
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again over what is there.")] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's).")] = None,
+    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
+    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
+    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
+    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+) -> None:
+    """Train runs and measure them every epoch; each becomes a folder that the other commands read.
+
+    Methods: bp, fa, dfa, state_bridge, credit_bridge, ep; controls: frozen, shallow, random_init, random_targets.
+    A run's (d) is measured against the frozen run of the same seed in the same folder.
+
+    Examples:
+
+        fa-tui train --method bp,dfa,frozen --data synthetic --seeds 42,123,456 --out runs
+
+        fa-tui train --method dfa --lr 1e-2 --stop-on b --out runs
+
+        fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out runs
+    """
+    from fa_core.training.plan import plan_runs
+    from fa_core.training.recipe import Recipe
+
+    thresholds = options.thresholds_from(
+        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
+    )
+    arch_args = _arguments("--arch-arg", arch_arg)
+    if terminal_ln is not None:
+        arch_args["terminal_ln"] = terminal_ln
+    plans = plan_runs(
+        [name.replace("-", "_").lower() for name in options.split_list(method)],
+        _numbers("--seeds", seeds, int),
+        arch=arch,
+        data=data,
+        recipe=Recipe(
+            epochs=epochs,
+            lr=lr,
+            weight_decay=weight_decay,
+            schedule=schedule,  # type: ignore[arg-type]
+            batch_size=batch_size,
+            optimizer=optimizer,  # type: ignore[arg-type]
+        ),
+        lams=_numbers("--lam", lam, float),
+        widths=_numbers("--d", d, int),
+        depths=_numbers("--L", L, int),
+        arch_args=arch_args,
+        method_args=_arguments("--method-arg", method_arg),
+        axes={"terminal_ln": False} if terminal_ln is False and arch == "resmlp" else {},
+        eval_seed=eval_seed,
+    )
+    if not plans:
+        raise UsageError("nothing to train", hint="name a method and a seed: --method dfa --seeds 42")
+    choice = Choice(resume=resume, overwrite=overwrite, stop_on=stop_on, thresholds=thresholds)
+    try:
+        _train(plans, out, device, threads, choice)
+    except KeyboardInterrupt:
+        print(f"fa-tui: every complete epoch is in {out}; add --resume to go on", file=sys.stderr)
+        raise
+
+
+def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None, choice: Choice) -> None:
+    import os
+
+    # Read by cuBLAS when CUDA starts; without it deterministic kernels are not.
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    import torch
+
+    from fa_core.data import load_data
+    from fa_core.engine.devices import resolve_devices
+    from fa_core.train import check_plans, train_run
+    from fa_tui.training_progress import TrainingProgress
+
+    if threads is not None:
+        torch.set_num_threads(threads)
+    target = resolve_devices(device)[0]
+    samples = load_data(plans[0].data, allow_code=True)
+    check_plans(plans, samples, out, resume=choice["resume"], overwrite=choice["overwrite"], stop_on=choice["stop_on"])
+    with TrainingProgress(len(plans)) as progress:
+        for plan in plans:
+            done = train_run(plan, samples, out / plan.name, device=target, on_moment=progress.update, **choice)
+            progress.finished(plan.name)
+            with progress.paused():
+                print(_told(done), flush=True)
+
+
+def _told(done: Trained) -> str:
+    if done.report is None:
+        return f"{done.folder}: finished before, left alone"
+    why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""
+    report = done.report
+    return f"{done.folder}: {report.verdict} [{report.coverage} measured], accuracy {report.headline_acc:.4f}{why}"
+
+
+def _numbers(option: str, values: list[str] | None, kind: type[Number]) -> list[Number]:
+    return [_number(option, text, kind) for text in options.split_list(values)]
+
+
+def _number(option: str, text: str, kind: type[Number]) -> Number:
+    try:
+        return kind(text)
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise UsageError(f"{option} {text!r} cannot be read", hint=f"write {what} with commas") from None
+
+
+def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:
+    """``["hidden=256", "variant=stable"]`` → names and values; numbers and true/false are read as such."""
+    found: dict[str, Any] = {}
+    for item in options.split_list(values):
+        name, equals, text = item.partition("=")
+        if not equals or not name:
+            raise UsageError(f"{option} {item!r} is not KEY=VALUE")
+        found[name] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text.lower())
+    except ValueError:
+        return text
