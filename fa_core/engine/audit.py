@@ -82,7 +82,7 @@ def audit(
 
     if all(lacks_data(row) for row in targets):
         raise no_data(str(targets[0].checkpoint))
-    devices = resolve_devices(device, jobs)
+    resolve_devices(device, jobs)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
     if out is not None:
@@ -100,12 +100,7 @@ def audit(
     ]
     if on_plan is not None:
         on_plan(len(todo), len(found))
-    interrupted = False
-    if todo:
-        devices = devices[: len(todo)]
-        pool = WorkerPool(devices, on_event, threads=threads_per_worker(devices), measure=measure)
-        with pool:
-            interrupted = _collect(pool, todo, lambda index, report: ledger.put(index, report), failures)
+    interrupted = run_jobs(todo, ledger.put, failures, device=device, jobs=jobs, on_event=on_event, measure=measure)
     ledger.write()
     return AuditResult(rows=ledger.rows(), failures=failures, skipped=len(found), interrupted=interrupted)
 
@@ -137,20 +132,43 @@ def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
     )
 
 
-def _collect(pool: WorkerPool, jobs: Sequence[Job], on_report: OnReport, failures: list[Problem]) -> bool:
-    """Hand out jobs and take in reports as they come; whether the person interrupted it."""
-    futures = {pool.submit(job): job for job in jobs}
-    try:
-        for future in as_completed(futures):
-            job = futures[future]
-            try:
-                report = future.result()
-            except CancelledError:
-                continue
-            except FaError as error:
-                failures.append(Problem(job.checkpoint, str(error)))
-            else:
-                on_report(int(job.id), report)
-    except KeyboardInterrupt:
-        return True
+def run_jobs(
+    todo: Sequence[Job],
+    on_report: OnReport,
+    failures: list[Problem],
+    *,
+    device: str = "auto",
+    jobs: int | None = None,
+    on_event: OnEvent | None = None,
+    measure: str = DEFAULT_MEASURE,
+) -> bool:
+    """Measure jobs whose ids are numbers, and take in reports as they come.
+
+    Args:
+        todo: the jobs.
+        on_report: told (id, report) of each that is done, one at a time.
+        failures: the others are added here.
+        device, jobs, on_event, measure: see `audit`.
+
+    Returns:
+        Whether the person interrupted it.
+    """
+    devices = resolve_devices(device, jobs)[: len(todo)]
+    if not devices:
+        return False
+    with WorkerPool(devices, on_event, threads=threads_per_worker(devices), measure=measure) as pool:
+        futures = {pool.submit(job): job for job in todo}
+        try:
+            for future in as_completed(futures):
+                job = futures[future]
+                try:
+                    report = future.result()
+                except CancelledError:
+                    continue
+                except FaError as error:
+                    failures.append(Problem(job.checkpoint, str(error)))
+                else:
+                    on_report(int(job.id), report)
+        except KeyboardInterrupt:
+            return True
     return False

@@ -68,7 +68,7 @@ def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> P
         if value < 1:
             raise UsageError(f"{option} {value}", hint="give at least 1")
     seed = _first(options.eval_seed, manifest.eval_seed if manifest else None, 0)
-    return Plan(data, options.data is not None, batches, batch_size, seed)
+    return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
 
 
 @lru_cache(maxsize=2)

@@ -16,6 +16,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         data: data SPEC; None = the one in the run's manifest.
+        data_typed: whether the person typed that SPEC, so that it may name code; a recorded one may not.
         model: ``module:callable`` that builds the user's own network (typed by the user, never read from a file).
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
         batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
@@ -28,6 +29,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     data: str | None = None
+    data_typed: bool = True
     model: str | None = None
     taps: list[str] = []
     batches: int | None = None

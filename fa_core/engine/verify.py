@@ -1,0 +1,157 @@
+"""Recorded audits, measured again and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.engine.audit import job_for, run_jobs
+from fa_core.engine.board import OnEvent
+from fa_core.engine.comparison import Comparison, compare
+from fa_core.engine.jobs import MeasureOptions
+from fa_core.engine.worker import DEFAULT_MEASURE
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, Problem
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """One recorded run, measured again.
+
+    Attributes:
+        row: the record.
+        measured: what came out now.
+        comparison: how the two differ.
+    """
+
+    row: AuditRow
+    measured: DiagnosticReport
+    comparison: Comparison
+
+
+class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verification came to.
+
+    Attributes:
+        runs: the runs that were measured again, in order.
+        failures: records that could not be, and why.
+        interrupted: whether the person stopped it.
+    """
+
+    runs: list[Verification]
+    failures: list[Problem]
+    interrupted: bool = False
+
+
+def verify(
+    rows: Iterable[AuditRow],
+    *,
+    data: str | None = None,
+    model: str | None = None,
+    device: str = "auto",
+    jobs: int | None = None,
+    on_event: OnEvent | None = None,
+    on_plan: Callable[[int, int], None] | None = None,
+    measure: str = DEFAULT_MEASURE,
+) -> VerifyResult:
+    """Measure recorded runs again with their recorded settings, and compare.
+
+    Args:
+        rows: what `fa_core.formats.scan` found.
+        data: data SPEC that the person typed; None = the recorded one, which may name no code.
+        model: ``module:callable`` that the person typed; needed where one was used before.
+        device: see `resolve_devices`.
+        jobs: how many workers; None = one per device.
+        on_event: told every change of a job, from another thread.
+        on_plan: told once, before measuring: (runs to measure, 0).
+        measure: what workers run.
+
+    Raises:
+        UnreadableInput: no record among the rows.
+        UsageError: a device that is not there.
+    """
+    records = [row for row in rows if row.report.coverage]
+    if not records:
+        raise UnreadableInput("nothing recorded to verify", hint="`fa-tui audit` measures and records")
+    found = [_prepared(row, data, model) for row in records]
+    failures = [outcome for outcome in found if isinstance(outcome, Problem)]
+    prepared = [outcome for outcome in found if not isinstance(outcome, Problem)]
+    todo = [job_for(row, str(index), options) for index, (row, options) in enumerate(prepared)]
+    if on_plan is not None:
+        on_plan(len(todo), 0)
+    reports: dict[int, DiagnosticReport] = {}
+    interrupted = run_jobs(
+        todo, reports.__setitem__, failures, device=device, jobs=jobs, on_event=on_event, measure=measure
+    )
+    runs = [_verification(prepared[index][0], report) for index, report in sorted(reports.items())]
+    return VerifyResult(runs=runs, failures=failures, interrupted=interrupted)
+
+
+def find_checkpoint(row: AuditRow) -> Path:
+    """Where the run's files are now: as recorded, or in the same place relative to the record.
+
+    Raises:
+        UnreadableInput: the record names none, or it is gone.
+    """
+    where = f"{row.source}: {row.key}"
+    if row.checkpoint is None:
+        raise UnreadableInput(
+            "names no checkpoint", where=where, hint="only what this project measured can be verified"
+        )
+    recorded, folder = Path(row.checkpoint), Path(row.source).resolve().parent
+    if recorded.exists():
+        return recorded.resolve()
+    for start in range(1, len(recorded.parts)):
+        candidate = folder.joinpath(*recorded.parts[start:])
+        if candidate.exists():
+            return candidate
+    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)
+
+
+def recorded_options(row: AuditRow, data: str | None = None, model: str | None = None) -> MeasureOptions:
+    """The settings a run was measured with; what the person typed now goes before them.
+
+    Raises:
+        UsageError: it was measured with the user's own network, and that was not typed again.
+        UnreadableInput: settings that are none.
+    """
+    report = row.report
+    kept: Any = report.provenance.get("settings")
+    where = f"{row.source}: {row.key}"
+    try:
+        options = msgspec.convert(kept or {}, MeasureOptions)
+    except msgspec.ValidationError as error:
+        raise UnreadableInput(f"its recorded settings cannot be read ({error})", where=where) from error
+    if options.model is not None and model is None:
+        raise UsageError(
+            f"was measured with the network {options.model!r}, and code named by a file is never run",
+            where=where,
+            hint=f"type it yourself if you trust it: --model {options.model}",
+        )
+    return replace(
+        options,
+        data=data or options.data,
+        data_typed=data is not None,
+        model=model or options.model,
+        batches=options.batches or report.n_batches,
+        batch_size=options.batch_size or report.batch_size,
+        norm_batches=report.norm_batches or options.norm_batches,
+    )
+
+
+def _prepared(row: AuditRow, data: str | None, model: str | None) -> tuple[AuditRow, MeasureOptions] | Problem:
+    try:
+        return replace(row, checkpoint=str(find_checkpoint(row))), recorded_options(row, data, model)
+    except FaError as error:
+        return Problem(row.source, str(error))
+
+
+def _verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
+    if measured.frozen_baseline_acc is None:
+        # it came from elsewhere: another run of that audit, or the person
+        measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
+    return Verification(row=row, measured=measured, comparison=compare(row.report, measured))

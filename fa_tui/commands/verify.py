@@ -1,0 +1,113 @@
+"""`fa-tui verify`: measure a recorded audit again and compare."""
+
+from __future__ import annotations
+
+import enum
+import json
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fa_tui import options
+from fa_tui.commands.audit import DataOption, DeviceOption, JobsOption, ModelOption
+
+if TYPE_CHECKING:
+    from fa_core.engine.verify import Verification
+
+
+class VerifyFormat(str, enum.Enum):
+    """How to print the outcome."""
+
+    table = "table"
+    json = "json"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("verify")(verify_command)
+
+
+def verify_command(
+    paths: options.PathsArgument = None,
+    device: DeviceOption = "auto",
+    data: DataOption = None,
+    model: ModelOption = None,
+    jobs: JobsOption = None,
+    format: Annotated[VerifyFormat, typer.Option("--format", help="How to print the outcome.")] = VerifyFormat.table,
+) -> None:
+    """Measure recorded audits again and compare them number by number.
+
+    Weights, data, accuracies and the verdict must be the same; norms and cosines may differ by what rounding can do
+    in a network of that depth and width. Versions and devices that changed are told. Exits with 1 if a run differs,
+    3 if one could not be measured again.
+
+    Examples:
+
+        fa-tui verify runs/dfa_s42
+
+        fa-tui verify audit.json --format json
+    """
+    from fa_core.engine.verify import verify
+    from fa_tui.progress import AuditProgress
+
+    found = options.open_paths(paths)
+    with AuditProgress() as progress:
+        result = verify(
+            found.rows,
+            data=data,
+            model=model,
+            device=device,
+            jobs=jobs,
+            on_event=progress,
+            on_plan=progress.plan,
+        )
+    options.tell_problems(result.failures)
+    if format is VerifyFormat.json:
+        json.dump([record(run) for run in result.runs], sys.stdout, indent=1, ensure_ascii=False)
+        print()
+    else:
+        for run in result.runs:
+            print("\n".join(lines(run)))
+    if result.interrupted:
+        raise typer.Exit(130)
+    differing = sum(not run.comparison.agrees for run in result.runs)
+    if result.failures or options.named_path_failed(paths, found.problems):
+        raise typer.Exit(3)
+    raise typer.Exit(1 if differing else 0)
+
+
+def lines(run: Verification) -> Iterator[str]:
+    """The outcome for one run in words: whether it agrees, then everything that is not as recorded."""
+    comparison = run.comparison
+    who = run.row.method if run.row.seed is None else f"{run.row.method} seed {run.row.seed}"
+    if comparison.agrees and comparison.largest == 0:
+        found = f"agrees: {comparison.compared} numbers, bit for bit"
+    elif comparison.agrees:
+        found = f"agrees: {comparison.compared} numbers, at most {comparison.largest:.2g} of what rounding allows"
+    else:
+        kinds = dict.fromkeys(difference.kind for difference in comparison.differences if difference.decides)
+        found = f"DIFFERS in {', '.join(kinds)}"
+    yield f"{who} ({run.row.source}): {found}"
+    for difference in comparison.differences:
+        yield f"  {'≠' if difference.decides else '·'} {difference}"
+    if comparison.unrecorded:
+        yield f"  · not in the record, so not compared: {', '.join(comparison.unrecorded)}"
+
+
+def record(run: Verification) -> dict[str, Any]:
+    """The outcome for one run as JSON."""
+    import msgspec
+
+    comparison = run.comparison
+    return {
+        "source": run.row.source,
+        "method": run.row.method,
+        "seed": run.row.seed,
+        "agrees": comparison.agrees,
+        "compared": comparison.compared,
+        "largest_over_tolerance": comparison.largest,
+        "differences": [msgspec.to_builtins(difference) for difference in comparison.differences],
+        "unrecorded": comparison.unrecorded,
+    }
