@@ -62,7 +62,7 @@ def runs(
     rows = baseline.apply(found.rows)
     wanted_methods = [canonical_method(name) for name in options.split_list(methods)]
     wanted_seeds = [_seed(word) for word in options.split_list(seeds)]
-    everything = [*rows, *found.traces]
+    everything: list[AuditRow | Trace] = [*rows, *found.traces]
     _check("--methods", wanted_methods, [run.method for run in everything])
     _check("--seeds", wanted_seeds, [run.seed for run in everything])
 

@@ -149,7 +149,7 @@ def _group(
     nonfinite = table.nonfinite[rows]
     fired = {x: int(((flags[rows] & bit) != 0).sum()) for x, bit in BIT.items()}
     measured = {x: int(((coverage & bit) != 0).sum()) for x, bit in BIT.items()}
-    seeds = tuple(table.row(int(i)).seed for i in rows)
+    seeds = tuple(table.seed[rows].tolist())
     first = int(rows[0])
     return SeedGroup(
         method=str(table.method[first]),
@@ -200,7 +200,7 @@ def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int
     said = []
     if n == 1:
         said.append("one seed: no spread, and seeds cannot disagree")
-    repeated = sorted({seed for seed in seeds if seed is not None and seeds.count(seed) > 1})
+    repeated = sorted(seed for seed, times in Counter(seeds).items() if seed is not None and times > 1)
     if repeated:
         said.append(f"seed {', '.join(map(str, repeated))} more than once: are these the same runs?")
     if nonfinite:
@@ -210,5 +210,6 @@ def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int
     for letter in LETTERS:
         if measured[letter] < n - unmeasured:
             hint = " (give a baseline with --frozen-baseline)" if letter == "d" else ""
-            said.append(f"({letter}) measured on {measured[letter]} of {n} runs{hint}")
+            share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"
+            said.append(f"({letter}) not measured {share}{hint}")
     return tuple(said)

@@ -232,7 +232,7 @@ def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[
         "a": "residual norms of every layer",
         "b": "BP gradient norms",
         "c": "the cross-batch cosine",
-        "d": "accuracy and a frozen baseline (--frozen-baseline)",
+        "d": "a frozen baseline (--frozen-baseline)" if has_acc else "test accuracy",
     }
     said = [f"({x}) not judged: the trace lacks {wants[x]}" for x in LETTERS if x not in measured]
     if not set(stop_on) & set(measured):
@@ -248,7 +248,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     Attributes:
         method: canonical name.
         axes: shared coordinates.
-        seeds: in trace order.
+        seeds: in increasing order, None last.
         first_fire: letter → one epoch per seed, None where it never fires (or was not measured there).
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
@@ -274,7 +274,11 @@ def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
     members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
     for one in timelines:
         members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
-    return tuple(_method(group) for group in members.values())
+    return tuple(_method(sorted(group, key=_by_seed)) for group in members.values())
+
+
+def _by_seed(one: Timeline) -> tuple[bool, int]:
+    return one.seed is None, one.seed or 0
 
 
 def _method(group: list[Timeline]) -> MethodTimeline:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
@@ -89,7 +90,7 @@ def decision_utility(
     gamma = _gammas(table, runs.tolist(), gammas)
     by_accuracy: Mask = acc <= chance
     full: Mask = by_accuracy | (flags != 0)
-    methods = [str(table.method[int(i)]) for i in runs]
+    methods: list[str] = table.method[runs].tolist()
 
     def strategy(name: str, looks_at: str, caught: Mask, judged: Mask) -> Strategy:
         hit = np.flatnonzero(caught)
@@ -99,7 +100,7 @@ def decision_utility(
             walked_back=tuple(names[int(runs[i])] for i in hit),
             judged=int(judged.sum()),
             recall=float((caught & full).sum() / full.sum()) if full.any() else None,
-            by_method={method: sum(methods[int(i)] == method for i in hit) for method in dict.fromkeys(methods)},
+            by_method=dict.fromkeys(methods, 0) | Counter(methods[int(i)] for i in hit),
         )
 
     singles = [

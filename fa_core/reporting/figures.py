@@ -11,10 +11,14 @@ import numpy as np
 from fa_core.analysis.diagnostics import DIAGNOSTICS, judged
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import svg
+from fa_core.reporting.numbers import significant
 from fa_core.reporting.scale import Scale, fitted
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
+
+AXIS_NAMES = {"lam": "penalty λ", "d": "width d", "L": "depth L", "arch": "architecture"}
+"""What a second axis is called under a figure."""
 
 CURVES_AT_MOST = 80
 """More runs than this are drawn as each method's median and range per layer."""
@@ -95,7 +99,7 @@ def _layers(
             colour, kind = look[str(method)]
             panel.curve(list(range(len(row))), row, colour, kind)
     if letter == "b":
-        panel.limit(limit, f"floor {limit:g}", fires_above=False)
+        panel.limit(limit, f"floor {significant(limit)}", fires_above=False)
     return panel
 
 
@@ -133,7 +137,7 @@ def _strip(
         "",
         {"c": "mean pairwise cosine", "d": "percentage points"}[letter],
     )
-    panel.x_ticks([(float(i), _short(method)) for i, method in enumerate(look)])
+    panel.x_ticks([(float(i), method.replace("_", "\n")) for i, method in enumerate(look)])
     fires = diagnostic.fires(values, limit)
     for position, (method, (colour, kind)) in enumerate(look.items()):
         mine = np.flatnonzero(np.asarray(table.method) == method)
@@ -142,21 +146,19 @@ def _strip(
             panel.point(position + _jitter(order, len(drawn)), float(values[i]), colour, kind, hollow=not fires[i])
         if lost := int(always[mine].sum()):
             panel.note(f"{lost} NaN/inf", float(position), svg.LIMIT)
-        elif not drawn:
+        elif not drawn and finite.any():
             panel.note("not measured", float(position))
     words = {"c": f"ceiling {limit:g}", "d": f"needs {limit:+g} pp"}[letter]
     if finite.any():
         panel.limit(limit, words, diagnostic.fires_above)
+    elif not always.any():
+        panel.note(f"({letter}) not measured on any run")
     return panel
 
 
 def _jitter(order: int, n: int) -> float:
     """Side-by-side places for the points of one method, within ±0.28."""
     return 0.0 if n < 2 else 0.56 * (order / (n - 1) - 0.5)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 13 else name[:12] + "…"
 
 
 def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds | None = None) -> str:
@@ -185,7 +187,7 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
             Scale(-0.4, max(len(places), 1) - 0.6, left, left + _PANEL_W * 0.86),
             fitted([*values.tolist(), *extra], _TOP + _PANEL_H, _TOP, log=log),
             title,
-            axis,
+            AXIS_NAMES.get(axis, axis),
             unit,
         )
         panel.x_ticks([(float(i), "none" if value is None else str(value)) for i, value in enumerate(places)])
@@ -194,7 +196,7 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
         if column == "growth":
             panel.limit(extra[0], f"limit {extra[0]:g}", fires_above=True)
         if column == "g_L":
-            panel.limit(extra[0], f"floor {extra[0]:g}", fires_above=False)
+            panel.limit(extra[0], f"floor {significant(extra[0])}", fires_above=False)
         if not np.isfinite(values).any():
             panel.note("not measured on any run")
         shapes += panel.shapes()

@@ -17,7 +17,7 @@ LIMIT = "#c1121f"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#000000", "#e69f00")
 """Okabe and Ito's colours, told apart with any colour vision; yellow darkened to show on white."""
 
-MARKERS = ("circle", "square", "triangle", "diamond", "cross", "down", "plus", "bar")
+MARKERS = ("circle", "square", "triangle", "diamond", "down", "right", "left", "bar")
 """One per colour, so that no line is told by its colour alone."""
 
 _FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
@@ -84,14 +84,12 @@ def marker(kind: str, x: float, y: float, fill: str, size: float = 3.2, hollow: 
         "triangle": [(0, -1.25 * s), (1.15 * s, s), (-1.15 * s, s)],
         "down": [(0, 1.25 * s), (1.15 * s, -s), (-1.15 * s, -s)],
         "diamond": [(0, -1.35 * s), (1.35 * s, 0), (0, 1.35 * s), (-1.35 * s, 0)],
+        "right": [(1.25 * s, 0), (-s, 1.15 * s), (-s, -1.15 * s)],
+        "left": [(-1.25 * s, 0), (s, 1.15 * s), (s, -1.15 * s)],
         "bar": [(-0.5 * s, -1.3 * s), (0.5 * s, -1.3 * s), (0.5 * s, 1.3 * s), (-0.5 * s, 1.3 * s)],
     }
-    if kind in shapes:
-        corners = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in shapes[kind])
-        return f"<polygon points='{corners}' {paint}/>"
-    turn = f" transform='rotate(45 {x:.1f} {y:.1f})'" if kind == "cross" else ""
-    arms = f"M{x - 1.3 * s:.1f},{y:.1f}h{2.6 * s:.1f}M{x:.1f},{y - 1.3 * s:.1f}v{2.6 * s:.1f}"
-    return f"<path d='{arms}' stroke='{fill}' stroke-width='1.8' fill='none'{turn}/>"
+    corners = " ".join(f"{x + dx:.1f},{y + dy:.1f}" for dx, dy in shapes[kind])
+    return f"<polygon points='{corners}' {paint}/>"
 
 
 class Panel:
@@ -187,7 +185,8 @@ class Panel:
         for value, words in ticks:
             x = self.x.at(value)
             drawn.append(line(x, bottom, x, bottom + 4, MUTED))
-            drawn.append(text(x, bottom + 15, words, 9.5, "middle", MUTED))
+            for row, words_in_row in enumerate(words.split("\n")):
+                drawn.append(text(x, bottom + 15 + 11 * row, words_in_row, 9.5, "middle", MUTED))
         drawn.append(line(self.left, bottom, self.left + self.width, bottom, INK))
         drawn.append(line(self.left, self.top, self.left, bottom, INK))
         drawn.append(text(self.left + self.width / 2, bottom + 30, self._x_label, 10.5, "middle"))

@@ -9,6 +9,7 @@ from fa_core.analysis.timeline import Timeline
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import svg
 from fa_core.reporting.figures import styles
+from fa_core.reporting.numbers import significant
 from fa_core.reporting.scale import Scale, fitted
 
 _COLUMNS = (
@@ -43,13 +44,15 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
             unit,
         )
         for one in timelines:
-            colour, _ = look[one.method]
+            colour, kind = look[one.method]
             panel.curve([p.epoch for p in one.points], [_number(getattr(p, name)) for p in one.points], colour)
+            if one.points:
+                panel.point(one.points[-1].epoch, _number(getattr(one.points[-1], name)), colour, kind, size=3)
             fire = one.first_fire.get(letter)
             if fire is not None:
                 panel.upright(fire, colour)
         if limit is not None and known:
-            panel.limit(limit, f"{'limit' if name == 'growth' else 'floor'} {limit:g}", name == "growth")
+            panel.limit(limit, f"{'limit' if name == 'growth' else 'floor'} {significant(limit)}", name == "growth")
         if not known:
             panel.note("not in these traces")
         shapes += panel.shapes()

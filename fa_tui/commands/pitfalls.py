@@ -41,7 +41,7 @@ def pitfalls_command(
 ) -> None:
     """Compute the wrong and the right value of seven pitfalls, with the libraries installed here.
 
-    With --scan nothing is run: Python files are parsed and suspicious calls named, exit code 1 if there are any, else 0.
+    With --scan nothing is run: Python files are parsed and suspicious calls named (exit code 1 if there are any).
 
     Examples:
 

@@ -12,7 +12,7 @@ from fa_tui.options import DEFAULTS
 
 ChanceOption = Annotated[
     float,
-    typer.Option("--chance", metavar="ACC", help="Accuracy of guessing, a fraction; S0 withdraws at or below it."),
+    typer.Option("--chance", metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it)."),
 ]
 
 

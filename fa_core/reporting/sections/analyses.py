@@ -31,9 +31,19 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         words=3 + len(analysis.by),
         marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
     )
-    notes = [f"{group.method}: {note}" for group in analysis.groups for note in (*group.notes, *_inexact(group))]
+    concerned: dict[str, list[str]] = {}
+    for group in analysis.groups:
+        for note in (*group.notes, *_inexact(group)):
+            concerned.setdefault(note, []).append(group_name(group))
+    notes = [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]
     if notes or analysis.notes:
-        yield Bullets(tuple(dict.fromkeys([*analysis.notes, *notes])))
+        yield Bullets((*analysis.notes, *notes))
+
+
+def group_name(group: SeedGroup) -> str:
+    """The method, with its second axes where it has any."""
+    axes = ", ".join(f"{name} {value}" for name, value in group.axes.items() if value is not None)
+    return f"{group.method} ({axes})" if axes else group.method
 
 
 def _inexact(group: SeedGroup) -> Iterator[str]:

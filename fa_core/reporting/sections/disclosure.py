@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from fa_core.reporting.blocks import Block, Bullets, Grid, Heading
+from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING
 
 if TYPE_CHECKING:
@@ -38,8 +38,8 @@ def pitfalls_block() -> Iterator[Block]:
     """The disclosure, for numbers measured by this project; recorded numbers are their source's."""
     yield Heading("Pitfalls disclosure", 2)
     yield Bullets(tuple(f"{number}. {words}" for number, words in enumerate(PITFALLS, start=1)))
-    yield Bullets(
-        ("This holds for what fa-tui measured. Numbers read from other files are as their authors computed them.",)
+    yield Paragraph(
+        "This holds for what fa-tui measured. Numbers read from other files are as their authors computed them."
     )
 
 

@@ -35,7 +35,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     verdicts = table.verdicts(thresholds)
     n, trusted, unmeasured = len(verdicts), verdicts.count(TRUSTWORTHY), verdicts.count(NOT_MEASURED)
     methods = list(dict.fromkeys(str(method) for method in table.method))
-    seeds = sorted({seed for i in range(n) if (seed := table.row(i).seed) is not None})
+    seeds = [seed for seed in table.seeds if seed is not None]
     said = [f"{n} runs of {len(methods)} methods ({', '.join(methods)})"]
     if seeds:
         said.append(f"seeds {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
@@ -118,7 +118,7 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
         (
             "bp_grad_norms",
             "‖g_l‖",
-            "Diagnostic (b): median BP gradient norm per layer (batch-mean CE, so it carries 1/B)",
+            "Diagnostic (b): median BP gradient norm per layer (of the batch-mean CE: carries 1/B)",
         ),
     ):
         rows = {i: list(getattr(table.report(i), field)) for i in shown}

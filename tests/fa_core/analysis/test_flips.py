@@ -1,0 +1,127 @@
+"""Flip points, plateaus and verdict counts against brute force over thresholds."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.analysis import DIAGNOSTICS, flip_points, next_flip, plateau, verdict_curve
+from fa_core.report import LETTERS, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.table import AuditTable
+from tests.fa_core.analysis.runs import row, table
+
+numbers = st.one_of(
+    st.none(), st.sampled_from([0.1, 0.3, 0.5]), st.floats(0.01, 0.99), st.sampled_from([math.nan, math.inf])
+)
+tables = st.lists(
+    st.builds(row, growth=numbers, g_L=numbers, cosine=numbers, acc=numbers, baseline=st.just(0.25)),
+    max_size=8,
+).map(lambda rows: table(*rows))
+letters = st.sampled_from(LETTERS)
+DEFAULT = DiagnosticThresholds()
+
+
+def verdicts_at(runs: AuditTable, letter: str, limit: float) -> list[str]:
+    """Slow reference: every report judged on its own."""
+    thresholds = DIAGNOSTICS[letter].moved(DEFAULT, limit)
+    return [runs.report(i).with_thresholds(thresholds).verdict for i in range(len(runs))]
+
+
+def probes(runs: AuditTable, letter: str) -> list[float]:
+    """Every value, its neighbours, and points between: all places where something could happen."""
+    values = sorted({float(v) for v in getattr(runs, DIAGNOSTICS[letter].column) if math.isfinite(v)})
+    near = [math.nextafter(value, end) for value in values for end in (-math.inf, math.inf)]
+    between = [(lo + hi) / 2 for lo, hi in pairwise(values)]
+    return sorted({*values, *near, *between, -1e9, 1e9})
+
+
+@given(tables, letters)
+def test_verdicts_change_exactly_at_the_flip_points(runs: AuditTable, letter: str) -> None:
+    points = set(flip_points(runs, letter).tolist())
+    places = probes(runs, letter)
+    for lower, upper in pairwise(places):
+        changes = verdicts_at(runs, letter, lower) != verdicts_at(runs, letter, upper)
+        crossed = lower if not DIAGNOSTICS[letter].fires_above else upper
+        assert changes == (crossed in points)
+
+
+@given(tables, letters, st.floats(-2, 2))
+def test_plateau_is_the_widest_interval_of_equal_verdicts(runs: AuditTable, letter: str, limit: float) -> None:
+    lo, hi = plateau(runs, letter, limit)
+    assert lo <= limit <= hi
+    here = verdicts_at(runs, letter, limit)
+    assert all(verdicts_at(runs, letter, t) == here for t in probes(runs, letter) if lo < t < hi)
+    above = DIAGNOSTICS[letter].fires_above
+    if math.isfinite(hi):
+        assert verdicts_at(runs, letter, hi if above else math.nextafter(hi, math.inf)) != here
+    if math.isfinite(lo):
+        assert verdicts_at(runs, letter, math.nextafter(lo, -math.inf) if above else lo) != here
+
+
+@given(tables, letters, st.floats(-2, 2), st.booleans())
+def test_jumping_to_the_next_flip_changes_a_verdict_and_skips_none(
+    runs: AuditTable, letter: str, limit: float, up: bool
+) -> None:
+    target = next_flip(flip_points(runs, letter), letter, limit, up)
+    here = verdicts_at(runs, letter, limit)
+    beyond = [t for t in probes(runs, letter) if (t > limit if up else t < limit)]
+    if target is None:
+        assert all(verdicts_at(runs, letter, t) == here for t in beyond)
+        return
+    assert (target > limit) == up and target != limit
+    assert verdicts_at(runs, letter, target) != here
+    assert all(verdicts_at(runs, letter, t) == here for t in beyond if (t < target if up else t > target))
+
+
+@given(tables, letters)
+def test_verdict_counts_equal_those_of_single_reports(runs: AuditTable, letter: str) -> None:
+    curve = verdict_curve(runs, letter, DEFAULT)
+    assert len(curve.fired) == len(curve.walk_backs) == len(curve.points) + 1
+    for limit in probes(runs, letter):
+        thresholds = DIAGNOSTICS[letter].moved(DEFAULT, limit)
+        reports = [runs.report(i).with_thresholds(thresholds) for i in range(len(runs))]
+        expected = (sum(letter in r.flags for r in reports), sum(bool(r.flags) for r in reports))
+        assert curve.at(limit) == expected
+
+
+@given(tables, letters)
+def test_with_thresholds_only_flips_between_trustworthy_and_walk_back_count(runs: AuditTable, letter: str) -> None:
+    points = set(flip_points(runs, letter, DEFAULT).tolist())
+    places = probes(runs, letter)
+    for lower, upper in pairwise(places):
+        changes = [v == TRUSTWORTHY for v in verdicts_at(runs, letter, lower)] != [
+            v == TRUSTWORTHY for v in verdicts_at(runs, letter, upper)
+        ]
+        assert changes == ((lower if not DIAGNOSTICS[letter].fires_above else upper) in points)
+
+
+def test_a_nan_threshold_is_refused() -> None:
+    with pytest.raises(ValueError, match="NaN"):
+        plateau(table(row(growth=2.0)), "a", math.nan)
+
+
+def test_nothing_measured_gives_no_flips_and_an_unbounded_plateau() -> None:
+    runs = table(row(), row(growth=math.nan))
+    assert flip_points(runs, "a").tolist() == []
+    assert plateau(runs, "a", 50.0) == (-math.inf, math.inf)
+    assert verdict_curve(runs, "a", DEFAULT).at(50.0) == (1, 1)
+
+
+def test_a_plateau_of_a_large_table_costs_a_slider_step_nothing() -> None:
+    one = table(*(row(growth=float(i + 1)) for i in range(100)))
+    runs = one.select(np.arange(100_000) % 100)
+    best = min(_timed(lambda: plateau(runs, "a", 50.0)) for _ in range(5))
+    assert best < 0.02
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start

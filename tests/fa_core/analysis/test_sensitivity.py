@@ -1,0 +1,101 @@
+"""Group separation: closed forms, order, and data that cannot say."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.analysis import sensitivity, split_groups
+from fa_core.errors import UsageError
+from tests.fa_core.analysis.runs import row, table
+
+
+def test_gap_of_a_linear_diagnostic_is_a_difference() -> None:
+    found = sensitivity(table(row("bp", cosine=0.1), row("dfa", cosine=0.6)), "c")
+    assert found.separable is True
+    assert found.gap == pytest.approx(0.5)
+    assert found.gap_interval == (0.1, 0.6)
+
+
+def test_margin_gap_is_between_the_lowest_healthy_and_the_highest_degenerate() -> None:
+    runs = table(row("bp", acc=0.5, baseline=0.3), row("dfa", acc=0.2, baseline=0.3))
+    found = sensitivity(runs, "d")
+    assert found.gap == pytest.approx(30.0)
+    assert found.unit == "pp"
+
+
+@given(st.lists(st.floats(0.1, 1e6), min_size=1, max_size=6), st.lists(st.floats(0.1, 1e6), min_size=1, max_size=6))
+def test_separable_means_that_some_threshold_parts_the_groups(healthy: list[float], degenerate: list[float]) -> None:
+    runs = table(
+        *(row("bp", i, growth=v) for i, v in enumerate(healthy)),
+        *(row("dfa", i, growth=v) for i, v in enumerate(degenerate)),
+    )
+    found = sensitivity(runs, "a")
+    growth = dict(zip(runs.key.tolist(), runs.growth.tolist(), strict=True))
+    candidates = list(growth.values())
+    parts = any(all((v > t) == key.startswith("dfa") for key, v in growth.items()) for t in candidates)
+    assert found.separable == parts
+    if parts:
+        assert found.gap is not None and found.gap > 1
+
+
+def test_an_equal_value_on_both_sides_is_not_separable() -> None:
+    assert sensitivity(table(row("bp", growth=5.0), row("dfa", growth=5.0)), "a").separable is False
+
+
+def test_groups_come_from_the_user() -> None:
+    runs = table(row("bp", growth=1.0), row("state_bridge", growth=2.0), row("dfa", growth=100.0))
+    found = sensitivity(runs, "a", healthy=["BP", "State Bridge"])
+    assert (found.healthy.runs, found.degenerate.runs) == (2, 1)
+    assert found.gap == pytest.approx(50.0)
+
+
+def test_an_unknown_method_is_refused_with_the_nearest_one() -> None:
+    with pytest.raises(UsageError, match="did you mean state_bridge"):
+        split_groups(table(row("state_bridge", growth=2.0)), ["state_brigde"])
+
+
+def test_an_empty_group_is_said_and_gives_no_gap() -> None:
+    found = sensitivity(table(row("dfa", growth=100.0)), "a")
+    assert found.separable is None and found.gap is None
+    assert any("healthy group is empty" in note for note in found.skipped)
+    found = sensitivity(table(row("bp", growth=1.0)), "a")
+    assert any("degenerate group is empty" in note for note in found.skipped)
+
+
+def test_a_nan_in_the_healthy_group_cannot_be_separated_and_is_said() -> None:
+    found = sensitivity(table(row("bp", growth=math.nan), row("bp", 1, growth=1.0), row("dfa", growth=100.0)), "a")
+    assert found.separable is False
+    assert found.healthy.nonfinite == 1 and found.healthy.fired == 1
+    assert found.healthy.max == 1.0
+    assert any("every threshold" in note for note in found.skipped)
+
+
+def test_a_degenerate_group_of_nans_only_always_fires() -> None:
+    found = sensitivity(table(row("bp", growth=1.0), row("dfa", growth=math.inf)), "a")
+    assert found.separable is True
+    assert found.gap is None and found.degenerate.max is None
+
+
+def test_everything_nan_gives_no_number() -> None:
+    runs = table(row("bp", growth=math.nan, g_L=math.nan, cosine=math.nan, acc=math.nan, baseline=0.3))
+    for letter in "abcd":
+        found = sensitivity(runs, letter)
+        assert (found.gap, found.plateau, found.healthy.min) == (None, None, None)
+        assert found.skipped
+
+
+def test_an_empty_table_gives_no_number() -> None:
+    found = sensitivity(table(), "a")
+    assert found.separable is None
+    assert found.to_dict()["healthy"]["runs"] == 0
+
+
+def test_a_gradient_of_zero_separates_without_a_ratio() -> None:
+    found = sensitivity(table(row("bp", g_L=1e-3), row("dfa", g_L=0.0)), "b")
+    assert found.separable is True
+    assert found.gap is None
+    assert found.gap_interval == (0.0, 1e-3)

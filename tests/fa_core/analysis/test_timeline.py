@@ -1,0 +1,153 @@
+"""Traces replayed: first fires, early stops, and traces that lack something."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fa_core.analysis import by_method, timeline
+from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.report import DiagnosticThresholds
+
+EPOCHS = 100
+
+
+def trace(
+    seed: int = 42,
+    fires_a: int | None = None,
+    fires_b: int | None = None,
+    epochs: int = EPOCHS,
+    first: int = 1,
+    acc: float | None = 0.3076,
+    **more: object,
+) -> Trace:
+    """A trace whose growth and gradient cross the default thresholds at the given epochs."""
+    records = [
+        TraceEpoch(
+            epoch=epoch,
+            test_acc=acc,
+            residual_norms=[1.0, 100.0 if fires_a is not None and epoch >= fires_a else 2.0],
+            bp_grad_norms=[1e-3, 1e-9 if fires_b is not None and epoch >= fires_b else 1e-3],
+            **more,  # type: ignore[arg-type]
+        )
+        for epoch in range(first, first + epochs)
+    ]
+    return Trace(source="runs", key=f"dfa_s{seed}", method="dfa", seed=seed, epochs=records)
+
+
+PUBLISHED = [trace(42, 8, 4), trace(123, 11, 4), trace(456, 8, 3)]
+
+
+def test_first_fires_of_the_published_dfa_runs_come_out_per_seed() -> None:
+    (method,) = by_method([timeline(one) for one in PUBLISHED])
+    assert method.seeds == (42, 123, 456)
+    assert method.first_fire["a"] == (8, 11, 8)
+    assert method.first_fire["b"] == (4, 4, 3)
+
+
+def test_stopping_at_epoch_4_of_100_saves_96_percent_at_the_same_accuracy() -> None:
+    stop = timeline(PUBLISHED[0]).stop
+    assert stop is not None
+    assert (stop.epoch, stop.on, stop.epochs_trained, stop.epochs_total) == (4, "b", 4, 100)
+    assert stop.saved == pytest.approx(0.96)
+    assert (stop.acc, stop.final_acc, stop.acc_change) == (0.3076, 0.3076, 0.0)
+
+
+def test_a_healthy_run_never_fires_and_has_no_stop() -> None:
+    found = timeline(trace())
+    assert found.first_fire == {"a": None, "b": None}
+    assert found.stop is None
+    (method,) = by_method([found])
+    assert (method.stopped, method.saved, method.acc_at_stop) == (0, None, None)
+
+
+def test_a_fire_that_heals_has_a_first_epoch_and_no_lasting_one() -> None:
+    healed = trace(fires_a=5, epochs=9)
+    calm = [TraceEpoch(epoch=10, residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3, 1e-3])]
+    found = timeline(Trace(source="", key="x", method="dfa", epochs=[*healed.epochs, *calm]))
+    assert found.first_fire["a"] == 5
+    assert found.lasting["a"] is None
+    assert timeline(healed).lasting["a"] == 5
+
+
+def test_which_diagnostics_stop_a_run_is_the_users_choice() -> None:
+    stop = timeline(PUBLISHED[0], stop_on="a").stop
+    assert stop is not None and (stop.epoch, stop.on) == (8, "a")
+
+
+def test_thresholds_move_the_first_fire() -> None:
+    strict = DiagnosticThresholds(h_norm_explosion_ratio=1.5)
+    assert timeline(PUBLISHED[0], strict).first_fire["a"] == 1
+
+
+def test_epochs_numbered_from_zero_count_as_finished_ones() -> None:
+    stop = timeline(trace(fires_b=3, first=0, seconds=2.0)).stop
+    assert stop is not None
+    assert (stop.epoch, stop.epochs_trained, stop.epochs_total) == (3, 4, 100)
+    assert stop.saved == pytest.approx(0.96)
+    assert stop.seconds_saved == pytest.approx(2.0 * 96)
+
+
+def test_an_untrained_record_zero_is_not_an_epoch() -> None:
+    stop = timeline(trace(fires_b=4, first=0, epochs=101)).stop
+    assert stop is not None
+    assert (stop.epochs_trained, stop.epochs_total) == (4, 100)
+
+
+def test_a_growing_trace_is_measured_against_its_planned_length() -> None:
+    stop = timeline(trace(fires_b=4, epochs=10), total_epochs=100).stop
+    assert stop is not None and stop.saved == pytest.approx(0.96)
+
+
+def test_margin_needs_a_baseline_and_uses_the_one_given() -> None:
+    without = timeline(trace(epochs=3))
+    assert "d" not in without.first_fire
+    assert any("--frozen-baseline" in note for note in without.skipped)
+    found = timeline(trace(epochs=3), frozen_baseline=0.349)
+    assert found.first_fire["d"] == 1 and found.lasting["d"] == 1
+    assert found.points[0].margin_pp == pytest.approx(-4.14)
+
+
+def test_a_trace_without_norms_says_which_input_is_missing() -> None:
+    bare = Trace(source="", key="x", method="dfa", epochs=[TraceEpoch(epoch=1, test_acc=0.3)])
+    found = timeline(bare)
+    assert found.first_fire == {} and found.stop is None
+    said = " ".join(found.skipped)
+    for words in ("(a) not judged", "(b) not judged", "(c) not judged", "no early stop"):
+        assert words in said
+
+
+def test_a_trace_without_accuracy_stops_without_one() -> None:
+    found = timeline(trace(fires_b=2, epochs=5, acc=None))
+    assert found.stop is not None
+    assert (found.stop.acc, found.stop.acc_change, found.final_acc) == (None, None, None)
+    assert any("no test accuracy" in note for note in found.skipped)
+
+
+def test_an_empty_trace_says_so() -> None:
+    found = timeline(Trace(source="", key="x", method="dfa"))
+    assert found.epochs == 0 and found.stop is None
+    assert found.skipped == ("no complete epoch in the trace: nothing to replay",)
+
+
+def test_a_trace_of_nans_fires_at_once() -> None:
+    nan = float("nan")
+    epochs = [TraceEpoch(epoch=e, residual_norms=[1.0, nan], bp_grad_norms=[nan, nan]) for e in (1, 2)]
+    found = timeline(Trace(source="", key="x", method="dfa", epochs=epochs))
+    assert found.first_fire == {"a": 1, "b": 1}
+    assert found.stop is not None and found.stop.on == "ab"
+
+
+def test_a_trace_file_reads_and_replays(tmp_path: Path) -> None:
+    path = tmp_path / "dfa_s42.jsonl"
+    lines = [
+        {"epoch": e, "test_acc": 0.3, "hidden_norms": [1.0, 2.0 if e < 3 else 80.0], "g_norms": [1e-3, 1e-3]}
+        for e in (1, 2, 3, 4)
+    ]
+    path.write_text("\n".join(json.dumps(line) for line in lines) + '\n{"epoch": 5, "test_a')
+    (one,) = scan([path]).traces
+    found = timeline(one)
+    assert found.epochs == 4 and found.unfinished
+    assert found.first_fire["a"] == 3
