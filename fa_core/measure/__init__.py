@@ -1,6 +1,19 @@
 """Measuring a network: torch from here down."""
 
 from fa_core.measure.accuracy import accuracy
+from fa_core.measure.credit_quality import CreditQuality, credit_quality
 from fa_core.measure.diagnose import diagnose
+from fa_core.measure.method_credit import NullGamma, method_credit_quality, null_gamma
+from fa_core.measure.precision import ReferencePrecision, reference_precision
 
-__all__ = ["accuracy", "diagnose"]
+__all__ = [
+    "CreditQuality",
+    "NullGamma",
+    "ReferencePrecision",
+    "accuracy",
+    "credit_quality",
+    "diagnose",
+    "method_credit_quality",
+    "null_gamma",
+    "reference_precision",
+]

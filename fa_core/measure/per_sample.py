@@ -63,3 +63,25 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
                 f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
                 hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W)",
             )
+
+
+def into_state(steps: Tensor, state: Tensor, flatten: str) -> Tensor:
+    """The state moved by steps given as vectors: the inverse of `vectors`, for M steps at once.
+
+    Args:
+        steps: (M, B, D).
+        state: (B, ...).
+        flatten: from `choose_flatten`.
+
+    Returns:
+        (M, B, ...).
+
+    >>> import torch
+    >>> into_state(torch.ones(4, 2, 3), torch.zeros(2, 5, 3), CLS_TOKEN).sum(dim=(1, 3))[0].tolist()
+    [6.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    if flatten != CLS_TOKEN:
+        return state + steps.reshape(len(steps), *state.shape)
+    moved = state.expand(len(steps), *state.shape).clone()
+    moved[:, :, 0] += steps
+    return moved

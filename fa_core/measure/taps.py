@@ -79,6 +79,21 @@ def read_logits(output: Any) -> Any:
     return output[0] if isinstance(output, (tuple, list)) and output else output
 
 
+def first_tensor(output: Any) -> Tensor | None:
+    """The tensor a module returned: itself, or the first in a tuple or list."""
+    items = output if isinstance(output, (tuple, list)) else (output,)
+    return next((item for item in items if isinstance(item, Tensor)), None)
+
+
+def replace_first_tensor(output: Any, tensor: Tensor) -> Any:
+    """What a module returned, with `tensor` in the place of its first tensor."""
+    if isinstance(output, Tensor):
+        return tensor
+    items = list(output)
+    items[next(i for i, item in enumerate(items) if isinstance(item, Tensor))] = tensor
+    return getattr(type(output), "_make", type(output))(items)
+
+
 class ReturnedStream:
     """A stream that the network, or a function of the caller's, returns.
 
@@ -179,16 +194,10 @@ class _Recorder:
 
     def _hook(self, name: str) -> Callable[[nn.Module, Any, Any], Any]:
         def hook(module: nn.Module, args: Any, output: Any) -> Any:
-            if isinstance(output, Tensor):
-                return self._tap(name, output)
-            if isinstance(output, (tuple, list)):
-                items = list(output)
-                first = next((i for i, item in enumerate(items) if isinstance(item, Tensor)), None)
-                if first is not None:
-                    items[first] = self._tap(name, items[first])
-                    make = getattr(type(output), "_make", type(output))
-                    return make(items)
-            raise TapError(f"module {name} returns {_kind(output)}", hint="tap a module that returns a tensor")
+            first = first_tensor(output)
+            if first is None:
+                raise TapError(f"module {name} returns {_kind(output)}", hint="tap a module that returns a tensor")
+            return replace_first_tensor(output, self._tap(name, first))
 
         return hook
 

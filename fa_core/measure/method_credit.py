@@ -1,0 +1,144 @@
+"""The credit of a trained method, measured, and its null: the same network with fresh feedback."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import UsageError
+from fa_core.measure.alignment import gamma, mean_over
+from fa_core.measure.borrow import borrow
+from fa_core.measure.credit_quality import DIRECTIONS, CreditQuality, check_credit, credit_quality
+from fa_core.measure.fused import fused_pass
+from fa_core.measure.per_sample import choose_flatten, vectors
+from fa_core.measure.taps import resolve_taps
+
+NULL_DRAWS = 10
+
+M = TypeVar("M", bound="CreditRule")
+
+
+class CreditRule(Protocol):
+    """What is asked of a method: its credit for a batch, and a twin with fresh feedback (see `fa_core.methods`)."""
+
+    draws_feedback: bool
+
+    def credit(self, net: Any, stream: list[Tensor], logits: Tensor, y: Tensor) -> list[Tensor | None]: ...
+
+    def fresh(self: M, generator: torch.Generator) -> M: ...
+
+    def double(self: M) -> M: ...
+
+
+@dataclass(frozen=True)
+class NullGamma:
+    """Γ of one network under freshly drawn feedback.
+
+    Attributes:
+        deep: deep Γ (mean over l ≥ 1) of every draw where it is defined.
+        observed: deep Γ under the training feedback, or None.
+
+    Source: PROTOCOL §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
+    """
+
+    deep: list[float]
+    observed: float | None
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over draws."""
+        return statistics.fmean(self.deep) if self.deep else None
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation over draws (population)."""
+        return statistics.pstdev(self.deep) if self.deep else None
+
+    @property
+    def rank(self) -> float | None:
+        """Share of draws whose deep Γ reaches the observed one, (1 + k)/(1 + n): a one-sided p-value.
+
+        >>> NullGamma([0.0, 0.1, -0.1], observed=0.5).rank
+        0.25
+        """
+        if self.observed is None or not self.deep:
+            return None
+        return (1 + sum(value >= self.observed for value in self.deep)) / (1 + len(self.deep))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a report's ``credit``."""
+        return {"draws": len(self.deep), "deep_gamma_mean": self.mean, "deep_gamma_std": self.std, "rank": self.rank}
+
+
+def method_credit_quality(
+    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
+) -> CreditQuality:
+    """`credit_quality` of a method's own signal, computed in float64 from copies of network and method.
+
+    Args:
+        net: a network with its own stream.
+        method: as trained, its feedback loaded.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        directions: as for `credit_quality`.
+        seed: as for `credit_quality`.
+    """
+    return credit_quality(net, credit_in_float64(net, method, x, y), x, y, directions, seed)
+
+
+def credit_in_float64(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:
+    """a_0..a_L of a batch from float64 copies of network and method, per sample."""
+    with borrow(net, "float64") as borrowed:
+        return _credit(borrowed.model, copy.deepcopy(method).double(), *_batch(borrowed.device, x, y))
+
+
+def null_gamma(
+    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
+) -> NullGamma:
+    """Deep Γ under `draws` fresh feedbacks, beside the one with the training feedback.
+
+    Args:
+        net: a network with its own stream.
+        method: as trained.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        draws: how many feedbacks to draw.
+        seed: of the draws.
+
+    Raises:
+        UsageError: the method draws no feedback, so that it has no null.
+
+    Source: PROTOCOL §4.
+    """
+    if not method.draws_feedback:
+        raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
+    generator = torch.Generator().manual_seed(seed)
+    with borrow(net, "float64") as borrowed:
+        x, y = _batch(borrowed.device, x, y)
+        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
+        flatten = choose_flatten(done.hidden, done.gradients[-1])
+
+        def deep(rule: CreditRule) -> float | None:
+            credit = _credit(borrowed.model, rule, x, y)
+            check_credit(credit, done.hidden)
+            pairs = zip(credit, done.gradients, strict=True)
+            return mean_over([gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs])
+
+        observed = deep(copy.deepcopy(method).double())
+        drawn = [deep(method.fresh(generator).double()) for _ in range(draws)]
+    return NullGamma([value for value in drawn if value is not None], observed)
+
+
+def _credit(net: nn.Module, rule: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:
+    with torch.no_grad():
+        logits, stream = net(x, return_hidden=True)
+    return rule.credit(net, list(stream), logits, y)
+
+
+def _batch(device: torch.device, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return x.to(device, torch.float64 if x.is_floating_point() else None), y.to(device)
