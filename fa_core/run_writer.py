@@ -39,7 +39,10 @@ class RunWriter:
         write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
 
     def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
-        """Write ``trace.jsonl``, one epoch per line."""
+        """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
+        if not epochs:
+            (self.folder / TRACE).unlink(missing_ok=True)
+            return
         lines = [json.dumps(entry, ensure_ascii=False) + "\n" for entry in epochs]
         write_bytes(self.folder / TRACE, "".join(lines).encode())
 

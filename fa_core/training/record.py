@@ -6,11 +6,16 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from fa_core.data import DataSet
 from fa_core.measure.accuracy import accuracy
+from fa_core.measure.alignment import gamma
+from fa_core.measure.borrow import borrow
 from fa_core.measure.diagnose import diagnose
+from fa_core.measure.fused import fused_pass
+from fa_core.measure.method_credit import credit_in_float64
+from fa_core.measure.per_sample import choose_flatten, vectors
+from fa_core.measure.taps import resolve_taps
 from fa_core.methods import Method
 from fa_core.models import StreamNet
 from fa_core.report import DiagnosticReport
@@ -33,7 +38,7 @@ def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any)
 
 
 def alignment(net: StreamNet, method: Method, x: Tensor, y: Tensor) -> list[float | None]:
-    """Γ_l = mean over samples of cos(a_l, g_l) on one batch, in float64, without any clamp.
+    """Γ_l of one batch, l = 0..L, from float64 copies of network and method (see `gamma`).
 
     Args:
         net: the network.
@@ -41,33 +46,15 @@ def alignment(net: StreamNet, method: Method, x: Tensor, y: Tensor) -> list[floa
         x: inputs (B, ...).
         y: labels (B,).
 
-    Returns:
-        One cosine per layer, l = 0..L; None where there is no credit or where a norm is 0 or not finite.
-
     Source: PROTOCOL §4.
     """
-    was_training = net.training
-    net.eval()
-    try:
-        device = next(net.parameters()).device
-        x, y = x.to(device), y.to(device)
-        with torch.enable_grad():
-            logits, stream = net(x, return_hidden=True)
-            gradients = torch.autograd.grad(F.cross_entropy(logits, y, reduction="sum"), stream, allow_unused=True)
-        credit = method.credit(net, [h.detach() for h in stream], logits.detach(), y)
-        return [_mean_cosine(a, g) for a, g in zip(credit, gradients, strict=True)]
-    finally:
-        net.train(was_training)
-
-
-def _mean_cosine(a: Tensor | None, g: Tensor | None) -> float | None:
-    if a is None or g is None:
-        return None
-    a, g = a.detach().double().flatten(1), g.detach().double().flatten(1)
-    norms = a.norm(dim=1) * g.norm(dim=1)
-    if not bool((norms > 0).all()) or not bool(torch.isfinite(norms).all()):
-        return None
-    return float(((a * g).sum(1) / norms).mean())
+    credit = credit_in_float64(net, method, x, y)
+    with borrow(net, "float64") as borrowed:
+        x, y = x.to(borrowed.device, torch.float64), y.to(borrowed.device)
+        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
+    flatten = choose_flatten(done.hidden, done.gradients[-1])
+    pairs = zip(credit, done.gradients, strict=True)
+    return [gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs]
 
 
 def trace_entry(

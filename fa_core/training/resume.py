@@ -53,6 +53,8 @@ def load_state(path: Path, device: torch.device) -> dict[str, Any]:
 def read_trace(folder: Path, epochs: int) -> list[dict[str, Any]]:
     """The first `epochs` lines of a run's trace."""
     path = folder / TRACE
+    if not epochs:
+        return []
     try:
         lines = path.read_text(encoding="utf-8").splitlines()[:epochs]
         return [json.loads(line) for line in lines]

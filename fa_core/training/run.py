@@ -11,14 +11,15 @@ import msgspec
 import torch
 
 from fa_core.data import DataSet, eval_batches
-from fa_core.engine.provenance import input_hashes, versions
+from fa_core.engine.evaluation import Evaluation
+from fa_core.engine.provenance import versions
 from fa_core.errors import UsageError
 from fa_core.methods import make_method, method_class
 from fa_core.models import build
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.run_writer import RunWriter
 from fa_core.runs import RESUME, Manifest, is_run, read_manifest
-from fa_core.training.baseline import with_baseline
+from fa_core.training.audit import audit_run
 from fa_core.training.fit import fitted_args
 from fa_core.training.loop import Diverged, make_optimizer, steps_per_epoch, train_epoch
 from fa_core.training.plan import RunPlan
@@ -149,36 +150,11 @@ class Run:
 
     def audit(self) -> DiagnosticReport:
         """Measure the finished run and write its report; what only an unfinished run needs goes."""
-        folder = self.writer.folder
-        self.manifest = with_baseline(folder, self.manifest)
-        report = measure_epoch(
-            self.net,
-            self.data,
-            self.batches,
-            frozen_baseline_acc=self.manifest.frozen_baseline_acc,
-            method_name=self.manifest.method,
-            thresholds=self.thresholds,
-        )
-        self.manifest = msgspec.structs.replace(self.manifest, headline_acc=report.headline_acc)
-        self.writer.manifest(self.manifest)
-        provenance = {
-            "hashes": input_hashes(folder),
-            "data": self.data.spec,
-            "data_hash": self.data.hash,
-            "eval_seed": self.manifest.eval_seed,
-            "versions": versions(),
-            "device": self.manifest.device,
-        }
-        report = msgspec.structs.replace(
-            report,
-            headline_acc_source=f"measured on {len(self.data.test_y)} test samples",
-            seed=self.manifest.seed,
-            axes=self.manifest.axes,
-            provenance=provenance,
-        )
-        self.writer.audit(report)
+        held = Evaluation(self.data.test_x, self.data.test_y, self.batches, self.data.hash)
+        report = audit_run(self.writer.folder, self.device, held)
+        self.manifest = read_manifest(self.writer.folder)
         self.writer.finished()
-        return report
+        return report.with_thresholds(self.thresholds)
 
     def _save(self) -> None:
         """Everything up to this epoch; the resume state last, since it is what a resumed run believes."""
