@@ -15,6 +15,7 @@ Floats: TypeAlias = NDArray[np.float64]
 Bits: TypeAlias = NDArray[np.uint8]
 Indices: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
+Objects: TypeAlias = NDArray[np.object_]
 
 _PLACES = 9
 _NEAR_TIE = 1e-3
@@ -54,7 +55,8 @@ class Ragged:
 
     def __getitem__(self, index: int) -> Floats:
         index = range(len(self))[index]
-        return self.flat[self.offsets[index] : self.offsets[index + 1]]
+        row: Floats = self.flat[self.offsets[index] : self.offsets[index + 1]]
+        return row
 
     def take(self, indices: Indices) -> Ragged:
         """Some of the rows, in the order given."""
@@ -80,8 +82,9 @@ def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
     """Numbers with NaN for None, and where they are not None (a NaN that was measured is there)."""
     numbers = np.array(values, dtype=np.float64)
     present = ~np.isnan(numbers)
-    for index in np.flatnonzero(~present):
-        present[index] = values[index] is not None
+    if int(present.sum()) + values.count(None) < len(values):
+        for index in np.flatnonzero(~present).tolist():
+            present[index] = values[index] is not None
     return numbers, present
 
 
@@ -97,7 +100,7 @@ def growth_of(norms: Ragged, bounds: Floats) -> Floats:
     Returns:
         Ratios; NaN where not measured and where a norm is non-finite.
     """
-    growth = bounds.copy()
+    growth: Floats = bounds.copy()
     several = norms.lengths >= 2
     if several.any():
         ratios = np.full(len(norms.flat), -np.inf)
@@ -119,6 +122,6 @@ def margin_of(headline: Floats, baseline: Floats) -> Floats:
         scaled = margin * 10.0**_PLACES
         rounded = np.rint(scaled) / 10.0**_PLACES
         doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < _NEAR_TIE) | (np.abs(scaled) > 2.0**40)
-    for index in np.flatnonzero(doubtful):
+    for index in np.flatnonzero(doubtful).tolist():
         rounded[index] = round(float(margin[index]), _PLACES)
     return rounded

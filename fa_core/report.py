@@ -59,6 +59,9 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
     frozen_acc_margin_pp: float = 2.0
 
     def __post_init__(self) -> None:
+        total = self.g_norm_floor + self.h_norm_explosion_ratio + self.stability_drift_ceiling + self.frozen_acc_margin_pp
+        if math.isfinite(total):  # the usual case, a hundred thousand times over
+            return
         for name in self.__struct_fields__:
             if math.isnan(getattr(self, name)):
                 raise ValueError(f"threshold {name} is NaN: give a number")

@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from fa_core.columns import Bits, Floats, Indices, Mask, Ragged, growth_of, margin_of, optional
+from fa_core.columns import Bits, Floats, Indices, Mask, Objects, Ragged, margin_of
 from fa_core.errors import UsageError
-from fa_core.formats.findings import RowBlock
 from fa_core.naming import unknown_name
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
 from fa_core.rows import AuditRow, Problem, canonical_method
-
-Objects: TypeAlias = NDArray[np.object_]
 
 BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
 """A diagnostic's bit in `AuditTable.flags`, `coverage` and `nonfinite`: a=1, b=2, c=4, d=8."""
@@ -91,10 +87,12 @@ class AuditTable:
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
         """A table of all the rows given, measured or not."""
-        rows = rows if isinstance(rows, list) else list(rows)
+        from fa_core.table_builder import TableBuilder
+
         builder = TableBuilder()
         builder.problems.extend(problems)
-        builder.add(RowBlock(rows, rows), only_audits=False)
+        for row in rows:
+            builder.add_row(row)
         return builder.build()
 
     @classmethod
@@ -102,7 +100,7 @@ class AuditTable:
         """The rows of all tables, one after another."""
         if not tables:
             return cls.from_rows([])
-        columns: dict[str, object] = {}
+        columns: dict[str, Any] = {}
         for name, column in tables[0]._columns().items():
             parts = [getattr(table, name) for table in tables]
             columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
@@ -110,7 +108,7 @@ class AuditTable:
         columns["_store"] = np.concatenate([table._store + first for table, first in zip(tables, before, strict=True)])
         return dataclasses.replace(
             tables[0],
-            **columns,  # type: ignore[arg-type]  # by name, of the same types as in the first table
+            **columns,
             problems=tuple(problem for table in tables for problem in table.problems),
             _stores=tuple(store for table in tables for store in table._stores),
         )
@@ -134,7 +132,7 @@ class AuditTable:
     def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
         """The diagnostics that fire, as bits per row (shape (n,)). One pass over four columns, no loop over rows."""
         t = thresholds or DiagnosticThresholds()
-        fired = self.nonfinite.copy()
+        fired: Bits = self.nonfinite.copy()
         fired |= (self.growth > t.h_norm_explosion_ratio).view(np.uint8) * np.uint8(BIT["a"])
         fired |= (self.g_L < t.g_norm_floor).view(np.uint8) * np.uint8(BIT["b"])
         fired |= (self.stability > t.stability_drift_ceiling).view(np.uint8) * np.uint8(BIT["c"])
@@ -149,7 +147,7 @@ class AuditTable:
 
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""
-        row = self._stores[self._store[index]][int(self._slot[index])]
+        row: AuditRow = self._stores[self._store[index]][int(self._slot[index])]
         if not self._rebased[index]:
             return row
         report = row.report.with_frozen_baseline(float(self.baseline[index]))
@@ -171,7 +169,7 @@ class AuditTable:
         """
         chosen = np.asarray(which)
         indices = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
-        columns = {
+        columns: dict[str, Any] = {
             name: column.take(indices) if isinstance(column, Ragged) else column[indices]
             for name, column in self._columns().items()
         }
@@ -225,7 +223,7 @@ class AuditTable:
             baseline[of_method] = acc
             given |= of_method
         has_baseline = self._has_baseline | given
-        nonfinite, coverage = _depth_utility_bits(
+        nonfinite, coverage = depth_utility_bits(
             self.nonfinite, self.coverage, self.acc, baseline, self._has_acc, has_baseline
         )
         return dataclasses.replace(
@@ -238,8 +236,8 @@ class AuditTable:
             _rebased=self._rebased | given,
         )
 
-    def _columns(self) -> dict[str, Ragged | NDArray[np.generic]]:
-        """Everything that has one entry per row."""
+    def _columns(self) -> dict[str, Any]:
+        """Everything that has one entry per row (typed by name, in the class)."""
         return {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -247,94 +245,19 @@ class AuditTable:
         }
 
 
-class TableBuilder:
-    """Collects blocks of rows into columns, so that no more than one block of reports is alive at a time."""
-
-    def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self._tables: list[AuditTable] = []
-
-    def add(self, block: RowBlock, *, only_audits: bool = True) -> None:
-        """Take a block's rows.
-
-        Args:
-            block: the rows.
-            only_audits: leave out checkpoints that nobody measured yet.
-        """
-        rows, slots = block.rows, np.arange(len(block.rows))
-        if only_audits:
-            kept = [i for i, row in enumerate(rows) if row.checkpoint != row.source or row.report.coverage]
-            if len(kept) < len(rows):
-                rows, slots = [rows[i] for i in kept], np.array(kept, np.int64)
-        if rows:
-            self._tables.append(_columns_of(rows, slots, block.again))
-
-    def build(self) -> AuditTable:
-        """The table of everything added."""
-        table = AuditTable.concat(self._tables) if self._tables else _columns_of([], np.zeros(0, np.int64), [])
-        return dataclasses.replace(table, problems=tuple(self.problems))
-
-
-def _columns_of(rows: Sequence[AuditRow], slots: Indices, store: Sequence[AuditRow]) -> AuditTable:
-    reports = [row.report for row in rows]
-    residual = Ragged.of([report.residual_norms for report in reports])
-    gradient = Ragged.of([report.bp_grad_norms for report in reports])
-    bounds, has_bound = optional([report.growth_bound for report in reports])
-    stability, has_stability = optional([report.cross_batch_stability for report in reports])
-    acc, has_acc = optional([report.headline_acc for report in reports])
-    baseline, has_baseline = optional([report.frozen_baseline_acc for report in reports])
-    bad_a = residual.any_nonfinite() | (has_bound & ~np.isfinite(bounds))
-    nonfinite = _bits(a=bad_a, b=gradient.any_nonfinite(), c=has_stability & ~np.isfinite(stability))
-    coverage = nonfinite | _bits(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
-    nonfinite, coverage = _depth_utility_bits(nonfinite, coverage, acc, baseline, has_acc, has_baseline)
-    return AuditTable(
-        source=_objects([row.source for row in rows]),
-        key=_objects([row.key for row in rows]),
-        method=_objects([row.method for row in rows]),
-        seed=_objects([row.seed for row in rows]),
-        checkpoint=_objects([row.checkpoint for row in rows]),
-        axes=_objects([row.axes for row in rows]),
-        recorded_verdict=_objects([report.recorded_verdict for report in reports]),
-        residual_norms=residual,
-        bp_grad_norms=gradient,
-        growth=growth_of(residual, bounds),
-        h_L=residual.last(),
-        g_L=gradient.last(),
-        stability=stability,
-        acc=acc,
-        baseline=baseline,
-        margin_pp=margin_of(acc, baseline),
-        coverage=coverage,
-        nonfinite=nonfinite,
-        _has_acc=has_acc,
-        _has_baseline=has_baseline,
-        _rebased=np.zeros(len(rows), np.bool_),
-        _store=np.zeros(len(rows), np.int64),
-        _slot=slots,
-        _stores=(store,),
-    )
-
-
-def _depth_utility_bits(
+def depth_utility_bits(
     nonfinite: Bits, coverage: Bits, acc: Floats, baseline: Floats, has_acc: Mask, has_baseline: Mask
 ) -> tuple[Bits, Bits]:
     """`nonfinite` and `coverage` with (d)'s bit set anew."""
-    bad = _bits(d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)))
+    bad = bits_of(d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)))
     others = np.uint8(~BIT["d"] & 0xFF)
-    return nonfinite & others | bad, coverage & others | bad | _bits(d=has_acc & has_baseline)
+    return nonfinite & others | bad, coverage & others | bad | bits_of(d=has_acc & has_baseline)
 
 
-def _bits(**masks: Mask) -> Bits:
+def bits_of(**masks: Mask) -> Bits:
     """Masks by letter as one column of bits."""
     columns = [mask.view(np.uint8) * np.uint8(BIT[letter]) for letter, mask in masks.items()]
     return np.bitwise_or.reduce(columns)  # type: ignore[no-any-return]  # typed by NumPy as any
-
-
-def _objects(values: Sequence[object]) -> Objects:
-    """An array of the objects themselves (NumPy would unpack dicts and lists of equal length)."""
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
 
 
 def _comparable(value: object) -> tuple[str, object]:

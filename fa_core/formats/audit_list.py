@@ -9,7 +9,7 @@ import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats.document import Document, Node, convert, plain
-from fa_core.formats.findings import Finding, RowBlock
+from fa_core.formats.stored import Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, canonical_method
 
@@ -61,22 +61,24 @@ def sniff(document: Document) -> bool:
 
 def read(document: Document) -> Iterator[Finding]:
     """The rows, and the entries that are none."""
-    rows: list[AuditRow] = []
     taken: dict[str, int] = {}
     for index, node in document.items:
         where = document.place(index)
-        try:
-            row = _row(node, document.path, where)
-        except FaError as error:
-            yield Problem(document.path, f"{error}; the entry is skipped")
+        row = _row_or_problem(node, document.path, where)
+        if isinstance(row, Problem):
+            yield row
             continue
         taken[row.key] = taken.get(row.key, 0) + 1
         if taken[row.key] > 1:
             row = msgspec.structs.replace(row, key=f"{row.key}#{taken[row.key]}")
-        rows.append(row)
-    if not rows:
-        raise UnreadableInput("no entry of the list is an audit", where=document.path, hint="see `fa-tui schema`")
-    yield RowBlock(rows, rows)
+        yield row
+
+
+def _row_or_problem(node: Node, source: str, where: str) -> AuditRow | Problem:
+    try:
+        return _row(node, source, where)
+    except FaError as error:
+        return Problem(source, f"{error}; the entry is skipped")
 
 
 def _row(node: Node, source: str, where: str) -> AuditRow:

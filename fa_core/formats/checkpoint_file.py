@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats.findings import Finding, RowBlock
 from fa_core.formats.naming import run_name
+from fa_core.formats.stored import Finding
 from fa_core.rows import AuditRow, canonical_method
 
 NAME = "checkpoint"
@@ -30,9 +29,9 @@ def kind_of(head: bytes, size: int, path: str) -> str:
     if len(head) >= 10 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= _HEADER_LIMIT:
         return "safetensors"
     if head.startswith(b"PK\x03\x04"):
-        return "zip" if b"data.pkl" in head or path.lower().endswith(SUFFIXES) else ""
+        return "zip" if b"data.pkl" in head or promises_checkpoint(path) else ""
     if head[:1] == b"\x80" and head[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        return "pickle" if _LEGACY_MAGIC in head[:32] or path.lower().endswith(SUFFIXES) else ""
+        return "pickle" if _LEGACY_MAGIC in head[:32] or promises_checkpoint(path) else ""
     return ""
 
 
@@ -59,7 +58,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
             seed = int(stated_seed[:18])
     elif kind == "zip" and not zipfile.is_zipfile(file):
         raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=_COPY_AGAIN)
-    yield RowBlock.of(AuditRow(source=path, key=name.key, method=method, seed=seed, checkpoint=path, axes=name.axes))
+    yield AuditRow(source=path, key=name.key, method=method, seed=seed, checkpoint=path, axes=name.axes)
 
 
 def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any]:
@@ -90,4 +89,4 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
 
 def promises_checkpoint(path: str) -> bool:
     """Whether a file's name promises a checkpoint."""
-    return os.path.splitext(path)[1].lower() in SUFFIXES
+    return path.lower().endswith(SUFFIXES)

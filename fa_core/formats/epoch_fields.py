@@ -56,7 +56,7 @@ def ends_of(fields: Mapping[str, Any]) -> Ends:
     return Ends(h_0, depth)
 
 
-def epoch_of(fields: Mapping[str, Any], where: str, ends: Ends = Ends()) -> TraceEpoch:
+def epoch_of(fields: Mapping[str, Any], where: str, ends: Ends) -> TraceEpoch:
     """One epoch.
 
     Args:
@@ -136,7 +136,7 @@ def _is_number(value: Any) -> bool:
 def _number(fields: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     for name in names:
         value = fields.get(name)
-        if _is_number(value):
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
             return float(value)
     return None
 

@@ -10,8 +10,9 @@ import msgspec
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats.document import Document, plain
 from fa_core.formats.epoch_fields import NORM_FIELDS, Ends, ends_of, epoch_of
-from fa_core.formats.findings import Finding, Trace, TraceEpoch
+from fa_core.formats.findings import Trace, TraceEpoch
 from fa_core.formats.naming import RunName, run_name
+from fa_core.formats.stored import Finding
 from fa_core.rows import Problem, canonical_method
 
 NAME = "epoch trace"
@@ -71,13 +72,19 @@ def epochs_of(
     epochs: dict[int, TraceEpoch] = {}
     problems: list[Problem] = []
     for where, fields in logged:
-        try:
-            epoch = epoch_of(fields, where, ends_of(fields) if ends is None else ends)
-        except FaError as error:
-            problems.append(Problem(where.split(": ")[0], f"{error}; the epoch is skipped"))
+        epoch = _epoch(fields, where, ends)
+        if isinstance(epoch, Problem):
+            problems.append(epoch)
         else:
             epochs[epoch.epoch] = epoch
     return [epochs[number] for number in sorted(epochs)], problems
+
+
+def _epoch(fields: dict[str, Any], where: str, ends: Ends | None) -> TraceEpoch | Problem:
+    try:
+        return epoch_of(fields, where, ends_of(fields) if ends is None else ends)
+    except FaError as error:
+        return Problem(where.split(": ")[0], f"{error}; the epoch is skipped")
 
 
 def rename(trace: Trace, name: RunName) -> Trace:

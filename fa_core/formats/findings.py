@@ -1,10 +1,9 @@
-"""What reading a file can yield: blocks of audit rows, traces, and problems; and their sum, a scan."""
+"""What files hold besides audit rows: traces; and the sum of all that was found, a scan."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
@@ -89,27 +88,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     axes: dict[str, Any] = {}
     epochs: list[TraceEpoch] = []
     unfinished: bool = False
-
-
-class RowBlock(msgspec.Struct, frozen=True):
-    """Some rows of one file.
-
-    Attributes:
-        rows: decoded now.
-        again: the same rows for later. The list itself, or a sequence that decodes on access, so that
-            a table of 100,000 runs keeps columns and bytes rather than 100,000 report objects.
-    """
-
-    rows: list[AuditRow]
-    again: Sequence[AuditRow]
-
-    @classmethod
-    def of(cls, *rows: AuditRow) -> RowBlock:
-        """A block of a few rows that stay as they are."""
-        return cls(list(rows), rows)
-
-
-Finding: TypeAlias = RowBlock | Trace | Problem
 
 
 class Scan(msgspec.Struct, frozen=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from fa_core.rows import split_key
@@ -31,12 +31,12 @@ def run_name(path: str) -> RunName:
     >>> run_name("weights.pt").method
     'weights'
     """
-    folder, name = os.path.split(path)
-    stem = _SUFFIX.sub("", name)
+    file = Path(path)
+    stem = _SUFFIX.sub("", file.name)
     method, seed, axes = split_key(stem)
     if seed is not None:
         return RunName(stem, method, seed, axes)
-    parent = os.path.basename(folder)
+    parent = file.parent.name
     parent_method, parent_seed, parent_axes = split_key(parent)
     if parent_seed is None:
         return RunName(stem, method or "unknown", None, axes)

@@ -11,8 +11,9 @@ from fa_core.errors import UnreadableInput
 from fa_core.formats.document import Document, plain
 from fa_core.formats.epoch_fields import Ends, ends_of
 from fa_core.formats.epoch_trace import epochs_of
-from fa_core.formats.findings import Finding, RowBlock, Trace
+from fa_core.formats.findings import Trace
 from fa_core.formats.naming import run_name
+from fa_core.formats.stored import Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, canonical_method
 
@@ -65,7 +66,7 @@ def read(document: Document) -> Iterator[Finding]:
         "seed": seed if isinstance(seed, int) and not isinstance(seed, bool) else name.seed,
         "axes": axes,
     }
-    yield RowBlock.of(AuditRow(**identity, report=_report(header, epochs[-1].report(), identity, document.path)))
+    yield AuditRow(**identity, report=_report(header, epochs[-1].report(), identity, document.path))
     yield Trace(**identity, epochs=epochs)
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from fa_core.formats import audit_list, audit_table, epoch_trace, penalty_log, single_report
 from fa_core.formats.document import Document
-from fa_core.formats.findings import Finding
+from fa_core.formats.stored import Finding
 
 
 class Format(NamedTuple):

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.document import open_document
-from fa_core.formats.findings import Finding, RowBlock, Scan, Trace
+from fa_core.formats.findings import Scan, Trace
 from fa_core.formats.registry import FORMATS, may_be_known, recognise
+from fa_core.formats.stored import Finding, StoredRows
 from fa_core.formats.walk import Identity, Place, Walk
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import CREDIT
@@ -41,29 +42,33 @@ def scan(paths: Paths) -> Scan:
         paths: files and folders.
 
     Raises:
-        UnreadableInput: the only path given cannot be read or is nothing this project knows.
+        UnreadableInput: the only path given cannot be read, or is a file in which nothing can be.
     """
     found = Scan()
     with _without_collector():
         for finding in findings(paths):
-            if isinstance(finding, RowBlock):
-                found.rows.extend(finding.rows)
-            elif isinstance(finding, Trace):
-                found.traces.append(finding)
-            else:
-                found.problems.append(finding)
+            for item in finding.checked() if isinstance(finding, StoredRows) else (finding,):
+                if isinstance(item, AuditRow):
+                    found.rows.append(item)
+                elif isinstance(item, Trace):
+                    found.traces.append(item)
+                else:
+                    found.problems.append(item)
+    if not found.rows and not found.traces:
+        _refuse_lone_file(paths, found.problems)
     return found
 
 
 def iter_rows(paths: Paths) -> Iterator[AuditRow]:
-    """The rows of `scan`, as they are read.
+    """The rows of `scan`, as they are read; what cannot be read is left out.
 
     Raises:
-        UnreadableInput: as `scan`.
+        UnreadableInput: the only path given cannot be read.
     """
     for finding in findings(paths):
-        if isinstance(finding, RowBlock):
-            yield from finding.rows
+        for item in finding.checked() if isinstance(finding, StoredRows) else (finding,):
+            if isinstance(item, AuditRow):
+                yield item
 
 
 def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
@@ -77,19 +82,25 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
     Raises:
         UnreadableInput: as `strict` says.
     """
-    from fa_core.table import TableBuilder
+    from fa_core.table_builder import TableBuilder
 
     builder = TableBuilder()
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     with _without_collector():
         for finding in findings(paths, lone_raises=strict is not False):
-            if isinstance(finding, RowBlock):
-                builder.add(finding)
+            if isinstance(finding, StoredRows):
+                builder.add_stored(finding)
+            elif isinstance(finding, AuditRow):
+                if finding.checkpoint != finding.source or finding.report.coverage:
+                    builder.add_row(finding)
             elif isinstance(finding, Problem):
-                if strict:
-                    raise UnreadableInput(finding.message)
                 builder.problems.append(finding)
-    return builder.build()
+            if strict and builder.problems:
+                raise UnreadableInput(builder.problems[0].message)
+        table = builder.build()
+    if strict is None and not len(table):
+        _refuse_lone_file(paths, builder.problems)
+    return table
 
 
 def findings(paths: Paths, *, lone_raises: bool = True) -> Iterator[Finding]:
@@ -103,36 +114,42 @@ def findings(paths: Paths, *, lone_raises: bool = True) -> Iterator[Finding]:
         UnreadableInput: as `lone_raises` says.
     """
     seen: set[Identity] = set()
+    lone = lone_raises and len(paths) == 1
     for path in paths:
-        try:
-            yield from _under(os.fspath(path), seen)
-        except FaError as error:
-            if lone_raises and len(paths) == 1:
-                raise
-            yield Problem(str(path), str(error))
+        yield from _under(os.fspath(path), seen, named_raises=lone)
 
 
-def _under(path: str, seen: set[Identity]) -> Iterator[Finding]:
+def _under(path: str, seen: set[Identity], *, named_raises: bool) -> Iterator[Finding]:
+    """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
     walk = Walk(path, seen)
     empty = True
-    for place in walk:
-        try:
-            for finding in _in_folder(place, walk) if place.is_folder else _in_file(place):
+    try:
+        for place in walk:
+            for finding in _at(place, walk):
                 empty = False
                 yield finding
-        except FaError as error:
-            if place.named and not place.is_folder:
-                raise
-            empty = False
-            yield Problem(place.path, str(error))
+    except FaError as error:
+        if named_raises:
+            raise
+        yield Problem(path, str(error))
+        return
     yield from walk.problems
-    if empty and not walk.problems and os.path.isdir(path):
+    if empty and not walk.problems and Path(path).is_dir():
         yield Problem(path, f"{path}: nothing here that this project reads; it reads: {_KNOWN}")
 
 
+def _at(place: Place, walk: Walk) -> Iterator[Finding]:
+    try:
+        yield from _in_folder(place, walk) if place.is_folder else _in_file(place)
+    except FaError as error:
+        if place.named and not place.is_folder:
+            raise
+        yield Problem(place.path, str(error))
+
+
 def _in_folder(place: Place, walk: Walk) -> Iterator[Finding]:
-    if run_folder.sniff(place.path):
-        yield from run_folder.read(place.path)
+    if run_folder.sniff(Path(place.path)):
+        yield from run_folder.read(Path(place.path))
         walk.skip = run_folder.OWN_FILES
     else:
         walk.skip = frozenset({CREDIT})
@@ -142,7 +159,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
     """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
     path = place.path
     try:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(_FIRST)
             kind = checkpoint_file.kind_of(head, size, path)
@@ -156,7 +173,8 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 if place.named:
                     raise _stranger(path)
                 return
-            data = head + file.read()
+            file.seek(0)
+            data = file.read()
     except OSError as error:
         raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
     try:
@@ -189,6 +207,12 @@ def _is_ours(place: Place, head: bytes) -> bool:
 
 def _stranger(path: str) -> UnreadableInput:
     return UnreadableInput("nothing this project reads", where=path, hint=f"it reads: {_KNOWN}")
+
+
+def _refuse_lone_file(paths: Paths, problems: Sequence[Problem]) -> None:
+    """Raise if the only path is a file in which nothing could be read: a table of nothing hides the reason."""
+    if len(paths) == 1 and problems and Path(paths[0]).is_file():
+        raise UnreadableInput(problems[0].message)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import msgspec
 
 from fa_core.formats.document import Document
-from fa_core.formats.findings import Finding, RowBlock
 from fa_core.formats.naming import run_name
 from fa_core.formats.reports import MEASURED, decode_report, row_of
+from fa_core.formats.stored import Finding
 from fa_core.rows import AuditRow
 
 NAME = "single report"
@@ -41,4 +41,4 @@ def read(document: Document) -> Iterator[Finding]:
             checkpoint=row.checkpoint,
             axes={**name.axes, **row.axes},
         )
-    yield RowBlock.of(row)
+    yield row

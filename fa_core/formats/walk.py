@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
 
 from fa_core.errors import UnreadableInput
 from fa_core.rows import Problem
@@ -19,7 +20,8 @@ class Place(NamedTuple):
     named: bool
 
 
-Identity = tuple[int, int] | str
+Identity: TypeAlias = "tuple[int, int] | str"
+"""Device and inode; the resolved path where a system has none."""
 
 
 class Walk:
@@ -45,7 +47,7 @@ class Walk:
             UnreadableInput: the named path does not exist, may not be read, or is neither file nor folder.
         """
         try:
-            status = os.stat(self._path)
+            status = Path(self._path).stat()
         except FileNotFoundError as error:
             raise UnreadableInput("no such file or folder", where=self._path, hint=_nearest(self._path)) from error
         except (OSError, ValueError) as error:
@@ -76,13 +78,12 @@ class Walk:
         for entry in entries:
             if entry.name.startswith(".") or entry.name in skip:
                 continue
-            try:
-                status = os.stat(entry.path) if entry.is_symlink() else entry.stat()
-            except OSError:
+            found = _status(entry)
+            if found is None:
                 continue
-            if stat.S_ISDIR(status.st_mode):
-                yield from self._folder(entry.path, status, named=False)
-            elif stat.S_ISREG(status.st_mode) and self._is_new(entry.path, status):
+            if stat.S_ISDIR(found.st_mode):
+                yield from self._folder(entry.path, found, named=False)
+            elif stat.S_ISREG(found.st_mode) and self._is_new(entry.path, found):
                 yield Place(entry.path, is_folder=False, named=False)
 
     def _is_new(self, path: str, status: os.stat_result) -> bool:
@@ -91,6 +92,14 @@ class Walk:
             return False
         self._seen.add(identity)
         return True
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """What an entry, or the end of a link, is; None for a link that leads nowhere and a file that just went."""
+    try:
+        return entry.stat()
+    except OSError:
+        return None
 
 
 def _unreadable(path: str, error: Exception) -> UnreadableInput:
@@ -102,7 +111,5 @@ def _unreadable(path: str, error: Exception) -> UnreadableInput:
 
 def _nearest(path: str) -> str:
     """The part of a path that does exist, as a hint."""
-    parent = os.path.dirname(os.path.abspath(path))
-    while not os.path.isdir(parent) and os.path.dirname(parent) != parent:
-        parent = os.path.dirname(parent)
-    return f"the nearest folder that exists is {parent}"
+    parents = Path(path).absolute().parents
+    return f"the nearest folder that exists is {next((p for p in parents if p.is_dir()), parents[-1])}"
