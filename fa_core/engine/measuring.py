@@ -12,6 +12,8 @@ from msgspec.structs import replace
 from torch import Tensor, nn
 
 from fa_core.engine import provenance
+from fa_core.engine.baselines import OWN_BASELINES
+from fa_core.engine.credit import measure_credit
 from fa_core.engine.evaluation import Evaluation, evaluation, settle
 from fa_core.engine.jobs import Job
 from fa_core.engine.memory import halving
@@ -26,9 +28,6 @@ from fa_core.runs import WEIGHTS, Manifest, is_run, read_manifest
 TEST_BATCH = 1000
 """Samples per forward pass when only the accuracy is wanted."""
 
-OWN_BASELINES = ("frozen", "shallow")
-"""Controls that are baselines themselves: (d) has nothing to say about them."""
-
 
 def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     """The report of a run, as `DiagnosticReport.to_dict` writes it.
@@ -40,8 +39,11 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     return measure_run(job, device, watch).to_dict()
 
 
-def measure_run(job: Job, device: str, watch: Watch) -> DiagnosticReport:
-    """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole test part."""
+def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None = None) -> DiagnosticReport:
+    """Measure one run folder or checkpoint file: (a)–(c) on its eval batches, accuracy on the whole test part.
+
+    ``samples`` spares loading the data of the job's plan where the caller holds them already.
+    """
     path, options = Path(job.checkpoint), job.options
     run = provenance.run_of(path)
     manifest = read_manifest(run) if run is not None and is_run(run) else None
@@ -49,7 +51,7 @@ def measure_run(job: Job, device: str, watch: Watch) -> DiagnosticReport:
     hashes = provenance.input_hashes(path)
     checkpoint = load_checkpoint(path if run is None else run / WEIGHTS)
     network = network_for(checkpoint, manifest, options.model, as_is=options.dtype == "as-is").to(device)
-    samples = evaluation(plan, device)
+    samples = samples or evaluation(plan, device)
     batches = samples.batches
     test = _TestPart(samples, watch, TEST_BATCH)
     acc = halving(lambda largest: accuracy(network, test.cut(largest), dtype=options.dtype), TEST_BATCH, watch.note)
@@ -68,15 +70,17 @@ def measure_run(job: Job, device: str, watch: Watch) -> DiagnosticReport:
         plan.batch_size,
         watch.note,
     )
+    method = job.method or (manifest.method if manifest else checkpoint.metadata.get("method", ""))
     return replace(
         report,
-        method_name=job.method or (manifest.method if manifest else checkpoint.metadata.get("method", "")),
+        method_name=method,
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
         notes=_data_note(manifest, plan.data, samples),
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
         frozen_baseline_acc=None if manifest is None or _is_baseline(manifest) else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **_no_baseline(manifest)},
+        credit=measure_credit(network, method, manifest, checkpoint, batches[0], options.credit),
         provenance={
             "checkpoint": str(path),
             "hashes": hashes,

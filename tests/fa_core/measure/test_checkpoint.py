@@ -1,0 +1,171 @@
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from fa_core.errors import UnreadableInput, UnsafeCheckpoint
+from fa_core.measure.checkpoint import load_checkpoint
+
+
+class RunsCode:
+    """A pickle of this writes a file when it is loaded."""
+
+    def __init__(self, proof: Path) -> None:
+        self.proof = proof
+
+    def __reduce__(self):
+        return (os.mkdir, (str(self.proof),))
+
+
+@pytest.fixture
+def weights() -> dict[str, Tensor]:
+    return {"head.weight": torch.arange(6.0).reshape(2, 3), "head.bias": torch.zeros(2)}
+
+
+def test_safetensors_come_with_their_metadata(tmp_path, weights):
+    path = tmp_path / "dfa.bin"
+    save_file(weights, path, {"method": "dfa", "seed": "42"})
+    checkpoint = load_checkpoint(path)
+    assert torch.equal(checkpoint.tensors["head.weight"], weights["head.weight"])
+    assert checkpoint.shapes == {"head.weight": (2, 3), "head.bias": (2,)}
+    assert checkpoint.metadata == {"method": "dfa", "seed": "42"}
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
+@pytest.mark.parametrize("key", [None, "model", "state_dict", "model_state_dict"])
+def test_a_state_dict_is_found_bare_or_under_its_key(tmp_path, weights, key, zipped):
+    path = tmp_path / "dfa_s42.pt"
+    content = weights if key is None else {key: weights, "epoch": 3}
+    torch.save(content, path, _use_new_zipfile_serialization=zipped)
+    assert load_checkpoint(path).shapes == {"head.weight": (2, 3), "head.bias": (2,)}
+
+
+@pytest.mark.parametrize("as_list", [True, False])
+def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, as_list):
+    matrices = [torch.eye(2), torch.ones(2, 3)]
+    torch.save(
+        {"model": weights, "Bs": matrices if as_list else {"B_0": matrices[0], "B_1": matrices[1]}}, tmp_path / "a.pt"
+    )
+    checkpoint = load_checkpoint(tmp_path / "a.pt")
+    assert list(checkpoint.feedback) == ["B_0", "B_1"]
+    assert torch.equal(checkpoint.feedback["B_1"], matrices[1])
+    assert "Bs" not in checkpoint.tensors
+
+
+@pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module."])
+def test_prefixes_of_wrapped_networks_are_taken_off(tmp_path, weights, prefix):
+    torch.save({prefix + name: tensor for name, tensor in weights.items()}, tmp_path / "a.pt")
+    assert set(load_checkpoint(tmp_path / "a.pt").tensors) == set(weights)
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
+def test_a_pickle_that_would_run_code_is_refused_names_it_and_does_not_run(tmp_path, weights, zipped):
+    proof, path = tmp_path / "proof", tmp_path / "evil.pt"
+    torch.save({"model": weights, "extra": RunsCode(proof)}, path, _use_new_zipfile_serialization=zipped)
+    with pytest.raises(
+        UnsafeCheckpoint, match=rf"{os.mkdir.__module__}\.mkdir.*could run code.*weights_only=False"
+    ) as caught:
+        load_checkpoint(path)
+    assert "\n" not in str(caught.value)
+    assert not proof.exists()
+
+
+def test_a_bare_pickle_that_would_run_code_is_refused_too(tmp_path):
+    proof, path = tmp_path / "proof", tmp_path / "evil.pt"
+    path.write_bytes(pickle.dumps({"w": RunsCode(proof)}))
+    with pytest.raises(UnsafeCheckpoint, match="mkdir"):
+        load_checkpoint(path)
+    assert not proof.exists()
+
+
+def test_a_pickled_network_names_its_class_and_the_command_that_converts_it(tmp_path):
+    path = tmp_path / "net.pt"
+    torch.save(nn.Linear(2, 2), path)
+    with pytest.raises(UnsafeCheckpoint, match=r"torch\.nn\.modules\.linear\.Linear") as caught:
+        load_checkpoint(path)
+    command = caught.value.hint.split("convert it once: ")[1]
+    assert os.system(f"cd {tmp_path} && {command.replace('python', __import__('sys').executable, 1)}") == 0
+    assert load_checkpoint(tmp_path / "net_weights.pt").shapes == {"weight": (2, 2), "bias": (2,)}
+
+
+def test_numpy_scalars_beside_the_weights_are_named(tmp_path, weights):
+    torch.save({"model": weights, "acc": np.float64(0.5)}, tmp_path / "a.pt")
+    with pytest.raises(UnsafeCheckpoint, match=r"numpy.*scalar"):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+def test_a_torchscript_program_is_not_run(tmp_path):
+    path = tmp_path / "script.pt"
+    torch.jit.save(torch.jit.trace(nn.Linear(2, 2), torch.zeros(1, 2)), path)
+    with pytest.raises(UnsafeCheckpoint, match=r"TorchScript.*torch\.jit\.load"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
+@pytest.mark.parametrize("kept", [20, 0.5, 0.98])
+def test_a_truncated_torch_file_is_one_line(tmp_path, weights, zipped, kept):
+    path = tmp_path / "a.pt"
+    torch.save({"w": torch.randn(64, 64)}, path, _use_new_zipfile_serialization=zipped)
+    content = path.read_bytes()
+    path.write_bytes(content[: kept if isinstance(kept, int) else int(kept * len(content))])
+    with pytest.raises(UnreadableInput) as caught:
+        load_checkpoint(path)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize("kept", [9, 40, -1])
+def test_a_truncated_safetensors_file_is_one_line(tmp_path, weights, kept):
+    path = tmp_path / "a.safetensors"
+    save_file(weights, path)
+    path.write_bytes(path.read_bytes()[:kept])
+    with pytest.raises(UnreadableInput) as caught:
+        load_checkpoint(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_large_file_that_is_no_checkpoint_is_refused_from_its_head(tmp_path):
+    path = tmp_path / "video.pt"
+    with path.open("wb") as file:
+        file.write(b"\x00\x00\x00 ftypisom")
+        file.truncate(2 << 30)
+    with pytest.raises(UnreadableInput, match="is no checkpoint"):
+        load_checkpoint(path)
+
+
+def test_a_safetensors_header_that_cannot_be_meant_is_not_read(tmp_path):
+    path = tmp_path / "a.safetensors"
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", 1 << 30) + b"{" + b" " * 100)
+        file.truncate(2 << 30)
+    with pytest.raises(UnreadableInput, match="truncated or no safetensors"):
+        load_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda path: path.write_bytes(b""), "is empty"),
+        (lambda path: path.write_text("weights\n" * 9), "is no checkpoint"),
+        (lambda path: path.mkdir(), "cannot be read"),
+        (lambda path: zipfile.ZipFile(path, "w").writestr("a.txt", "x"), "torch.save did not write"),
+        (lambda path: torch.save([torch.zeros(1)], path), "holds a list, not a state dict"),
+        (lambda path: torch.save({"epoch": 1, "lr": 0.1}, path), r"no state dict \(it holds 'epoch', 'lr'\)"),
+        (lambda path: None, "cannot be read"),
+    ],
+    ids=["empty", "text", "folder", "other zip", "a list", "no tensors", "missing"],
+)
+def test_what_is_no_checkpoint_says_what_it_is(tmp_path, make, words):
+    path = tmp_path / "a.pt"
+    make(path)
+    with pytest.raises(UnreadableInput, match=words):
+        load_checkpoint(path)

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
+from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
+from fa_core.measure.network import load_tensors, network_for
+from fa_core.models import build
+from fa_core.runs import Manifest
+
+
+@pytest.fixture
+def saved(tmp_path):
+    def save(tensors) -> Checkpoint:
+        path = tmp_path / "dfa_s42.safetensors"
+        save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path)
+        return load_checkpoint(path)
+
+    return save
+
+
+@pytest.mark.parametrize("terminal_ln", [True, False])
+def test_a_built_in_network_is_recognised_from_its_tensors(saved, terminal_ln):
+    net = build("resmlp", input_dim=6, d=8, L=3, terminal_ln=terminal_ln, num_classes=4, seed=0).eval()
+    found = network_for(saved(net.state_dict())).eval()
+    x = torch.randn(5, 6)
+    assert torch.equal(found(x), net(x))
+    assert found.arch_args == net.arch_args
+
+
+def test_tensors_of_no_known_network_say_so_and_what_to_do(saved):
+    with pytest.raises(UnknownNetwork, match=r"dfa_s42\.safetensors: .*conv.*--model module:callable"):
+        network_for(saved({"conv.weight": torch.zeros(3, 3)}))
+
+
+def test_a_manifest_names_the_network_and_a_shape_that_differs_says_both(saved):
+    net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
+    manifest = Manifest(
+        method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 9, "hidden": 16}, data="synthetic", seed=1
+    )
+    with pytest.raises(UnreadableInput, match=r"\(8, 6\) in the file and \(9, 6\) in the network \(and \d+ more"):
+        network_for(saved(net.state_dict()), manifest)
+
+
+def test_a_manifest_of_an_unknown_network_names_the_manifest(saved):
+    manifest = Manifest(method="dfa", arch="resmpl", data="synthetic", seed=1)
+    with pytest.raises(UnknownNetwork, match=r"manifest\.json: unknown network 'resmpl'.*resmlp"):
+        network_for(saved({"w": torch.zeros(1)}), manifest)
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16])
+def test_half_precision_weights_become_float32_unless_measured_as_they_are(saved, kind):
+    net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0).to(kind)
+    checkpoint = saved(net.state_dict())
+    assert {p.dtype for p in network_for(checkpoint).parameters()} == {torch.float32}
+    assert {p.dtype for p in network_for(checkpoint, as_is=True).parameters()} == {kind}
+    assert torch.equal(network_for(checkpoint).head.weight, net.head.weight.float())
+
+
+def test_float64_weights_keep_every_digit(saved):
+    net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0).double()
+    with torch.no_grad():
+        net.head.weight.fill_(1 / 3)
+    assert torch.equal(network_for(saved(net.state_dict())).head.weight, net.head.weight)
+
+
+def test_missing_and_unknown_tensors_are_named(tmp_path):
+    with pytest.raises(UnreadableInput, match=r"1 missing \(bias\), 1 that the network does not have \(scale\)"):
+        load_tensors(nn.Linear(2, 2), {"weight": torch.zeros(2, 2), "scale": torch.zeros(1)}, tmp_path)
+
+
+def test_tied_weights_and_batch_counters_may_be_missing(tmp_path):
+    net = nn.Sequential(nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False), nn.BatchNorm1d(2))
+    net[1].weight = net[0].weight
+    tensors = {
+        name: torch.ones_like(tensor)
+        for name, tensor in net.state_dict().items()
+        if name != "1.weight" and "tracked" not in name
+    }
+    load_tensors(net, tensors, tmp_path)
+    assert torch.equal(net[1].weight, torch.ones(2, 2))
+
+
+class TestTheUsersOwnNetwork:
+    @pytest.fixture(autouse=True)
+    def lab(self, tmp_path, monkeypatch):
+        (tmp_path / "my_lab_nets.py").write_text(
+            "import torch\n"
+            "def make(): return torch.nn.Linear(3, 2)\n"
+            "def needs(width): return torch.nn.Linear(width, 2)\n"
+            "def wrong(): return 7\n"
+        )
+        monkeypatch.chdir(tmp_path)
+        yield
+        sys.modules.pop("my_lab_nets", None)
+
+    def test_is_built_by_the_callable_that_was_typed(self, saved):
+        network = network_for(saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)}), model="my_lab_nets:make")
+        assert torch.equal(network.weight, torch.ones(2, 3))
+
+    def test_goes_before_the_manifest(self, saved):
+        manifest = Manifest(method="dfa", arch="resmlp", data="synthetic", seed=1)
+        checkpoint = saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
+        assert isinstance(network_for(checkpoint, manifest, "my_lab_nets:make"), nn.Linear)
+
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("my_lab_nets:needs", "without arguments"),
+            ("my_lab_nets:wrong", "gave a int"),
+            ("my_lab_nets:nothing", "has no 'nothing'"),
+            ("no_such_module:make", "cannot import no_such_module"),
+            ("my_lab_nets.make", "not module:callable"),
+        ],
+    )
+    def test_that_cannot_be_built_says_why(self, saved, name, words):
+        with pytest.raises(UsageError, match=words):
+            network_for(saved({"weight": torch.ones(2, 3)}), model=name)
