@@ -125,10 +125,10 @@ def _judged(diagnostic: Diagnostic, words: str, report: DiagnosticReport, width:
         glyph, style = glyphs.passes, "detail--passes"
     else:
         glyph, style = glyphs.unmeasured, "detail--dim"
-    state, colon, rest = words.partition(":")
+    state, _, rest = words.partition(": ")
     first, *more = textwrap.wrap(glyphs.say(rest), max(8, width - len(state) - 4), break_on_hyphens=False) or [""]
     text = "detail--dim" if style == "detail--dim" else "detail--number"
-    lines: list[Row] = [[(f"{glyph} {state}{colon} ", style), (first, text)]]
+    lines: list[Row] = [[(f"{glyph} {state}: ", style), (first, text)]]
     lines += [[(f"      {line}", text)] for line in more]
     margin = glyphs.say(margin_words(diagnostic, report))
     if margin:
@@ -173,7 +173,7 @@ def _layers(report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
         row: Row = [(f"{layer:>2}  ", "detail--dim")]
         row += _number_and_bar(h, layer, h_scale, bar, glyphs)
         if blocks:
-            row += _growth(blocks[layer - 1] if layer else None, peak, glyphs)
+            row += _growth(blocks[layer - 1] if layer else None, peak, report.thresholds.h_norm_explosion_ratio, glyphs)
         row += _number_and_bar(g, layer, g_scale, bar, glyphs)
         if gamma:
             row.append((_signed(gamma[layer] if layer < len(gamma) else None).rjust(7), "detail--number"))
@@ -194,14 +194,16 @@ def _number_and_bar(
     return [(short(value).ljust(8), style), (bar.ljust(cells + 1), "detail--bar")]
 
 
-def _growth(value: float | None, peak: float, glyphs: Glyphs) -> list[tuple[str, str]]:
+def _growth(
+    value: float | None, peak: float, thresholds: DiagnosticThresholds, glyphs: Glyphs
+) -> list[tuple[str, str]]:
     if value is None:
         return [(" " * 10, "")]
     if math.isnan(value):
         return [("NaN".ljust(10), "detail--fires")]
-    where = value == peak
-    text = glyphs.say(f"×{short(value)}") + (f" {glyphs.grows}" if where else "")
-    return [(text.ljust(10), "detail--grows" if where else "detail--number")]
+    mark = f" {glyphs.grows}" if value == peak and value > 1 else ""
+    text = f"{glyphs.say('×')}{short(value)}{mark}"
+    return [(text.ljust(10), "detail--grows" if value > limit else "detail--number")]
 
 
 def _gamma(credit: Mapping[str, Any] | None) -> list[float | None]:

@@ -1,0 +1,138 @@
+"""A run in words."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+from textual.app import App, ComposeResult
+
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
+from fa_tui.widgets.detail import DetailPane
+from fa_tui.widgets.detail_lines import detail_lines
+from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
+from tests.fa_tui.waiting import until
+
+T = DiagnosticThresholds()
+
+
+@pytest.fixture(scope="module")
+def dfa(published_table: Path) -> AuditRow:
+    data = json.loads(published_table.read_bytes())["reports"]["dfa_s42"]
+    return AuditRow(source="audit.json", key="dfa_s42", method="dfa", seed=42, report=DiagnosticReport.from_dict(data))
+
+
+def text(
+    row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, cause: str = "", thresholds: DiagnosticThresholds = T
+) -> str:
+    lines = detail_lines(row, thresholds, width, glyphs, cause)
+    return "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
+
+
+def run(report: DiagnosticReport, **fields: object) -> AuditRow:
+    return AuditRow(source="s", key="k", method="m", report=report, **fields)  # type: ignore[arg-type]
+
+
+def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow) -> None:
+    shown = text(dfa)
+    first = shown.splitlines()[0]
+    assert first.startswith("DFA  seed 42") and first.endswith("✗abd")
+    assert "✗ (a) FIRES: growth per block 2043 (limit 50)" in shown
+    assert "past by ×40.9 (1993)" in shown
+    assert "✓ (c) passes: drift cosine +0.047 (ceiling 0.3)" in shown
+    assert "audit.json [dfa_s42]" in shown
+    layers = [line.split() for line in shown.splitlines() if line[:3].strip().isdigit()]
+    assert [row[1] for row in layers] == ["35825", "7.32e7", "1.74e8", "3.39e8", "4.35e8"]
+
+
+def test_the_block_that_grows_most_is_marked(dfa: AuditRow) -> None:
+    (marked,) = [line for line in text(dfa).splitlines() if UNICODE.grows in line]
+    assert marked.split()[0] == "1" and "×2043 ▲" in marked
+
+
+def test_nothing_is_marked_where_no_block_grows() -> None:
+    assert UNICODE.grows not in text(run(DiagnosticReport(residual_norms=[3.0, 2.0, 1.0])))
+
+
+def test_other_thresholds_give_other_words(dfa: AuditRow) -> None:
+    lenient = DiagnosticThresholds(h_norm_explosion_ratio=5000.0)
+    assert "✓ (a) passes: growth per block 2043 (limit 5000)" in text(dfa, thresholds=lenient)
+
+
+def test_a_partial_audit_says_what_its_verdict_rests_on() -> None:
+    shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.1], bp_grad_norms=[1e-3, 1e-3])))
+    assert "trustworthy (on a, b)" in shown
+    assert "· (c) not measured: not in the source" in shown
+
+
+def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="trustworthy")
+    assert "≠ recorded: trustworthy" in text(run(report))
+    agreed = DiagnosticReport(residual_norms=[1.0, 1.0], recorded_verdict="trustworthy")
+    assert "recorded" not in text(run(agreed))
+
+
+def test_a_cause_stands_under_a_fired_b_only(dfa: AuditRow) -> None:
+    assert "cause: cancelled (γ_L 3e-7)" in text(dfa, cause="cancelled (γ_L 3e-7)")
+    healthy = run(DiagnosticReport(bp_grad_norms=[1e-3]))
+    assert "cause" not in text(healthy, cause="cancelled")
+
+
+def test_an_unmeasured_checkpoint_says_which_key_measures_it() -> None:
+    shown = text(run(DiagnosticReport(), checkpoint="/runs/dfa_s42"))
+    assert "not measured yet: press m to measure" in shown
+    assert "/runs/dfa_s42" in shown
+    assert "no checkpoint to measure" in text(run(DiagnosticReport()))
+
+
+def test_non_finite_layers_are_named_and_fire() -> None:
+    shown = text(run(DiagnosticReport(residual_norms=[1.0, math.nan, math.inf], bp_grad_norms=[0.0, 1.0, 1.0])))
+    assert "(a) FIRES: non-finite: residual norm at layer 1 is nan" in shown
+    assert "∞" in shown
+
+
+def test_gamma_per_layer_reads_na_where_it_is_undefined() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 1.0], bp_grad_norms=[1.0, 1.0], credit={"gamma": [0.429, None]})
+    layers = [line for line in text(run(report)).splitlines() if line[:3].strip().isdigit()]
+    assert layers[0].endswith("+0.43") and layers[1].endswith("N/A")
+
+
+def test_provenance_is_listed() -> None:
+    report = DiagnosticReport(
+        residual_norms=[1.0, 1.0], batch_size=128, n_batches=10, dtype="float32",
+        provenance={"device": "cpu", "versions": {"torch": "2.13"}},
+    )  # fmt: skip
+    shown = text(run(report))
+    assert "B = 128, K = 10" in shown and "float32" in shown and "torch 2.13" in shown
+
+
+@pytest.mark.parametrize("width", [34, 48, 60, 100])
+def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int) -> None:
+    assert [line for line in text(dfa, width).splitlines() if len(line) > width] == []
+
+
+def test_ascii_is_ascii(dfa: AuditRow) -> None:
+    assert text(dfa, glyphs=ASCII, cause="γ ≤ 3e-7").isascii()
+
+
+async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: AuditRow) -> None:
+    pane = DetailPane()
+
+    class Stage(App[None]):
+        def compose(self) -> ComposeResult:
+            yield pane
+
+    async with Stage().run_test(size=(60, 10)) as pilot:
+        assert "no run selected" in pane.render_line(0).text
+        pane.show(dfa, T)
+        await pilot.pause()
+        pane.focus()
+        await pilot.press("down", "j")
+        await until(pilot, lambda: pane.scroll_offset.y == 2)
+        pane.show(run(dfa.report), T)
+        await pilot.pause()
+        assert pane.scroll_offset.y == 0
+        assert pane.render_line(0).text.startswith("DFA")

@@ -1,0 +1,86 @@
+"""The values a threshold stops at."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_tui.widgets.ladder import R10, R20, Flips, Ladder
+
+positive = st.floats(min_value=1e-200, max_value=1e200)
+ladders = st.sampled_from([Ladder(mantissas=R20), Ladder(mantissas=R10), Ladder(mantissas=(1.0,))])
+
+
+@given(ladders, positive)
+def test_a_step_moves_strictly_and_a_step_back_does_not_pass_the_start(ladder: Ladder, value: float) -> None:
+    up = ladder.next(value, upward=True)
+    down = ladder.next(value, upward=False)
+    assert down < value < up
+    assert ladder.next(up, upward=False) <= value
+    assert ladder.next(down, upward=True) >= value
+
+
+@given(st.integers(-(10**6), 10**6), st.sampled_from([0.01, 0.1, 1.0]))
+def test_linear_steps_land_on_short_decimals(count: int, unit: float) -> None:
+    value = float(f"{count * unit:.12g}")
+    up = Ladder(unit=unit).next(value, upward=True)
+    assert up == float(f"{(count + 1) * unit:.12g}")
+    assert len(repr(up)) <= 12
+
+
+def test_a_value_between_rungs_steps_to_the_nearest_one() -> None:
+    assert Ladder(unit=0.1).next(2.04, upward=True) == 2.1
+    assert Ladder(unit=0.1).next(2.04, upward=False) == 2.0
+
+
+def _above(value: float, threshold: float) -> frozenset[str]:
+    thresholds = DiagnosticThresholds(stability_drift_ceiling=threshold)
+    return DiagnosticReport(cross_batch_stability=value, thresholds=thresholds).flags
+
+
+def _below(value: float, threshold: float) -> frozenset[str]:
+    return DiagnosticReport(bp_grad_norms=[value], thresholds=DiagnosticThresholds(g_norm_floor=threshold)).flags
+
+
+values = st.floats(1e-9, 1e9) | st.sampled_from([1.0, math.nextafter(1.0, 2.0), 1.0000001])
+
+
+@given(st.lists(values, min_size=1, max_size=8), values, st.booleans(), st.booleans())
+def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
+    runs: list[float], start: float, above: bool, upward: bool
+) -> None:
+    judge = _above if above else _below
+
+    def verdicts(at: float) -> list[frozenset[str]]:
+        return [judge(run, at) for run in runs]
+
+    flips = Flips(runs, above=above)
+    here, jumps = start, 0
+    while (there := flips.next(here, upward=upward)) is not None:
+        assert there > here if upward else there < here
+        changed = sum(old != new for old, new in zip(verdicts(here), verdicts(there), strict=True))
+        assert changed >= 1
+        assert len({run for run in runs if judge(run, here) != judge(run, there)}) == 1, "one value at a time"
+        here, jumps = there, jumps + 1
+    beyond = math.inf if upward else -math.inf
+    assert verdicts(here) == verdicts(beyond)
+    assert jumps <= len(set(runs))
+
+
+@given(st.lists(values, min_size=1, max_size=8), values, st.floats(0, 1), st.booleans())
+def test_no_verdict_changes_inside_the_plateau(runs: list[float], threshold: float, share: float, above: bool) -> None:
+    plateau = Flips(runs, above=above).plateau(threshold)
+    assert plateau is not None
+    low, high = max(plateau[0], 0.0), min(plateau[1], 1e12)
+    inside = low + share * (high - low)
+    assume(low < inside < high)
+    judge = _above if above else _below
+    assert [judge(run, inside) for run in runs] == [judge(run, threshold) for run in runs]
+
+
+def test_runs_that_are_not_finite_never_flip() -> None:
+    assert Flips([math.nan, math.inf], above=True).next(1.0, upward=True) is None
+    assert Flips([math.nan], above=True).plateau(1.0) is None

@@ -1,0 +1,34 @@
+"""Rows, and what differs between two of them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from fa_tui.widgets.painted import Row, changed_spans, clip
+
+rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
+
+
+def cells(row: Row) -> list[tuple[str, str]]:
+    return [
+        (piece, style)
+        for text, style in row
+        for character in text
+        for piece in character.ljust(cell_len(character), "\0")
+    ]
+
+
+@given(rows, st.integers(0, 30))
+def test_a_clipped_row_fills_its_width_exactly(row: Row, width: int) -> None:
+    assert sum(cell_len(text) for text, _ in clip(row, width, "")) == width
+
+
+@given(rows, rows, st.integers(0, 9))
+def test_repainting_the_changed_spans_gives_the_new_row(before: Row, after: Row, join: int) -> None:
+    old, new = cells(clip(before, 24, "")), cells(clip(after, 24, ""))
+    for start, end in changed_spans(clip(before, 24, ""), clip(after, 24, ""), join):
+        assert old[start] != new[start] and old[end - 1] != new[end - 1]
+        old[start:end] = new[start:end]
+    assert old == new

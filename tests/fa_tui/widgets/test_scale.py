@@ -1,0 +1,74 @@
+"""A value and the cell that shows it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from fa_tui.widgets.scale import Scale, covering
+
+cells = st.integers(2, 300)
+exponents = st.integers(-300, 300)
+
+
+@st.composite
+def scales(draw: st.DrawFn) -> Scale:
+    if draw(st.booleans()):
+        low = draw(st.integers(-290, 280))
+        return Scale(10.0**low, 10.0 ** (low + draw(st.integers(1, 20))), log=True)
+    low = draw(st.floats(-1e3, 1e3))
+    return Scale(low, low + draw(st.floats(1e-3, 1e6)))
+
+
+@given(scales(), cells, st.data())
+def test_a_click_on_a_cell_gives_a_value_that_this_cell_shows(scale: Scale, width: int, data: st.DataObject) -> None:
+    cell = data.draw(st.integers(0, width - 1))
+    value = scale.value_at(cell, width)
+    assert scale.contains(value)
+    assert scale.cell(value, width) == cell
+
+
+@given(scales(), cells, st.floats(allow_nan=False), st.floats(allow_nan=False))
+def test_a_larger_value_never_lies_further_left(scale: Scale, width: int, one: float, other: float) -> None:
+    low, high = sorted((one, other))
+    assert 0 <= scale.cell(low, width) <= scale.cell(high, width) <= width - 1
+
+
+@given(scales(), cells)
+def test_the_ends_of_the_track_are_the_ends_of_the_scale(scale: Scale, width: int) -> None:
+    assert scale.cell(scale.lo, width) == 0
+    assert scale.cell(scale.hi, width) == width - 1
+
+
+@given(scales(), st.floats(0, 1))
+def test_position_and_value_are_inverse(scale: Scale, fraction: float) -> None:
+    assert math.isclose(scale.fraction(scale.value(fraction)), fraction, abs_tol=1e-9)
+
+
+@given(st.lists(st.floats(min_value=1e-250, max_value=1e250), min_size=1))
+def test_a_fitted_log_scale_holds_every_value(values: list[float]) -> None:
+    scale = covering([*values, math.nan, math.inf, 0.0, -1.0], log=True)
+    assert scale is not None
+    assert all(scale.lo <= value * (1 + 1e-9) and value <= scale.hi * (1 + 1e-9) for value in values)
+
+
+@given(st.lists(st.floats(-1e9, 1e9), min_size=1))
+def test_a_fitted_linear_scale_holds_every_value(values: list[float]) -> None:
+    assume(max(values) == min(values) or max(values) - min(values) > 1e-6)
+    scale = covering([*values, math.nan, -math.inf], log=False)
+    assert scale is not None
+    assert all(scale.contains(value) for value in values)
+
+
+def test_nothing_finite_gives_no_scale() -> None:
+    assert covering([math.nan, math.inf], log=False) is None
+    assert covering([0.0, -3.0], log=True) is None
+
+
+@pytest.mark.parametrize(("low", "high", "log"), [(1.0, 1.0, False), (2.0, 1.0, False), (0.0, 1.0, True)])
+def test_a_scale_without_length_is_refused(low: float, high: float, log: bool) -> None:
+    with pytest.raises(ValueError, match="scale from"):
+        Scale(low, high, log)

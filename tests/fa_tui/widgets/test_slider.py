@@ -1,0 +1,199 @@
+"""The threshold slider under a person's hands."""
+
+from __future__ import annotations
+
+import pytest
+from textual.app import App, ComposeResult
+from textual.pilot import Pilot
+
+from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.widgets.slider import ThresholdSlider
+from fa_tui.widgets.slider_face import widths
+from tests.fa_tui.waiting import until
+
+TICKS = [0.96, 2.87, 10.96, 694.46, 2043.0, 24126.0]
+
+
+class Stage(App[None]):
+    """One slider, its messages kept."""
+
+    BINDINGS = [("e", "spoil", "Export"), ("q", "spoil", "Quit")]
+
+    def __init__(self, *, glyphs: Glyphs = UNICODE, ticks: list[float] = TICKS) -> None:
+        super().__init__()
+        self.slider = ThresholdSlider("a", "growth per block", 50.0, 0.1, 1e5, True, 50.0, "×", glyphs=glyphs)
+        self.ticks = ticks
+        self.moves: list[float] = []
+        self.spoiled = False
+
+    def compose(self) -> ComposeResult:
+        yield self.slider
+
+    def on_mount(self) -> None:
+        self.slider.set_context(self.ticks)
+        self.slider.focus()
+
+    def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
+        self.moves.append(message.value)
+
+    def action_spoil(self) -> None:
+        self.spoiled = True
+
+    def lines(self) -> list[str]:
+        return [self.slider.render_line(y).text for y in range(self.slider.size.height)]
+
+
+async def press_each(pilot: Pilot[None], app: Stage, *keys: str) -> None:
+    """Press keys that move the slider, each once the one before has moved it."""
+    for key in keys:
+        count = len(app.moves)
+        await pilot.press(key)
+        await until(pilot, lambda count=count: len(app.moves) > count)  # type: ignore[misc]
+
+
+async def test_arrows_and_vim_keys_step_along_preferred_numbers() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await press_each(pilot, app, "right", "l", "left", "h")
+    assert app.moves == [56.0, 63.0, 56.0, 50.0]
+
+
+async def test_shift_arrows_stride() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await press_each(pilot, app, "shift+right", "L", "shift+left", "H")
+    assert app.moves == [100.0, 200.0, 100.0, 50.0]
+
+
+async def test_brackets_jump_to_the_next_verdict_flip() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await press_each(pilot, app, "]", "]", "[", "[")
+    assert app.moves == [695.0, 2050.0, 2040.0, 694.0]
+
+
+async def test_beyond_the_last_flip_the_row_says_so() -> None:
+    app = Stage(ticks=[2.0])
+    async with app.run_test(size=(120, 5)) as pilot:
+        await pilot.press("]")
+        assert "no verdict flips above this value" in app.lines()[0]
+        await press_each(pilot, app, "left")
+        await until(pilot, lambda: "no verdict" not in app.lines()[0])
+
+
+async def test_a_typed_number_is_taken_on_enter_and_app_keys_do_not_spoil_it() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await pilot.press(*"1e-7q")
+        assert app.moves == []
+        assert "1e-7" in app.lines()[0]
+        await press_each(pilot, app, "enter")
+    assert app.moves == [1e-7]
+    assert not app.spoiled
+
+
+async def test_outside_an_entry_letters_stay_with_the_app() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await pilot.press("e")
+        assert app.spoiled
+
+
+@pytest.mark.parametrize(
+    ("typed", "complaint"),
+    [("1e--7", "“1e--7” is not a number"), ("-5", "-5 is negative"), (".", "“.” is not a number")],
+)
+async def test_a_bad_number_says_so_in_the_row_and_changes_nothing(typed: str, complaint: str) -> None:
+    app = Stage()
+    async with app.run_test(size=(120, 5)) as pilot:
+        await pilot.press(*typed, "enter")
+        assert complaint in app.lines()[0]
+        assert app.slider.value == 50.0
+    assert app.moves == []
+
+
+async def test_escape_and_backspace_take_an_entry_back() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await pilot.press("7", "escape", "8", "backspace", "enter")
+        await press_each(pilot, app, "right")
+    assert app.moves == [56.0]
+
+
+async def test_home_restores_the_default() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await press_each(pilot, app, "right", "home")
+        await until(pilot, lambda: UNICODE.knob_home in app.lines()[1])
+    assert app.moves == [56.0, 50.0]
+
+
+async def test_a_burst_of_keys_is_one_change_and_loses_none() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        for _ in range(20):
+            app.slider.action_step(1)
+        await until(pilot, lambda: bool(app.moves))
+        await press_each(pilot, app, "home")
+    assert app.moves == [500.0, 50.0]
+
+
+async def test_a_click_sets_the_value_under_the_pointer_and_a_drag_follows() -> None:
+    app = Stage()
+    async with app.run_test(size=(120, 5)) as pilot:
+        label, cells, _ = widths(120)
+        await pilot.mouse_down(app.slider, offset=(label, 0))
+        await until(pilot, lambda: app.moves == [0.1])
+        await pilot.hover(app.slider, offset=(label + cells - 1, 0))
+        await until(pilot, lambda: app.moves == [0.1, 1e5])
+        await pilot.mouse_up(app.slider, offset=(label + cells - 1, 0))
+        await pilot.hover(app.slider, offset=(label + 3, 0))
+        await press_each(pilot, app, "home")
+    assert app.moves == [0.1, 1e5, 50.0]
+
+
+async def test_a_value_beyond_the_track_is_kept_and_steps_come_back_to_its_end() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        await pilot.press(*"1e9")
+        await press_each(pilot, app, "enter")
+        await pilot.press("right")
+        await press_each(pilot, app, "left")
+    assert app.moves == [1e9, 1e5]
+
+
+async def test_firing_side_plateau_runs_and_default_are_told_apart_without_colour() -> None:
+    app = Stage()
+    async with app.run_test(size=(120, 5)) as pilot:
+        await press_each(pilot, app, "right")
+        await until(pilot, lambda: UNICODE.knob in app.lines()[1])
+        rug, track = app.lines()
+    label, cells, _ = widths(120)
+    drawn = track[label : label + cells]
+    knob = drawn.index(UNICODE.knob)
+    assert drawn.index(UNICODE.default) < knob
+    assert set(drawn[:knob]) == {UNICODE.passing, UNICODE.plateau_passing, UNICODE.default}
+    assert set(drawn[knob + 1 :]) == {UNICODE.plateau_firing, UNICODE.firing}
+    assert sum(character in UNICODE.bars for character in rug[label : label + cells]) == len(TICKS)
+    assert "11…694" in track
+
+
+async def test_runs_off_the_track_and_non_finite_runs_are_marked_at_its_ends() -> None:
+    app = Stage(ticks=[0.0, 1.0, 1e7, float("nan")])
+    async with app.run_test(size=(120, 5)):
+        label, cells, _ = widths(120)
+        rug = app.lines()[0][label : label + cells]
+    assert rug[0] == UNICODE.off_left
+    assert rug[-1] == UNICODE.nonfinite
+
+
+async def test_in_one_row_the_runs_stand_on_the_track() -> None:
+    app = Stage(glyphs=ASCII)
+    async with app.run_test(size=(80, 5)) as pilot:
+        app.slider.styles.height = 1
+        await pilot.pause()
+        (line,) = app.lines()
+    assert line.isascii()
+    assert line.count(ASCII.tick) == len(TICKS)
+    assert ASCII.knob_home in line
+    assert line.rstrip().endswith("> 50x")

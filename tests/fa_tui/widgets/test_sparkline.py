@@ -1,0 +1,58 @@
+"""Bars on a shared scale."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+
+from fa_tui.widgets.glyphs import ASCII, UNICODE
+from fa_tui.widgets.scale import Scale
+from fa_tui.widgets.sparkline import Sparkline, braille_sparkline, sparkline
+
+LOG = Scale(1e-9, 1e9, log=True)
+
+
+def test_two_sparklines_on_one_scale_can_be_compared() -> None:
+    assert sparkline([1e-9, 1e9], LOG) == "▁█"
+    assert sparkline([1.0, 1.1], LOG) == "▅▅"
+
+
+def test_non_finite_values_and_zeros_are_marked_and_missing_ones_blank() -> None:
+    assert sparkline([math.nan, math.inf, 0.0, None, 1e9], LOG) == "∞∞0 █"
+    assert sparkline([math.nan, 0.0, None], LOG, ASCII) == "!0 "
+
+
+def test_ascii_stays_ascii() -> None:
+    assert sparkline([10.0**e for e in range(-9, 10)], LOG, ASCII).isascii()
+
+
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=200), st.integers(1, 40))
+def test_squeezed_into_fewer_cells_no_peak_is_lost(values: list[float], width: int) -> None:
+    drawn = sparkline(values, LOG, UNICODE, width)
+    assert len(drawn) == min(width, len(values))
+    assert max(drawn) == max(sparkline(values, LOG))
+
+
+def test_a_nan_is_not_averaged_away() -> None:
+    assert sparkline([1.0, math.nan, 1.0, 1.0], LOG, UNICODE, 2)[0] == UNICODE.nonfinite
+
+
+def test_braille_holds_two_values_per_cell() -> None:
+    assert braille_sparkline([0.0, 1.0, math.nan, 1.0, 1.0], Scale(0.0, 1.0)) == "⣸⢸⡇"
+
+
+async def test_the_widget_draws_what_the_function_returns() -> None:
+    spark = Sparkline([1e-9, 1e9], LOG)
+
+    class Stage(App[None]):
+        def compose(self) -> ComposeResult:
+            yield spark
+
+    async with Stage().run_test(size=(20, 3)) as pilot:
+        assert spark.render_line(0).text.rstrip() == "▁█"
+        spark.set_values([1e9], LOG)
+        await pilot.pause()
+        assert spark.render_line(0).text.rstrip() == "█"
