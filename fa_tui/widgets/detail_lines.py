@@ -194,9 +194,7 @@ def _number_and_bar(
     return [(short(value).ljust(8), style), (bar.ljust(cells + 1), "detail--bar")]
 
 
-def _growth(
-    value: float | None, peak: float, thresholds: DiagnosticThresholds, glyphs: Glyphs
-) -> list[tuple[str, str]]:
+def _growth(value: float | None, peak: float, limit: float, glyphs: Glyphs) -> list[tuple[str, str]]:
     if value is None:
         return [(" " * 10, "")]
     if math.isnan(value):

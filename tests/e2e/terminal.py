@@ -15,7 +15,6 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
 from collections.abc import Mapping, Sequence
@@ -233,4 +232,4 @@ def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
 
 def _take_terminal() -> None:
     """In the child: the pseudo-terminal on stdin becomes the controlling one, so that resizes are signalled."""
-    fcntl.ioctl(sys.stdin.fileno(), termios.TIOCSCTTY, 0)
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
