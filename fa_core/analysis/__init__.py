@@ -7,7 +7,8 @@ from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, mar
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat, over_seeds
 from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sensitivity
-from fa_core.analysis.timeline import EarlyStop, EpochPoint, MethodTimeline, Timeline, by_method, timeline
+from fa_core.analysis.timeline import EarlyStop, EpochPoint, Timeline, timeline
+from fa_core.analysis.timelines import MethodTimeline, by_method, timelines
 from fa_core.analysis.utility import Strategy, Utility, decision_utility, deep_gamma
 
 __all__ = [
@@ -46,6 +47,7 @@ __all__ = [
     "sensitivity",
     "split_groups",
     "timeline",
+    "timelines",
     "varying_axes",
     "verdict_curve",
     "with_growth_bound",

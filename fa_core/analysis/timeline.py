@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -240,63 +238,3 @@ def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[
     if not has_acc:
         said.append("no test accuracy in the trace: accuracy at the stop is unknown")
     return tuple(said)
-
-
-class MethodTimeline(Result, frozen=True, kw_only=True):
-    """First fires of one method over its seeds, as papers print them.
-
-    Attributes:
-        method: canonical name.
-        axes: shared coordinates.
-        seeds: in increasing order, None last.
-        first_fire: letter → one epoch per seed, None where it never fires (or was not measured there).
-        saved: mean share saved over the runs that would stop; None if none would.
-        stopped: runs that would stop.
-        acc_at_stop: mean accuracy there over runs that record it.
-        final_acc: mean final accuracy of the same runs.
-    """
-
-    method: str
-    axes: dict[str, Any]
-    seeds: tuple[int | None, ...]
-    first_fire: dict[str, tuple[int | None, ...]]
-    saved: float | None
-    stopped: int
-    acc_at_stop: float | None
-    final_acc: float | None
-
-
-def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
-    """Timelines of the same method and axes, put together over seeds.
-
-    Source: PROTOCOL §11: "(b) at 4/4/3, seeds 42/123/456".
-    """
-    members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
-    for one in timelines:
-        members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
-    return tuple(_method(sorted(group, key=_by_seed)) for group in members.values())
-
-
-def _by_seed(one: Timeline) -> tuple[bool, int]:
-    return one.seed is None, one.seed or 0
-
-
-def _method(group: list[Timeline]) -> MethodTimeline:
-    stops = [one.stop for one in group if one.stop is not None]
-    with_acc = [stop for stop in stops if stop.acc is not None and stop.final_acc is not None]
-    letters = [x for x in LETTERS if any(x in one.first_fire for one in group)]
-    return MethodTimeline(
-        method=group[0].method,
-        axes=group[0].axes,
-        seeds=tuple(one.seed for one in group),
-        first_fire={x: tuple(one.first_fire.get(x) for one in group) for x in letters},
-        saved=_mean([stop.saved for stop in stops]),
-        stopped=len(stops),
-        acc_at_stop=_mean([stop.acc for stop in with_acc]),
-        final_acc=_mean([stop.final_acc for stop in with_acc]),
-    )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    return math.fsum(known) / len(known) if known else None

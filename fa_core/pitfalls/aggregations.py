@@ -42,6 +42,9 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
     - per layer the cosine of the batch-mean vectors, mean over layers 1..L;
     - per sample the cosine of the layers 1..L concatenated, mean over samples.
 
+    Raises:
+        ValueError: no hidden layer has credit.
+
     Source: PROTOCOL §12.5; the published four range from −0.028 to +0.074.
     """
     per_layer = cosines(credit, grads)
@@ -50,6 +53,8 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
         for a, g in list(zip(credit, grads, strict=True))[1:]
         if a is not None
     ]
+    if not pairs:
+        raise ValueError("no hidden layer has credit to compare with the gradient")
     batch_means = torch.stack([_cosine(a.mean(0), g.mean(0)) for a, g in pairs])
     a_all, g_all = (torch.cat(parts, dim=1) for parts in zip(*pairs, strict=True))
     concatenated = (a_all * g_all).sum(1) / (a_all.norm(dim=1) * g_all.norm(dim=1))
@@ -73,9 +78,7 @@ def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given c
         number=5,
         name="aggregations",
         title="Four valid aggregations of the same Γ give four numbers, sometimes of both signs",
-        wrong={
-            "“Γ” without its aggregation": f"anything from {min(values.values()):+.4f} to {max(values.values()):+.4f}"
-        },
+        wrong={"“Γ” unnamed, lowest": min(values.values()), "“Γ” unnamed, highest": max(values.values())},
         right=values,
         why=f"The four differ by {spread:.4f}: means of cosines, cosines of means and cosines of concatenations "
         "weight samples and layers differently.",
@@ -119,6 +122,4 @@ def _cosine(a: Tensor, g: Tensor) -> Tensor:
 
 
 def _mean(values: Sequence[Tensor]) -> float:
-    if not values:
-        raise ValueError("no hidden layer has credit to compare with the gradient")
     return float(torch.stack(list(values)).mean())

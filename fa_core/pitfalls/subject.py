@@ -9,9 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fa_core.data import eval_batches, load_data
 from fa_core.errors import MeasureError
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.network import load_tensors, network_for
 from fa_core.methods import Method, make_method
+from fa_core.methods.registry import method_class
 from fa_core.models import StreamNet, build
+from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, read_manifest
 
 
 @dataclass(frozen=True)
@@ -70,11 +75,6 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
         UnreadableInput, UsageError: the folder is no complete run.
         MeasureError: the run saved no feedback, or its method draws none.
     """
-    from fa_core.data import eval_batches, load_data
-    from fa_core.measure.checkpoint import load_checkpoint
-    from fa_core.measure.network import load_tensors, network_for
-    from fa_core.runs import CREDIT, WEIGHTS, read_manifest
-
     manifest = read_manifest(folder)
     if not (folder / CREDIT).is_file():
         raise MeasureError(
@@ -91,11 +91,10 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
 
 
 def find_run(paths: list[Path]) -> Path | None:
-    """The first run folder under some paths that saved its feedback."""
-    from fa_core.runs import CREDIT, MANIFEST
-
+    """The first run folder under some paths whose method draws feedback and saved it."""
     for path in paths:
         for manifest in sorted(path.rglob(MANIFEST)):
-            if (manifest.parent / CREDIT).is_file():
-                return manifest.parent
+            folder = manifest.parent
+            if (folder / CREDIT).is_file() and method_class(read_manifest(folder).method).draws_feedback:
+                return folder
     return None

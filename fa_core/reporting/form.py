@@ -10,7 +10,7 @@ import numpy as np
 from fa_core.analysis.groups import collections, varying_axes
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.sensitivity import sensitivities
-from fa_core.analysis.timeline import timeline
+from fa_core.analysis.timelines import timelines
 from fa_core.analysis.utility import decision_utility
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
@@ -62,16 +62,16 @@ def reporting_form(
     homes = np.asarray(collections(table))
     for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
         blocks += _collection(table.select(homes == home), home, thresholds, number)
-    blocks += _timelines(traces, thresholds)
+    blocks += _timelines(traces, table, thresholds)
     blocks += pitfalls_block()
     blocks += provenance(table)
     return blocks
 
 
-def _timelines(traces: Sequence[Trace], thresholds: DiagnosticThresholds) -> Iterator[Block]:
+def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     if not traces:
         return
-    found = [timeline(trace, thresholds) for trace in traces]
+    found = timelines(traces, table, thresholds)
     yield Heading("Timeline", 2)
     if any(point.coverage or point.acc is not None for one in found for point in one.points):
         caption = "Diagnostics over epochs; dotted: first fires."

@@ -31,7 +31,8 @@ class Scale(msgspec.Struct, frozen=True):
         """The position of a number; numbers outside are put on the nearest edge."""
         inside = min(max(value, self.lo), self.hi)
         if self.log:
-            share = math.log10(inside / self.lo) / math.log10(self.hi / self.lo)
+            lo, hi = math.log10(self.lo), math.log10(self.hi)
+            share = (math.log10(inside) - lo) / (hi - lo)
         else:
             share = (inside - self.lo) / (self.hi - self.lo)
         return self.start + share * (self.end - self.start)

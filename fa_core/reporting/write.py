@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from fa_core.analysis.groups import varying_axes
-from fa_core.analysis.timeline import timeline
+from fa_core.analysis.timelines import timelines
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
@@ -91,7 +91,7 @@ def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequenc
     if figure == "timeline":
         if not traces:
             raise UsageError("no traces here to draw over epochs", where="--figure timeline")
-        return timeline_figure([timeline(trace, thresholds) for trace in traces], thresholds)
+        return timeline_figure(timelines(traces, table, thresholds), thresholds)
     if not len(table):
         raise UsageError("no audited run to draw", where=f"--figure {figure}")
     if figure == "audit":

@@ -55,7 +55,7 @@ def timeline_command(
 
         fa-tui timeline runs/ --follow
     """
-    from fa_core.analysis import by_method, timeline
+    from fa_core.analysis import by_method, timelines
     from fa_core.reporting.sections.traces import timeline_blocks
 
     letters = stop_on.replace(",", "").strip().lower()
@@ -68,10 +68,7 @@ def timeline_command(
 
     def once() -> int:
         runs = inputs.runs(paths, frozen_baseline, methods, seeds)
-        found = [
-            timeline(trace, thresholds, letters, baseline.by_method.get(trace.method, baseline.default), epochs)
-            for trace in runs.traces
-        ]
+        found = timelines(runs.traces, runs.table(), thresholds, letters, epochs, baseline.default, baseline.by_method)
         if format is output.Form.json:
             _print_json(found, [one.to_dict() for one in by_method(found)])
         else:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.utility import deep_gamma
-from fa_core.reporting.blocks import Block, Grid, Paragraph
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, fixed
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
+
+NOT_SAVED = "the credit signal (feedback matrices or bridge nets) is not with the numbers"
 
 
 def credit_table(table: AuditTable) -> Iterator[Block]:
@@ -28,7 +30,6 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             mean = deep_gamma({"gamma": values})
             cells = tuple(MISSING if v is None or math.isnan(v) else fixed(float(v), 4, sign=True) for v in values)
             rows.append((names[i], name, MISSING if math.isnan(mean) else fixed(mean, 4, sign=True), *cells))
-    without = [names[i] for i in range(len(table)) if not table.report(i).credit]
     if rows:
         width = deepest + 3
         yield Grid(
@@ -37,9 +38,17 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             caption="Credit quality per layer (mean over samples at each layer).",
             words=2,
         )
-    if without:
-        shown = ", ".join(without[:8]) + (f" and {len(without) - 8} more" if len(without) > 8 else "")
-        yield Paragraph(f"Γ, ρ and nudge: N/A for {shown}: {_reason(table)}")
+    notes = [note for i in range(len(table)) for note in _notes(names[i], table.report(i).credit or {})]
+    if notes:
+        yield Bullets(tuple(notes))
+    reasons: dict[str, list[str]] = {}
+    for i in range(len(table)):
+        report = table.report(i)
+        if not report.credit:
+            reasons.setdefault(report.unmeasured.get("credit", NOT_SAVED), []).append(names[i])
+    for reason, runs in reasons.items():
+        shown = ", ".join(runs[:8]) + (f" and {len(runs) - 8} more" if len(runs) > 8 else "")
+        yield Paragraph(f"Γ, ρ and nudge: N/A for {shown}: {reason}.")
 
 
 def _per_layer(values: Any) -> bool:
@@ -48,12 +57,14 @@ def _per_layer(values: Any) -> bool:
     )
 
 
-def _reason(table: AuditTable) -> str:
-    reasons = {
-        str(reason) for i in range(len(table)) if isinstance(reason := _unmeasured(table.report(i).unmeasured), str)
-    }
-    return "; ".join(sorted(reasons)) or "the credit signal (feedback matrices or bridge nets) is not with the numbers."
-
-
-def _unmeasured(reasons: Mapping[str, str]) -> str | None:
-    return reasons.get("credit")
+def _notes(name: str, credit: Mapping[str, Any]) -> Iterator[str]:
+    """What is missing and why, and the null with fresh feedback."""
+    missing = credit.get("missing")
+    if isinstance(missing, Mapping):
+        yield from (f"{name}: {metric} is N/A: {reason}" for metric, reason in missing.items())
+    null = credit.get("null")
+    if isinstance(null, Mapping) and isinstance(null.get("deep_gamma_mean"), float):
+        yield (
+            f"{name}: with fresh feedback deep Γ is {fixed(null['deep_gamma_mean'], 4, sign=True)} ± "
+            f"{fixed(null.get('deep_gamma_std'), 4)} over {null.get('draws')} draws"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
@@ -52,7 +52,7 @@ def provenance(table: AuditTable) -> Iterator[Block]:
     for i in range(len(table)):
         report = table.report(i)
         settings[tuple(_shown(getattr(report, name)) for _, name in _FIELDS)] += 1
-        for name, value in report.provenance.items():
+        for name, value in _flat(report.provenance):
             extras.setdefault(name, Counter())[_shown(value)] += 1
     yield Heading("Provenance", 2)
     yield Grid(
@@ -68,6 +68,15 @@ def provenance(table: AuditTable) -> Iterator[Block]:
     sources = list(dict.fromkeys(str(source) for source in table.source))
     shown = ", ".join(sources[:12]) + (f" and {len(sources) - 12} more" if len(sources) > 12 else "")
     yield Bullets((f"Sources: {shown or 'none'}", f"Judged and written by fa-tui {__version__}"))
+
+
+def _flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested mappings under names such as ``versions torch``."""
+    for name, value in nested.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", value
 
 
 def _shown(value: Any) -> str:

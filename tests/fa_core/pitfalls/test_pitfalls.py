@@ -1,0 +1,167 @@
+"""Each demonstration gives the wrong and the right number; 1 to 3 the published ones."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.pitfalls import (
+    PITFALLS,
+    aggregations,
+    cosine_eps,
+    demonstrate,
+    half_flush,
+    layer_zero,
+    missing_feedback,
+    norm_axis,
+    null_feedback,
+)
+from fa_core.pitfalls.aggregations import aggregate, cosines
+from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def subject() -> Subject:
+    return trained_here(steps=100)
+
+
+def test_norm_axis_gives_the_published_numbers() -> None:
+    shown = norm_axis()
+    assert list(shown.wrong.values()) == [pytest.approx(1.142857, abs=5e-7)]
+    assert list(shown.right.values()) == [[5.0, 10.0]]
+
+
+def test_cosine_eps_comes_out_twenty_times_small() -> None:
+    shown = cosine_eps()
+    (wrong,), (right,) = shown.wrong.values(), shown.right.values()
+    assert right == pytest.approx(0.0181, rel=1e-9)
+    assert round(wrong, 4) == 0.0009
+    assert right / wrong == pytest.approx(20.0)
+
+
+def test_fp16_flushes_and_bf16_keeps() -> None:
+    shown = half_flush()
+    flushed, cosine = shown.wrong.values()
+    assert flushed == 0.0 and math.isnan(cosine)
+    assert shown.right["5e-10 in bf16"] == pytest.approx(5e-10, rel=0.01)
+    assert shown.right["cos(g, g) in bf16"] == pytest.approx(1.0)
+
+
+def test_null_feedback_sets_the_trained_gamma_against_fresh_draws() -> None:
+    shown = null_feedback(0.068, [0.01, -0.01, 0.006], "a run")
+    assert list(shown.right.values()) == [0.068]
+    assert next(iter(shown.wrong.values())) == pytest.approx(0.002)
+
+
+def random_stream(layers: int = 4) -> tuple[list[Tensor | None], list[Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    credit: list[Tensor | None] = [torch.randn(6, 5, generator=generator) for _ in range(layers)]
+    return credit, [torch.randn(6, 5, generator=generator) for _ in range(layers)]
+
+
+def test_the_four_aggregations_equal_a_loop_over_samples() -> None:
+    credit, grads = random_stream()
+
+    def cosine(a: Tensor, g: Tensor) -> float:
+        a, g = a.double().flatten(), g.double().flatten()
+        return float(a @ g / (a.norm() * g.norm()))
+
+    pairs = [(a, g) for a, g in zip(credit, grads, strict=True) if a is not None]
+    per_layer = [sum(cosine(x, y) for x, y in zip(a, g, strict=True)) / 6 for a, g in pairs]
+    deep = pairs[1:]
+    expected = [
+        sum(per_layer) / 4,
+        sum(per_layer[1:]) / 3,
+        sum(cosine(a.double().mean(0), g.double().mean(0)) for a, g in deep) / 3,
+        sum(cosine(torch.cat([a[i] for a, _ in deep]), torch.cat([g[i] for _, g in deep])) for i in range(6)) / 6,
+    ]
+    assert list(aggregate(credit, grads).values()) == pytest.approx(expected)
+    shown = aggregations(credit, grads)
+    assert list(shown.wrong.values()) == pytest.approx([min(expected), max(expected)])
+
+
+def test_layer_zero_can_carry_the_mean() -> None:
+    generator = torch.Generator().manual_seed(1)
+    grads = [torch.randn(200, 64, generator=generator) for _ in range(4)]
+    credit: list[Tensor | None] = [grads[0], *(torch.randn(200, 64, generator=generator) for _ in range(3))]
+    shown = layer_zero(credit, grads)
+    assert shown.right["Γ_0"] == pytest.approx(1.0)
+    assert shown.wrong["mean Γ over layers 0..L"] == pytest.approx(0.25, abs=0.02)
+    assert abs(shown.right["mean Γ over layers 1..L"]) < 0.02
+
+
+def test_cosines_leave_zero_norms_and_missing_layers_out() -> None:
+    grads = [torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.ones(2, 2)]
+    first, second = cosines([torch.ones(2, 2), None], grads)
+    assert first.tolist() == pytest.approx([2**-0.5])
+    assert second.tolist() == []
+
+
+def test_credit_on_no_hidden_layer_is_refused() -> None:
+    with pytest.raises(ValueError, match="no hidden layer"):
+        aggregate([torch.ones(2, 2), None], [torch.ones(2, 2)] * 2)
+
+
+def test_missing_feedback_reads_one_when_careless_and_na_when_right() -> None:
+    shown = missing_feedback()
+    assert list(shown.wrong.values()) == [pytest.approx(1.0)]
+    assert list(shown.right.values()) == [None]
+
+
+def test_a_trained_net_shows_that_gamma_belongs_to_its_feedback(subject: Subject) -> None:
+    credit, grads = subject.credit_and_gradients()
+    deep = "mean over samples, hidden layers"
+    own = aggregate(credit, grads)[deep]
+    generator = torch.Generator().manual_seed(0)
+    fresh = [
+        aggregate(subject.credit_and_gradients(subject.method.fresh(generator))[0], grads)[deep] for _ in range(10)
+    ]
+    mean = sum(fresh) / 10
+    assert own > 0.15
+    assert abs(mean) < 0.06
+    assert own > max(fresh)
+
+
+def test_all_seven_run_in_order_and_are_json_ready() -> None:
+    shown = demonstrate()
+    assert [one.number for one in shown] == [1, 2, 3, 4, 5, 6, 7]
+    assert tuple(one.name for one in shown) == PITFALLS
+    for one in shown:
+        assert one.versions["torch"] == torch.__version__
+        json.dumps(one.to_dict())
+
+
+def test_names_and_numbers_choose_and_unknown_ones_are_refused() -> None:
+    assert [one.name for one in demonstrate(["norm-axis", "2"])] == ["norm-axis", "cosine-eps"]
+    with pytest.raises(UsageError, match="norm-axis"):
+        demonstrate(["norm"])
+
+
+def test_the_sample_run_with_saved_feedback_serves_4_to_7(sample_runs: Path) -> None:
+    run = find_run([sample_runs])
+    if run is None:
+        pytest.skip("no sample run with saved feedback in this checkout")
+    shown = demonstrate(PITFALLS[3:], run)
+    assert all(one.ran_on == run.name for one in shown)
+
+
+def test_a_run_without_saved_feedback_says_na(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text(
+        json.dumps({"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 1})
+    )
+    with pytest.raises(MeasureError, match="N/A"):
+        of_run(tmp_path)
+    with pytest.raises(UnreadableInput):
+        of_run(tmp_path / "nowhere")
+    assert find_run([tmp_path]) is None

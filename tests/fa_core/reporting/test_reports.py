@@ -1,0 +1,230 @@
+"""Reports: pasteable, self-contained, complete about what is missing, and nothing rounded in files."""
+
+from __future__ import annotations
+
+import builtins
+import csv
+import io
+import json
+import math
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from fa_core.errors import UsageError
+from fa_core.formats import Trace, TraceEpoch, load_audits
+from fa_core.reporting import (
+    audit_figure,
+    axis_figure,
+    reporting_form,
+    timeline_figure,
+    to_csv,
+    to_html,
+    to_markdown,
+    to_parquet,
+    write_report,
+)
+from fa_core.reporting.blocks import Grid, Heading
+from fa_core.table import AuditTable
+from tests.fa_core.analysis.runs import row, table
+
+NAN = math.nan
+HOSTILE = {
+    "no runs": lambda: table(),
+    "nothing measured": lambda: table(row(), row("bp", None)),
+    "one run": lambda: table(row(growth=2.0)),
+    "everything NaN": lambda: table(row(growth=NAN, g_L=NAN, cosine=NAN, acc=NAN, baseline=NAN)),
+    "infinite": lambda: table(row(growth=math.inf, g_L=0.0), row("bp", growth=1e300, g_L=1e-300)),
+    "odd names": lambda: table(row("<b>&|", growth=2.0, source='a"b|c.json'), row("µ" * 60, growth=3.0)),
+    "no norms": lambda: table(row(cosine=0.1, acc=0.3)),
+    "different parts": lambda: table(row(growth=2.0), row("bp", g_L=1e-3)),
+    "many runs": lambda: table(*(row(seed=i, growth=float(i + 1), g_L=1e-3) for i in range(400))),
+    "an axis": lambda: table(row(growth=2.0, axes={"lam": 0.01}), row(seed=2, growth=3.0)),
+}
+
+
+@pytest.fixture
+def published(published_table: Path) -> AuditTable:
+    return load_audits([published_table])
+
+
+def traces() -> list[Trace]:
+    epochs = [
+        TraceEpoch(epoch=e, test_acc=0.3, residual_norms=[1.0, 9.0 * e], bp_grad_norms=[1e-3, 1e-4])
+        for e in range(1, 9)
+    ]
+    return [Trace(source="runs", key="dfa_s42", method="dfa", seed=42, epochs=epochs)]
+
+
+class Balanced(HTMLParser):
+    """Every opened tag is closed, in order; outside references are collected."""
+
+    VOID = frozenset({"meta", "br", "img", "link", "input", "hr"})
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.references: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.references += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def parsed(html: str) -> Balanced:
+    parser = Balanced()
+    parser.feed(html)
+    parser.close()
+    return parser
+
+
+def test_html_is_one_file_that_refers_to_nothing_outside(published: AuditTable) -> None:
+    html = to_html(reporting_form(published, traces=traces()))
+    page = parsed(html)
+    assert page.open == [] and page.references == []
+    assert "<script" not in html and "url(" not in html and "@import" not in html
+    assert html.count("<svg") == 2
+
+
+def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
+    titles = [block.text for block in reporting_form(published, traces=traces()) if isinstance(block, Heading)]
+    assert titles == [
+        "Four-diagnostic audit",
+        "audit_table_s42_s123_s456.json",
+        "Over seeds",
+        "Threshold sensitivity",
+        "Decision utility",
+        "Diagnostics per layer",
+        "Credit quality",
+        "Timeline",
+        "Pitfalls disclosure",
+        "Provenance",
+    ]
+
+
+def test_markdown_tables_are_pasteable(published: AuditTable) -> None:
+    text = to_markdown(reporting_form(published))
+    for block in re.findall(r"(?:^\|.*\n)+", text, flags=re.M):
+        lines = block.splitlines()
+        columns = {len(re.findall(r"(?<!\\)\|", line)) for line in lines}
+        assert len(columns) == 1
+        assert set(lines[1]) <= set("|-: ")
+    assert "| dfa_s42 |" in text
+    assert "63.357x" in text and "24,338x" in text and "not separable" in text
+
+
+def test_a_report_says_that_ep_was_never_judged_on_d(published: AuditTable) -> None:
+    text = to_markdown(reporting_form(published))
+    assert "ep: (d) was not measured on any run" in text
+    assert "N/A" in text
+
+
+def test_different_files_are_reported_apart(published_table: Path, published_cnn: Path) -> None:
+    both = load_audits([published_table, published_cnn])
+    titles = [block.text for block in reporting_form(both) if isinstance(block, Heading) and block.level == 2]
+    assert titles[:2] == [published_table.name, published_cnn.name]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_reports_of_hostile_tables_never_crash_and_stay_well_formed(name: str) -> None:
+    runs = HOSTILE[name]()
+    blocks = reporting_form(runs, traces=traces())
+    assert parsed(to_html(blocks)).open == []
+    assert to_markdown(blocks)
+    for block in blocks:
+        if isinstance(block, Grid):
+            assert {len(cells) for cells in block.rows} <= {len(block.headings)}
+    rows = list(csv.reader(io.StringIO(to_csv(runs))))
+    assert len(rows) == len(runs) + 1
+    for figure in (audit_figure(runs), axis_figure(runs, "lam"), timeline_figure([])):
+        ElementTree.fromstring(figure)
+        assert "nan" not in re.sub(r">[^<]*<", "><", figure).lower()
+
+
+def test_words_from_files_cannot_become_markup() -> None:
+    runs = table(row("<script>x</script>", growth=2.0))
+    html = to_html(reporting_form(runs, title="<i>t</i>"))
+    assert "<script>" not in html and "<i>t</i>" not in html
+
+
+def test_csv_holds_every_digit(published: AuditTable) -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(published))))
+    assert len(rows) == 15
+    assert [float(r["g_L"]) for r in rows] == published.g_L.tolist()
+    assert [float(r["max_per_block_growth"]) for r in rows] == published.growth.tolist()
+    assert rows[0]["margin_pp"] == ""
+    assert json.loads(rows[0]["residual_norms"]) == published.report(0).residual_norms
+
+
+def test_parquet_holds_every_digit_in_typed_columns(published: AuditTable, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "runs.parquet"
+    path.write_bytes(to_parquet(published))
+    read = parquet.read_table(path)
+    assert read["g_L"].to_pylist() == published.g_L.tolist()
+    assert read["seed"].to_pylist() == published.seed.tolist()
+    assert read["margin_pp"].to_pylist()[0] is None
+    assert read["residual_norms"].to_pylist()[0] == published.report(0).residual_norms
+
+
+def test_parquet_without_pyarrow_names_the_command_that_helps(
+    published: AuditTable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real: Callable[..., Any] = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name.startswith("pyarrow"):
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UsageError, match=r"pip install 'fa-tui\[parquet\]'"):
+        to_parquet(published)
+
+
+@pytest.mark.parametrize("ending", ["md", "html", "svg", "csv"])
+def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, ending: str) -> None:
+    written = write_report(tmp_path / f"report.{ending}", published)
+    assert written[0] == tmp_path / f"report.{ending}"
+    assert all(file.stat().st_size for file in written)
+
+
+def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: Path) -> None:
+    report, figure = write_report(tmp_path / "my report.md", published)
+    assert f"(<{figure.name.replace(' ', '%20')}>)" in report.read_text()
+    ElementTree.fromstring(figure.read_text())
+
+
+def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: AuditTable, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"\.md, \.html, \.svg, \.csv or \.parquet"):
+        write_report(tmp_path / "report.pdf", published)
+    with pytest.raises(UsageError, match="audit, timeline"):
+        write_report(tmp_path / "x.svg", published, figure="lam")
+    with pytest.raises(UsageError, match="no traces"):
+        write_report(tmp_path / "x.svg", published, figure="timeline")
+    with pytest.raises(UsageError, match="no audited run"):
+        write_report(tmp_path / "x.svg", table())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_figure_draws_one_curve_per_run_and_marks_who_fires(published: AuditTable) -> None:
+    figure = audit_figure(published)
+    assert figure.count("<polyline") == 2 * 15
+    hollow = len(re.findall(r"fill='#ffffff' stroke=", figure))
+    stability = np.asarray(published.stability)
+    assert hollow == int((stability <= 0.3).sum())
+
+
+def test_many_runs_are_drawn_as_medians_and_ranges() -> None:
+    runs = table(*(row(seed=i, growth=float(i + 2), g_L=1e-3) for i in range(200)))
+    assert audit_figure(runs).count("<polyline") == 2 * 3
