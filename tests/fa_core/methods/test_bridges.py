@@ -90,6 +90,37 @@ def test_value_gradients_are_per_sample_gradients_at_every_layer() -> None:
     assert torch.allclose(second, 4 * stream[1] * s[:, :1])
 
 
+def test_the_terminal_targets_are_the_loss_and_its_gradient_per_sample(net: StreamNet, batch: Batch) -> None:
+    x, y = batch(net, 6)
+    _, info = bridge("credit_bridge", net).loss(net, x, y)
+    logits, stream = net(x, return_hidden=True)
+    g_L = make_method("bp", net).credit(net, stream, logits, y)[-1]
+    assert g_L is not None
+    assert torch.allclose(info.targets["ce"], F.cross_entropy(logits, y, reduction="none"))
+    assert torch.allclose(info.targets["g_L"], g_L, atol=1e-6)
+
+
+@pytest.mark.parametrize(("variant", "weight"), [("published", 1.0), ("stable", 10.0)])
+def test_credit_bridge_minimises_value_gradient_and_bridge_errors(
+    variant: str, weight: float, net: StreamNet, batch: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CreditBridge, "SIGMA", 0.0)
+    net = net.double()
+    x, y = batch(net, 6)
+    method = bridge("credit_bridge", net, variant=variant).double()
+    _, info = method.loss(net, x, y)
+    s = (info.logits.softmax(1) - F.one_hot(y, 10)).detach()
+    value = method.bridge
+    h_L = info.stream[-1].clone().requires_grad_()
+    terminal = value(3, h_L, s)[:, 0]
+    (gradient,) = torch.autograd.grad(terminal.sum(), h_L)
+    g_L = info.targets["g_L"]
+    matching = (gradient - g_L).norm(dim=1).square().mean() / g_L.norm(dim=1).square().mean()
+    steps = [value(l, info.stream[l], s) - value(l + 1, info.stream[l + 1], s) for l in range(3)]
+    expected = (terminal - info.targets["ce"]).square().mean() + weight * matching + torch.stack(steps).square().mean()
+    assert torch.allclose(method.bridge_loss(info, s), expected)
+
+
 def test_the_average_value_net_follows_slowly(net: StreamNet, batch: Batch) -> None:
     method = make_method("credit_bridge", net)
     assert isinstance(method, CreditBridge)
