@@ -1,0 +1,35 @@
+"""`fa-tui schema`: the JSON Schema of a file this project writes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fa_tui import output
+
+NameArgument = Annotated[
+    str | None, typer.Argument(metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False)
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("schema")(schema_command)
+
+
+def schema_command(name: NameArgument = None) -> None:
+    """Print the JSON Schema of a file kind; without a name, the kinds there are.
+
+    Examples:
+
+        fa-tui schema
+
+        fa-tui schema report > report.schema.json
+    """
+    from fa_core.schema import SCHEMAS, schema
+
+    if name is None:
+        print("\n".join(SCHEMAS))
+    else:
+        output.print_json(schema(name))

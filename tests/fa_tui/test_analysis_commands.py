@@ -1,0 +1,183 @@
+"""The analysis commands: the published figures as JSON, tables for reading, and words for what cannot be said."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.errors import UsageError
+from fa_tui.cli import main
+
+
+def run(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, str, str]:
+    code = main([str(arg) for arg in args])
+    printed = capsys.readouterr()
+    return code, printed.out, printed.err
+
+
+def run_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
+    code, out, _ = run(capsys, *args, "--format", "json")
+    assert code == 0
+    return json.loads(out)
+
+
+def write_trace(path: Path, fires_b: int, epochs: int = 100) -> None:
+    g_L = {epoch: 1e-9 if epoch >= fires_b else 1e-3 for epoch in range(1, epochs + 1)}
+    lines = [
+        {"epoch": epoch, "test_acc": 0.3076, "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, norm]}
+        for epoch, norm in g_L.items()
+    ]
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+
+
+def test_sweep_prints_the_published_gaps(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, b, c, d = run_json(capsys, "sweep", published_table)
+    assert f"{a['gap']:.3f}" == "63.357"
+    assert [round(end, 3) for end in a["plateau"]] == [10.961, 694.458]
+    assert f"{b['gap']:,.0f}" == "24,338"
+    assert (c["separable"], c["gap"]) == (False, None)
+    assert d["degenerate"]["fired"] == 9
+    assert len(a["flip_points"]) == 15 and len(a["counts"]["walk_backs"]) == 16
+
+
+def test_sweep_takes_the_groups_from_the_user(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
+    assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (3, 12)
+    code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
+    assert code == 2 and "present: bp" in err
+
+
+def test_utility_of_one_seed(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "utility", published_table, "--seeds", "42")
+    assert {one["name"]: len(one["walked_back"]) for one in found["strategies"]} == {
+        "S0": 0,
+        "S1": 0,
+        "S2": 3,
+        "S3": 3,
+        "S4": 2,
+        "S5": 3,
+        "S_full": 3,
+    }
+    assert found["smallest_sets"] == ["a", "b", "d"]
+
+
+def test_seeds_prints_the_published_cnn_means(published_cnn: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "seeds", published_cnn)
+    means = {group["method"]: float(f"{group['stats']['growth']['mean']:.3g}") for group in found["groups"]}
+    assert means == {"bp": 1.31, "dfa": 237, "state_bridge": 2.4, "credit_bridge": 96.4, "ep": 11.6}
+
+
+@pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline"])
+def test_tables_name_what_is_missing(command: str, published_cnn: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, command, published_cnn)
+    assert (code, err) == (0, "")
+    assert "not measured" in out or "nothing to replay" in out
+    assert "63.357x" not in out
+
+
+def test_timeline_prints_first_fires_and_savings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed, epoch in ((42, 4), (123, 4), (456, 3)):
+        write_trace(tmp_path / f"dfa_s{seed}.jsonl", epoch)
+    found = run_json(capsys, "timeline", tmp_path, "--stop-on", "b")
+    (method,) = found["methods"]
+    assert (method["seeds"], method["first_fire"]["b"]) == ([42, 123, 456], [4, 4, 3])
+    stops = {one["seed"]: one["stop"] for one in found["runs"]}
+    assert stops[42]["saved"] == pytest.approx(0.96)
+    assert (stops[42]["acc"], stops[42]["final_acc"]) == (0.3076, 0.3076)
+    code, out, _ = run(capsys, "timeline", tmp_path)
+    assert code == 0 and "4/4/3" in out and "96%" in out
+
+
+def test_timeline_of_audits_without_traces_says_so(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = run_json(capsys, "timeline", published_table)
+    assert found["runs"] == [] and "nothing to replay" in found["skipped"][0]
+
+
+def test_a_wrong_stop_letter_is_a_usage_error(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "timeline", published_table, "--stop-on", "x")
+    assert code == 2 and "a, b, c, d" in err
+
+
+def test_penalty_logs_are_bounded_and_marked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for seed, margin in ((42, 1.35), (123, 1.4), (456, 1.45)):
+        acc = 0.349 + margin / 100
+        log = [{"epoch": 30, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": acc}]
+        run_log = {"lam": 0.01, "seed": seed, "final_test_acc": acc, "log": log}
+        (tmp_path / f"dfa_pen_lam0.01_s{seed}.json").write_text(json.dumps(run_log))
+    found = run_json(capsys, "seeds", tmp_path, "--h0", "8.7", "--blocks", "4", "--frozen-baseline", "0.349")
+    (group,) = found["groups"]
+    assert (group["fired"]["d"], group["evidence"]) == (3, {"a": "bound", "b": "proxy"})
+    assert {one["basis"] for one in found["partial"].values()} == {"a bound, b proxy, c not measured"}
+    code, _, err = run(capsys, "seeds", tmp_path, "--h0", "8.7")
+    assert code == 2 and "--blocks" in err
+
+
+def test_a_seed_or_method_nobody_has_is_a_usage_error(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = run(capsys, "seeds", published_table, "--seeds", "7")
+    assert code == 2 and "present: 123, 42, 456" in err
+    code, _, err = run(capsys, "seeds", published_table, "--seeds", "x")
+    assert code == 2 and "whole number" in err
+    code, _, err = run(capsys, "seeds", published_table, "--methods", "xyz")
+    assert code == 2 and "--methods" in err
+
+
+@pytest.mark.parametrize("ending", ["md", "html", "svg", "csv", "parquet"])
+def test_report_writes_each_kind_and_prints_its_path(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str
+) -> None:
+    if ending == "parquet":
+        pytest.importorskip("pyarrow")
+    out = tmp_path / f"report.{ending}"
+    code, printed, _ = run(capsys, "report", published_table, "--out", out)
+    assert code == 0 and out.stat().st_size > 500
+    assert printed.splitlines()[0] == str(out)
+
+
+def test_report_of_an_unknown_kind_is_a_usage_error(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, "report", published_table, "--out", "/nowhere/report.pdf")
+    assert code == 2 and ".html" in err
+
+
+def test_pitfalls_explain_with_the_installed_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    import torch
+
+    code, out, _ = run(capsys, "pitfalls", "norm-axis", "2", "half-flush")
+    assert code == 0
+    assert "1.142857" in out and "[5, 10]" in out and "0.0181" in out
+    assert f"torch {torch.__version__}" in out
+
+
+def test_pitfalls_as_json_keep_na_and_nan(capsys: pytest.CaptureFixture[str]) -> None:
+    (shown,) = run_json(capsys, "pitfalls", "3")
+    assert math.isnan(shown["wrong"]["cos(g, g) in fp16"])
+
+
+def test_scan_names_file_and_line_and_exits_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = tmp_path / "train.py"
+    source.write_text("import torch\ng = x.norm(-1)\n")
+    code, out, _ = run(capsys, "pitfalls", "--scan", source)
+    assert code == 1 and out.startswith(f"{source}:2:5: norm-axis")
+    source.write_text("g = x.norm(dim=-1)\n")
+    assert run(capsys, "pitfalls", "--scan", source)[:2] == (0, "")
+    assert run(capsys, "pitfalls", "--scan", tmp_path / "nowhere.py")[0] == 3
+
+
+def test_schemas_are_listed_and_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, "schema")
+    names = out.split()
+    assert code == 0 and "report" in names
+    for name in names:
+        code, out, _ = run(capsys, "schema", name)
+        assert code == 0 and json.loads(out)["$schema"]
+    assert run(capsys, "schema", "nothing")[0] == 2
+
+
+def test_usage_errors_are_one_line(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, "utility", published_table, "--chance", "12")
+    assert (code, out, err.count("\n")) == (UsageError.exit_code, "", 1)
