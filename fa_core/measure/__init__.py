@@ -5,14 +5,18 @@ from fa_core.measure.credit_quality import CreditQuality, credit_quality
 from fa_core.measure.diagnose import diagnose
 from fa_core.measure.method_credit import NullGamma, method_credit_quality, null_gamma
 from fa_core.measure.precision import ReferencePrecision, reference_precision
+from fa_core.measure.resampling import Resampling, bootstrap, diagnose_resampled
 
 __all__ = [
     "CreditQuality",
     "NullGamma",
     "ReferencePrecision",
+    "Resampling",
     "accuracy",
+    "bootstrap",
     "credit_quality",
     "diagnose",
+    "diagnose_resampled",
     "method_credit_quality",
     "null_gamma",
     "reference_precision",

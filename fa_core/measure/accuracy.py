@@ -50,14 +50,16 @@ class AccuracyMeter:
     Args:
         net: the borrowed network.
         logits_of: how to run it.
+
+    Attributes:
+        right: (B,) bool per batch.
     """
 
     def __init__(self, net: Borrowed, logits_of: LogitsFunction) -> None:
         self._net = net
         self._logits_of = logits_of
         self._twin: nn.Module | None = None
-        self._correct: list[Tensor] = []
-        self.samples = 0
+        self.right: list[Tensor] = []
 
     def update(self, x: Tensor, y: Tensor, logits: Tensor) -> None:
         """Count one batch: x (B, ...) and y (B,) on the network's device, logits (B, C)."""
@@ -68,12 +70,16 @@ class AccuracyMeter:
                 again = self._in_float64(x[near])
                 if again is not None:
                     right[near] = _right(again, y[near].to(again.device)).to(right.device)
-        self._correct.append(right.sum())
-        self.samples += len(y)
+        self.right.append(right)
 
     def compute(self) -> float:
         """The accuracy so far, a fraction in [0, 1]."""
-        return float(torch.stack(self._correct).sum()) / self.samples
+        return float(torch.cat(self.right).sum()) / self.samples
+
+    @property
+    def samples(self) -> int:
+        """How many samples were counted."""
+        return sum(len(right) for right in self.right)
 
     def _in_float64(self, x: Tensor) -> Tensor | None:
         """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -42,12 +42,15 @@ class NullGamma:
     Attributes:
         deep: deep Γ (mean over l ≥ 1) of every draw where it is defined.
         observed: deep Γ under the training feedback, or None.
+        layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
+            head alone), Γ_l is no null but the rule's own.
 
     Source: PROTOCOL §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
     """
 
     deep: list[float]
     observed: float | None
+    layers: list[float | None] = field(default_factory=list)
 
     @property
     def mean(self) -> float | None:
@@ -72,7 +75,8 @@ class NullGamma:
 
     def to_dict(self) -> dict[str, Any]:
         """For a report's ``credit``."""
-        return {"draws": len(self.deep), "deep_gamma_mean": self.mean, "deep_gamma_std": self.std, "rank": self.rank}
+        summary = {"deep_gamma_mean": self.mean, "deep_gamma_std": self.std, "rank": self.rank}
+        return {"draws": len(self.deep), **summary, "gamma": self.layers}
 
 
 def method_credit_quality(
@@ -123,15 +127,16 @@ def null_gamma(
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
         flatten = choose_flatten(done.hidden, done.gradients[-1])
 
-        def deep(rule: CreditRule) -> float | None:
+        def aligned(rule: CreditRule) -> list[float | None]:
             credit = _credit(borrowed.model, rule, x, y)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
-            return mean_over([gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs])
+            return [gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs]
 
-        observed = deep(copy.deepcopy(method).double())
-        drawn = [deep(method.fresh(generator).double()) for _ in range(draws)]
-    return NullGamma([value for value in drawn if value is not None], observed)
+        observed = mean_over(aligned(copy.deepcopy(method).double()))
+        drawn = [aligned(method.fresh(generator).double()) for _ in range(draws)]
+    deep = [value for value in map(mean_over, drawn) if value is not None]
+    return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
 
 
 def _credit(net: nn.Module, rule: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:

@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+from fa_core import diagnose
+from fa_core.analysis.gain import backward_gain, cause_of_floor, floor_in_words
+from fa_core.measure import reference_precision
+from fa_core.report import DiagnosticReport
+from tests.fa_core.measure.nets import Residual, batches
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def test_a_healthy_network_has_the_right_reference() -> None:
+    found = reference_precision(Residual(kind="gelu", out_ln=True), batches(1)[0])
+    assert all(1 - 1e-9 < cosine <= 1 for cosine in found.worst)
+    assert found.norm_ratio == pytest.approx([1.0] * 4, rel=1e-5)
+    assert found.lost == [0] * 4
+
+
+def test_a_float64_network_is_its_own_reference() -> None:
+    assert reference_precision(Residual().double(), batches(1)[0]).cosine == pytest.approx([1.0] * 4, abs=1e-14)
+
+
+def test_a_gradient_that_float32_flushes_is_counted_as_lost() -> None:
+    net = Residual()
+    with torch.no_grad():
+        net.head.weight.fill_(1e-40)
+        net.head.weight[0] = 3e-40
+        for block in net.blocks:
+            block.f.weight.copy_(torch.eye(6) * (2.0**-20 - 1))
+    found = reference_precision(net, batches(1)[0])
+    assert found.lost[0] == found.samples == 16
+    assert found.cosine[0] is None
+    assert found.norm_ratio[0] == 0.0
+
+
+def test_float16_as_it_runs_is_judged_against_float64() -> None:
+    found = reference_precision(Residual(kind="gelu").half(), batches(1)[0], dtype="as-is")
+    assert all(0.99 < cosine < 1 - 1e-9 for cosine in found.cosine)
+
+
+def test_a_zero_gradient_has_no_cosine_and_no_ratio() -> None:
+    net = Residual()
+    nn.init.zeros_(net.head.weight)
+    found = reference_precision(net, batches(1)[0])
+    assert found.cosine == found.norm_ratio == [None] * 4
+    assert found.lost == [0] * 4
+
+
+def test_a_non_finite_gradient_is_nan() -> None:
+    net = Residual()
+    nn.init.constant_(net.head.weight, math.nan)
+    assert all(math.isnan(cosine) for cosine in reference_precision(net, batches(1)[0]).cosine)
+
+
+def test_gain_is_free_of_batch_size_and_loss() -> None:
+    # with equal samples every median is the sample's own value: γ_L = ‖e·W‖/‖e‖ whatever B is
+    net = Residual().double()
+    x, y = batches(1)[0]
+    gains = [backward_gain(diagnose(net, [(x[:1].repeat(n, 1), y[:1].repeat(n))]))[-1] for n in (1, 4, 32)]
+    h = net(x[:1].double(), return_hidden=True)[0]
+    e = torch.softmax(h, 1) - nn.functional.one_hot(y[:1], 4)
+    exact = float(((e @ net.head.weight).norm() / e.norm()).detach())
+    assert gains == pytest.approx([exact] * 3, rel=1e-12)
+
+
+def test_a_converged_network_is_told_from_a_cancelled_one() -> None:
+    converged = nn.Sequential(nn.Identity(), nn.Linear(4, 4, bias=False)).double()
+    converged[1].weight.data = 30 * torch.eye(4, dtype=torch.float64)
+    data = [(torch.eye(4), torch.arange(4))]
+    report = diagnose(converged, data, taps="0")
+    assert report.flags == {"b"}
+    assert cause_of_floor(report) == "converged"
+    cancelled = nn.Sequential(nn.Identity(), nn.LayerNorm(4, elementwise_affine=False), nn.Linear(4, 4, bias=False))
+    report = diagnose(cancelled, [(1e9 * torch.randn(16, 4), torch.randint(4, (16,)))], taps="0")
+    assert report.flags == {"b"}
+    assert cause_of_floor(report) == "cancelled"
+    assert floor_in_words(report).startswith("cancelled (γ_L ")
+
+
+@pytest.mark.parametrize(
+    ("g", "error", "cause"),
+    [
+        (1e-9, 1e-3, "both"),
+        (5e-8, 1e-5, "converged"),
+        (9e-8, 0.011, "undetermined"),
+        (1e-9, 0.9, "cancelled"),
+        (1e-3, 0.9, None),
+    ],
+)
+def test_causes_of_a_fired_b(g: float, error: float, cause: str | None) -> None:
+    assert cause_of_floor(DiagnosticReport(bp_grad_norms=[g], batch_size=128, error_norm=error)) == cause
+
+
+def test_no_error_at_all_is_converged_without_a_gain() -> None:
+    report = DiagnosticReport(bp_grad_norms=[0.0, 0.0], batch_size=128, error_norm=0.0)
+    assert backward_gain(report) == [None, None]
+    assert cause_of_floor(report) == "converged"
+
+
+def test_a_report_without_the_error_norm_is_undetermined() -> None:
+    report = DiagnosticReport(bp_grad_norms=[1e-9])
+    assert backward_gain(report) == []
+    assert cause_of_floor(report) == "undetermined"
+    assert floor_in_words(report) == "undetermined (γ_L nan, ‖e_T‖ nan)"

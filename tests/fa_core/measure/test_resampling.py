@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from fa_core import diagnose
+from fa_core.errors import UsageError
+from fa_core.measure import diagnose_resampled
+from fa_core.measure.diagnosis import Samples
+from fa_core.measure.resampling import bootstrap, resampled_drift, two_stage
+from fa_core.report import DiagnosticReport
+from tests.fa_core.measure.nets import Residual, batches
+
+
+def samples(h: torch.Tensor, k: int = 1) -> Samples:
+    """(L+1, n) norms used for h and g, k batches all right, orthogonal mean gradients."""
+    return Samples([h], [h], [h[0]], [torch.ones(4, dtype=torch.bool)] * k, torch.eye(k, dtype=torch.float64))
+
+
+def report_of(h: torch.Tensor, **given: object) -> DiagnosticReport:
+    medians = h.median(dim=1).values.tolist()
+    return DiagnosticReport(residual_norms=medians, bp_grad_norms=medians, **given)
+
+
+def test_the_report_is_that_of_diagnose() -> None:
+    torch.manual_seed(0)
+    net = Residual(kind="gelu")
+    report, _ = diagnose_resampled(net, batches(8), frozen_baseline_acc=0.1, resamples=3)
+    assert report == diagnose(net, batches(8), frozen_baseline_acc=0.1)
+
+
+def test_samples_without_spread_have_intervals_without_width() -> None:
+    h = torch.tensor([[1.0] * 8, [3.0] * 8], dtype=torch.float64)
+    found = bootstrap(samples(h), report_of(h), resamples=50)
+    assert found.intervals["growth"] == (3.0, 3.0)
+    assert found.intervals["g_L"] == (3.0, 3.0)
+    assert found.same_verdict == 1.0
+    assert found.verdicts == {"trustworthy": 1.0}
+    assert found.fired == {"a": 0.0, "b": 0.0}
+
+
+def test_a_coin_flip_verdict_shows_as_one() -> None:
+    # growth is 40 for 5 of 9 samples and 60 for 4: the median of a resample is 60 where at least 5 of 9 draws are
+    h = torch.stack([torch.ones(9), torch.tensor([40.0] * 5 + [60.0] * 4)]).double()
+    found = bootstrap(samples(h), report_of(h), resamples=4000)
+    exact = sum(math.comb(9, k) * (4 / 9) ** k * (5 / 9) ** (9 - k) for k in range(5, 10))
+    assert found.fired["a"] == pytest.approx(exact, abs=0.03)
+    assert found.same_verdict == pytest.approx(1 - exact, abs=0.03)
+    assert found.intervals["growth"] == (40.0, 60.0)
+
+
+def test_the_accuracy_interval_is_binomial() -> None:
+    torch.manual_seed(0)
+    _, found = diagnose_resampled(Residual(), batches(1, size=400), resamples=2000, frozen_baseline_acc=0.2)
+    acc = diagnose(Residual(), batches(1, size=400)).headline_acc
+    low, high = found.intervals["acc"]
+    assert high - low == pytest.approx(2 * 1.96 * math.sqrt(acc * (1 - acc) / 400), rel=0.15)
+    assert found.intervals["margin_pp"] == pytest.approx((100 * (low - 0.2), 100 * (high - 0.2)), abs=1e-6)
+
+
+def test_a_given_accuracy_is_not_resampled() -> None:
+    _, found = diagnose_resampled(Residual(), batches(2), headline_acc=0.5, resamples=20)
+    assert found.intervals["acc"] == (0.5, 0.5)
+
+
+def test_a_batch_drawn_twice_is_not_its_own_drift() -> None:
+    values = resampled_drift(torch.eye(8, dtype=torch.float64), 200, torch.Generator().manual_seed(0))
+    assert values == [0.0] * 200
+
+
+def test_resampled_drift_centres_on_the_measured_one() -> None:
+    torch.manual_seed(0)
+    u = torch.nn.functional.normalize(torch.randn(10, 4, dtype=torch.float64) + 0.5)
+    cosines = u @ u.T
+    measured = float((cosines.sum() - 10) / 90)
+    values = resampled_drift(cosines, 4000, torch.Generator().manual_seed(1))
+    assert sum(values) / 4000 == pytest.approx(measured, abs=0.01)
+
+
+def test_two_stage_draws_stay_inside_their_batch() -> None:
+    index = two_stage([2, 5], 300, torch.Generator().manual_seed(0))
+    first, second = index[:, :2] < 2, index[:, 2:] < 2
+    assert ((first.all(1) | (~first).all(1)) & (second.all(1) | (~second).all(1))).all()
+    assert index.min() == 0
+    assert index.max() == 6
+
+
+def test_what_was_not_measured_has_no_interval() -> None:
+    _, found = diagnose_resampled(Residual(), batches(3), resamples=10)
+    assert set(found.intervals) == {"growth", "g_L", "acc"}
+    assert set(found.fired) == {"a", "b"}
+
+
+def test_a_non_finite_network_never_resamples_into_trustworthy() -> None:
+    net = Residual()
+    with torch.no_grad():
+        net.blocks[0].f.weight.fill_(math.nan)
+    report, found = diagnose_resampled(net, batches(8), resamples=20)
+    assert found.verdicts == {report.verdict: 1.0}
+    assert math.isnan(found.intervals["growth"][0])
+
+
+def test_one_sample_and_one_layer_resample_to_themselves() -> None:
+    x, y = batches(1)[0]
+    _, found = diagnose_resampled(Residual(depth=0), [(x[:1], y[:1])], resamples=5)
+    low, high = found.intervals["g_L"]
+    assert low == high
+    assert "growth" not in found.intervals
+
+
+def test_the_same_seed_gives_the_same_shares() -> None:
+    net = Residual()
+    one, other = (diagnose_resampled(net, batches(8), resamples=30, seed=4)[1] for _ in range(2))
+    assert one == other
+
+
+@pytest.mark.parametrize("options", [{"resamples": 0}, {"level": 1.0}])
+def test_resampling_that_cannot_be_meant_is_refused(options: dict[str, float]) -> None:
+    with pytest.raises(UsageError):
+        diagnose_resampled(Residual(), batches(1), **options)
