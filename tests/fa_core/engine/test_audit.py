@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.engine.audit import audit, measurable
+from fa_core.engine.jobs import JobState, MeasureOptions
+from fa_core.errors import UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
+
+HERE = Path(__file__).parent
+NETWORK = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
+
+
+@pytest.fixture(autouse=True)
+def here(monkeypatch):
+    monkeypatch.chdir(HERE)
+
+
+@pytest.fixture
+def described(tmp_path):
+    """Makes a checkpoint that says what it would measure, and its row."""
+
+    def make(method: str, seed: int = 42, **description: Any) -> AuditRow:
+        path = tmp_path / f"{method}_s{seed}.json"
+        path.write_text(json.dumps({"provenance": NETWORK, **description}))
+        return AuditRow(source=str(path), key=path.stem, method=method, seed=seed, checkpoint=str(path))
+
+    return make
+
+
+def run(rows, out=None, **options):
+    settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
+    return audit(rows, out, settings, device="cpu", measure="faults:measure_described", **options)
+
+
+def test_measured_runs_come_back_in_order_and_are_in_the_file(described, tmp_path):
+    out = tmp_path / "out" / "audit.json"
+    result = run([described("dfa", growth=99.0), described("bp"), described("dfa", 7)], out)
+    assert [(row.method, row.seed) for row in result.rows] == [("dfa", 42), ("bp", 42), ("dfa", 7)]
+    assert result.failures == []
+    written = json.loads(out.read_text())
+    assert list(written["reports"]) == ["dfa_s42", "bp_s42", "dfa_s7"]
+    assert written["summary"][0]["verdict"] == "needs walk-back: residual stream exploded"
+    assert [row.report.flags for row in scan([out]).rows] == [{"a"}, set(), set()]
+
+
+def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
+    out = tmp_path / "audit.json"
+    rows = [described("bp"), described("fa", fault="killed"), described("ep", fault="refused"), described("dfa")]
+    result = run(rows, out)
+    assert [row.method for row in result.rows] == ["bp", "dfa"]
+    assert sorted(Path(failure.path).name for failure in result.failures) == ["ep_s42.json", "fa_s42.json"]
+    assert any("SIGKILL" in failure.message for failure in result.failures)
+    assert list(json.loads(out.read_text())["reports"]) == ["bp_s42", "dfa_s42"]
+
+
+def test_a_finished_run_is_on_disk_before_the_next_one_is(described, tmp_path):
+    out, gate = tmp_path / "audit.json", tmp_path / "gate"
+    os.mkfifo(gate)
+    on_disk: list[list[str]] = []
+
+    def look(view):
+        if view.job.method == "second" and view.total == 1 and not on_disk:
+            while not out.exists():
+                pass
+            on_disk.append(list(json.loads(out.read_text())["reports"]))
+            gate.write_bytes(b"go")
+
+    run([described("first"), described("second", wait_for=str(gate))], out, on_event=look)
+    assert on_disk == [["first_s42"]]
+
+
+def test_an_interrupted_audit_keeps_what_is_finished(described, tmp_path):
+    out = tmp_path / "audit.json"
+
+    def interrupt(view):
+        if view.job.method == "second" and view.total == 2 and view.state is JobState.RUNNING:
+            while not out.exists():
+                pass
+            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    result = run([described("first"), described("second", fault="stuck"), described("third")], out, on_event=interrupt)
+    assert result.interrupted
+    assert [row.method for row in result.rows] == ["first"]
+    assert result.failures == []
+    assert list(json.loads(out.read_text())["reports"]) == ["first_s42"]
+
+
+class TestResume:
+    @pytest.fixture
+    def seen(self):
+        return []
+
+    def again(self, rows, out, seen, **options):
+        seen.clear()
+        return run(rows, out, resume=True, on_event=lambda view: seen.append(view.job.method), **options)
+
+    def test_measures_nothing_that_is_in_the_file(self, described, tmp_path, seen):
+        out, rows = tmp_path / "audit.json", [described("bp"), described("dfa")]
+        first = run(rows, out)
+        before = out.read_text()
+        second = self.again(rows, out, seen)
+        assert seen == []
+        assert second.skipped == 2
+        assert second.rows == first.rows
+        assert out.read_text() == before
+
+    def test_measures_only_what_failed(self, described, tmp_path, seen):
+        out = tmp_path / "audit.json"
+        run([described("bp"), described("dfa", fault="bug")], out)
+        result = self.again([described("bp"), described("dfa")], out, seen)
+        assert set(seen) == {"dfa"}
+        assert [row.method for row in result.rows] == ["bp", "dfa"]
+
+    def test_measures_a_checkpoint_again_that_changed(self, described, tmp_path, seen):
+        out = tmp_path / "audit.json"
+        run([described("bp"), described("dfa", acc=0.5)], out)
+        self.again([described("bp"), described("dfa", acc=0.6)], out, seen)
+        assert set(seen) == {"dfa"}
+        assert json.loads(out.read_text())["reports"]["dfa_s42"]["headline_acc"] == 0.6
+        assert len(json.loads(out.read_text())["reports"]) == 2
+
+    def test_measures_again_under_other_settings(self, described, tmp_path, seen):
+        out, rows = tmp_path / "audit.json", [described("bp")]
+        run(rows, out)
+        self.again(rows, out, seen, settings={"batches": 20})
+        assert seen
+
+    def test_keeps_rows_of_other_folders(self, described, tmp_path, seen):
+        out = tmp_path / "audit.json"
+        run([described("bp")], out)
+        self.again([described("dfa")], out, seen)
+        assert list(json.loads(out.read_text())["reports"]) == ["bp_s42", "dfa_s42"]
+
+    def test_starts_a_file_that_is_not_there(self, described, tmp_path, seen):
+        assert len(self.again([described("bp")], tmp_path / "audit.json", seen).rows) == 1
+
+
+class TestFrozenBaseline:
+    def test_of_the_same_network_data_and_seed_is_filled_in(self, described, tmp_path):
+        out = tmp_path / "audit.json"
+        result = run([described("bp", acc=0.6), described("frozen", acc=0.5), described("bp", 7, acc=0.6)], out)
+        baselines = {(row.method, row.seed): row.report.frozen_baseline_acc for row in result.rows}
+        assert baselines == {("bp", 42): 0.5, ("frozen", 42): None, ("bp", 7): None}
+        assert "frozen_s42" in result.rows[0].report.provenance["frozen_baseline_from"]
+        assert json.loads(out.read_text())["reports"]["bp_s42"]["frozen_baseline_acc"] == 0.5
+
+    @pytest.mark.parametrize("name", ["arch", "arch_args", "data"])
+    def test_of_another_network_or_data_is_not(self, described, name):
+        other = described("frozen", provenance={**NETWORK, name: "another"})
+        assert run([described("bp"), other]).rows[0].report.frozen_baseline_acc is None
+
+    def test_of_the_same_recipe_goes_first(self, described):
+        rows = [
+            described("bp", provenance={**NETWORK, "recipe": {"epochs": 30}}),
+            described("frozen", 42, acc=0.1, provenance={**NETWORK, "recipe": {"epochs": 100}}),
+        ]
+        twin = described("frozen", 43, acc=0.2, provenance={**NETWORK, "recipe": {"epochs": 30}})
+        rows.append(AuditRow(source=twin.source, key=twin.key, method="frozen", seed=42, checkpoint=twin.checkpoint))
+        assert run(rows).rows[0].report.frozen_baseline_acc == 0.2
+
+    def test_that_the_person_gave_is_marked_and_not_taken_for_the_runs_own(self, described, tmp_path):
+        def given(acc):
+            def adjust(rows):
+                return [AuditRow(**{**_fields(row), "report": row.report.with_frozen_baseline(acc)}) for row in rows]
+
+            return adjust
+
+        out = tmp_path / "audit.json"
+        run([described("bp")], out, adjust=given(0.3))
+        assert scan([out]).rows[0].report.frozen_baseline_acc == 0.3
+        result = run([described("bp")], out, resume=True)
+        assert result.skipped == 1
+        assert result.rows[0].report.frozen_baseline_acc is None
+
+
+def test_thresholds_that_were_given_are_written(described, tmp_path):
+    out = tmp_path / "audit.json"
+    strict = DiagnosticThresholds(h_norm_explosion_ratio=1.5)
+
+    def adjust(rows):
+        return [AuditRow(**{**_fields(row), "report": row.report.with_thresholds(strict)}) for row in rows]
+
+    run([described("bp")], out, adjust=adjust)
+    report = json.loads(out.read_text())["reports"]["bp_s42"]
+    assert report["thresholds"]["h_norm_explosion_ratio"] == 1.5
+    assert report["verdict"].startswith("needs walk-back")
+
+
+def test_a_checkpoint_that_is_named_twice_is_measured_once(tmp_path):
+    folder = tmp_path / "dfa_s42"
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    weights = folder / "model.safetensors"
+    weights.write_bytes(b"")
+    named = AuditRow(source="audit.json", key="dfa_s42", method="dfa", checkpoint=str(folder))
+    itself = AuditRow(source=str(folder), key="dfa_s42", method="dfa", checkpoint=str(folder))
+    file = AuditRow(source=str(weights), key="model", method="model", checkpoint=str(weights))
+    gone = AuditRow(source="audit.json", key="gone", method="gone", checkpoint=str(tmp_path / "gone"))
+    published = AuditRow(source="audit.json", key="bp_s1", method="bp", report=DiagnosticReport(residual_norms=[1.0]))
+    assert [row.source for row in measurable([named, gone, published, itself, file])] == [str(folder)]
+
+
+def test_nothing_to_measure_is_said():
+    with pytest.raises(UnreadableInput, match="nothing to measure"):
+        audit([AuditRow(source="a.json", key="bp_s1", method="bp")])
+
+
+def test_bare_checkpoints_without_data_are_refused_before_a_worker_starts(described, tmp_path):
+    with pytest.raises(UsageError, match=r"bp_s42\.json: nothing says which data.*--data"):
+        audit([described("bp")], tmp_path / "out.json", device="cpu")
+
+
+def test_a_bare_checkpoint_among_runs_fails_alone(described, tmp_path):
+    folder = tmp_path / "dfa_s1"
+    folder.mkdir()
+    (folder / "manifest.json").write_text("{}")
+    row = AuditRow(source=str(folder), key="dfa_s1", method="dfa", seed=1, checkpoint=str(folder))
+    result = audit([described("bp"), row], device="cpu", measure="faults:measure")
+    assert [row.method for row in result.rows] == ["dfa"]
+    assert "--data" in result.failures[0].message
+
+
+@pytest.mark.parametrize("content", ["weights\n", '{"a": 1}', "[1, 2"])
+def test_a_file_that_is_no_audit_table_is_not_overwritten(described, tmp_path, content):
+    out = tmp_path / "notes.json"
+    out.write_text(content)
+    with pytest.raises(UsageError, match=r"notes\.json.*no audit table.*--out"):
+        run([described("bp")], out)
+    assert out.read_text() == content
+
+
+def test_an_out_that_is_a_folder_is_refused(described, tmp_path):
+    with pytest.raises(UsageError, match="is a folder"):
+        run([described("bp")], tmp_path)
+
+
+def test_many_runs_share_the_workers(described):
+    states: list[tuple[str, JobState]] = []
+    rows = [described("dfa", seed) for seed in range(12)]
+    result = run(rows, jobs=3, on_event=lambda view: states.append((view.log, view.state)))
+    assert [row.seed for row in result.rows] == list(range(12))
+    assert len({log for log, state in states if state is JobState.DONE}) <= 3
+
+
+def _fields(row: AuditRow) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.__struct_fields__}

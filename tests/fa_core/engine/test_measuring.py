@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from fa_core.data import eval_batches, load_data
+from fa_core.engine import evaluation, measuring
+from fa_core.engine.jobs import Job, MeasureOptions
+from fa_core.engine.measuring import measure, measure_run
+from fa_core.engine.worker import Cancelled
+from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.measure import accuracy, diagnose
+from fa_core.report import DiagnosticReport
+from fa_core.runs import MANIFEST, WEIGHTS
+
+from .runs_for_tests import DATA, make_run, small_net
+
+torch.set_num_threads(1)
+
+
+class Watching:
+    """A watch that writes down, and cancels after some calls."""
+
+    def __init__(self, cancel_after: int = 10**9) -> None:
+        self.seen: list[tuple[int, int]] = []
+        self.notes: list[str] = []
+        self._cancel_after = cancel_after
+
+    def progress(self, done: int, total: int) -> None:
+        if len(self.seen) >= self._cancel_after:
+            raise Cancelled
+        self.seen.append((done, total))
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def measured(path, watch=None, **options) -> DiagnosticReport:
+    fields = {name: options.pop(name) for name in ("method", "seed") if name in options}
+    job = Job(id="1", checkpoint=str(path), options=MeasureOptions(**options), **fields)
+    return measure_run(job, "cpu", watch or Watching())
+
+
+@pytest.fixture
+def run(tmp_path):
+    return make_run(tmp_path / "dfa_s42", "dfa", frozen_baseline_acc=0.05)
+
+
+def test_a_run_is_measured_on_its_own_data_and_its_whole_test_part(run):
+    report = measured(run)
+    data = load_data(DATA)
+    net = small_net()
+    plain = diagnose(net, eval_batches(data))
+    assert report.residual_norms == plain.residual_norms
+    assert report.bp_grad_norms == plain.bp_grad_norms
+    assert report.cross_batch_stability == plain.cross_batch_stability
+    assert report.headline_acc == accuracy(net, [(data.test_x, data.test_y)])
+    assert report.headline_acc_source == "measured on 1280 test samples"
+    assert (report.method_name, report.seed, report.frozen_baseline_acc) == ("dfa", 42, 0.05)
+    assert report.coverage == "abcd"
+
+
+def test_provenance_names_everything_it_takes_to_measure_again(run):
+    facts = measured(run).provenance
+    assert set(facts["hashes"]) == {"weights", "manifest", "credit"}
+    assert facts["data"] == DATA
+    assert facts["data_hash"] == load_data(DATA).hash
+    assert facts["checkpoint"] == str(run)
+    assert facts["arch_args"]["d"] == 16
+    assert facts["settings"]["norm_batches"] == 1
+    assert {"python", "torch"} <= set(facts["versions"])
+    assert facts["device"] == "cpu"
+    assert facts["fan_in"] == 32
+
+
+def test_the_report_survives_the_way_to_the_client(run):
+    job = Job(id="1", checkpoint=str(run))
+    sent = json.loads(json.dumps(measure(job, "cpu", Watching())))
+    assert DiagnosticReport.from_dict(sent).residual_norms == measured(run).residual_norms
+
+
+def test_the_manifest_decides_batches_and_samples_unless_options_do(tmp_path):
+    run = make_run(tmp_path / "bp_s1", "bp", 1, eval_batches=8, eval_batch_size=32, eval_seed=5)
+    report = measured(run)
+    assert (report.n_batches, report.batch_size, report.provenance["eval_seed"]) == (8, 32, 5)
+    assert report.residual_norms != measured(run, eval_seed=6).residual_norms
+    assert measured(run, batches=9, batch_size=64).n_batches == 9
+
+
+def test_the_weights_file_of_a_run_stands_for_the_run(run):
+    assert measured(run / WEIGHTS).frozen_baseline_acc == 0.05
+
+
+@pytest.mark.parametrize("method", ["frozen", "shallow"])
+def test_a_baseline_has_no_baseline(tmp_path, method):
+    run = make_run(tmp_path / "x", "frozen", frozen_baseline_acc=0.5)
+    manifest = json.loads((run / MANIFEST).read_text())
+    (run / MANIFEST).write_text(json.dumps({**manifest, "method": method}))
+    report = measured(run, credit="none")
+    assert report.frozen_baseline_acc is None
+    assert report.unmeasured["d"] == f"{method} is a baseline itself"
+
+
+def test_a_bare_checkpoint_needs_data_and_says_so(tmp_path):
+    path = tmp_path / "dfa_s7.pt"
+    torch.save(small_net(7).state_dict(), path)
+    with pytest.raises(UsageError, match=r"dfa_s7\.pt: nothing says which data.*--data SPEC"):
+        measured(path)
+    report = measured(path, data=DATA, method="dfa", seed=7)
+    assert (report.method_name, report.seed, report.coverage, report.credit) == ("dfa", 7, "abc", None)
+
+
+def test_data_that_do_not_fit_the_network_say_so(run):
+    with pytest.raises(MeasureError, match=r"resmlp takes samples of shape \(8,\).*128, 16|shape \(\d+, 16\)"):
+        measured(run, data="synthetic:input=16,train=256,test=1280")
+
+
+def test_other_data_than_the_manifests_are_noted(tmp_path):
+    run = make_run(tmp_path / "bp_s1", "bp", 1, data_hash=load_data(DATA).hash)
+    assert measured(run).notes == ""
+    assert "other data than the manifest's" in measured(run, data=DATA + ",seed=1").notes
+    changed = make_run(tmp_path / "bp_s2", "bp", 1, data_hash="sha256:0000")
+    assert "data changed since training" in measured(changed).notes
+
+
+def test_code_that_a_manifest_names_is_never_imported(run, tmp_path, monkeypatch):
+    (tmp_path / "evil_data.py").write_text("raise SystemExit('imported')")
+    monkeypatch.chdir(tmp_path)
+    manifest = json.loads((run / MANIFEST).read_text())
+    (run / MANIFEST).write_text(json.dumps({**manifest, "data": "evil_data:load"}))
+    with pytest.raises(UsageError, match="type it yourself"):
+        measured(run)
+    with pytest.raises(UsageError, match="type it yourself"):
+        measured(run, data="evil_data:load", data_typed=False)
+    with pytest.raises(SystemExit):
+        measured(run, data="evil_data:load")
+
+
+def test_a_run_without_weights_says_which_file_is_missing(run):
+    (run / WEIGHTS).unlink()
+    with pytest.raises(UnreadableInput, match=r"model\.safetensors: cannot be read"):
+        measured(run)
+
+
+def test_weights_that_diverged_are_measured_as_non_finite(tmp_path):
+    run = make_run(tmp_path / "dfa_s42", "dfa")
+    state = small_net().state_dict()
+    state["blocks.1.fc1.weight" if "blocks.1.fc1.weight" in state else "head.weight"].fill_(float("nan"))
+    save_file(state, run / WEIGHTS)
+    report = measured(run, credit="none")
+    assert report.flags
+    assert "trustworthy" not in report.verdict
+
+
+def test_half_precision_weights_are_measured_in_float32(tmp_path):
+    path = tmp_path / "bp_s1.safetensors"
+    save_file({name: tensor.half() for name, tensor in small_net(1).state_dict().items()}, path)
+    report = measured(path, data=DATA)
+    assert (report.dtype, report.provenance["weights_dtype"]) == ("float32", "float16")
+    assert measured(path, data=DATA, dtype="as-is").dtype == "float16"
+    assert measured(path, data=DATA, dtype="float64").dtype == "float64"
+
+
+class TestCredit:
+    def test_bp_points_along_the_gradient_at_every_layer(self, tmp_path):
+        credit = measured(make_run(tmp_path / "bp_s42", "bp")).credit
+        assert credit is not None
+        assert credit["gamma"] == pytest.approx([1.0] * 4)
+        assert "rho" not in credit
+
+    def test_saved_feedback_gives_gamma_per_layer(self, run):
+        credit = measured(run).credit
+        assert credit is not None
+        assert len(credit["gamma"]) == 4
+        assert all(abs(value) < 1 for value in credit["gamma"])
+
+    def test_more_is_measured_where_it_was_asked_for(self, run):
+        credit = measured(run, credit="full", batch_size=16).credit
+        assert credit is not None
+        assert {"rho", "nudge", "null", "reference_precision"} <= set(credit)
+
+    def test_feedback_that_was_not_saved_gives_a_reason_and_no_number(self, tmp_path):
+        credit = measured(make_run(tmp_path / "dfa_s42", "dfa", credit=False)).credit
+        assert credit == {"missing": {"gamma": "its feedback was not saved with the run"}}
+
+    def test_feedback_of_another_shape_gives_a_reason(self, run):
+        save_file({f"B_{l}": torch.zeros(10, 5) for l in range(4)}, run / "credit.safetensors")
+        credit = measured(run).credit
+        assert credit is not None
+        assert "B_0 has shape (10, 5); this network needs (10, 16)" in credit["missing"]["gamma"]
+
+    def test_feedback_inside_a_checkpoint_counts(self, run, tmp_path):
+        from safetensors.torch import load_file
+
+        path = tmp_path / "dfa_s42.pt"
+        matrices = load_file(run / "credit.safetensors")
+        torch.save({"model": small_net().state_dict(), "Bs": [matrices[f"B_{l}"] for l in range(4)]}, path)
+        inside = measured(path, data=DATA, method="DFA").credit
+        beside = measured(run).credit
+        assert inside is not None and beside is not None
+        assert inside["gamma"] == beside["gamma"]
+
+    def test_a_method_that_is_not_built_in_is_not_looked_up(self, run):
+        manifest = json.loads((run / MANIFEST).read_text())
+        (run / MANIFEST).write_text(json.dumps({**manifest, "method": "somebodys"}))
+        credit = measured(run).credit
+        assert credit == {"missing": {"gamma": "the credit of method 'somebodys' is not known here"}}
+
+    def test_nobody_asked(self, run):
+        assert measured(run, credit="none").credit is None
+
+
+class TestProgress:
+    def test_is_told_per_batch_up_to_the_end(self, run):
+        watch = Watching()
+        measured(run, watch)
+        assert watch.seen[0] == (0, 12)
+        assert watch.seen[-1] == (12, 12)
+        assert watch.seen == sorted(watch.seen)
+
+    @pytest.mark.parametrize("calls", range(0, 12, 3))
+    def test_stops_a_cancelled_job_at_the_next_batch(self, run, calls):
+        with pytest.raises(Cancelled):
+            measured(run, Watching(cancel_after=calls))
+
+    def test_the_data_are_loaded_once_for_all_runs(self, run, tmp_path, monkeypatch):
+        evaluation.evaluation.cache_clear()
+        evaluation._loaded.cache_clear()
+        loads = []
+        monkeypatch.setattr(evaluation, "load_data", lambda spec, **kw: loads.append(spec) or load_data(spec, **kw))
+        measured(run)
+        measured(make_run(tmp_path / "bp_s1", "bp", 1))
+        assert loads == [DATA]
+
+
+class TestOutOfMemory:
+    """A network that cannot take more than some samples at a time, as a full device would have it."""
+
+    @pytest.fixture
+    def small_device(self, monkeypatch):
+        def limit(most: int, error: type[Exception], message: str) -> None:
+            real = measuring.network_for
+
+            def network_for(*args, **kwargs):
+                net = real(*args, **kwargs)
+
+                def refuse(module, inputs):
+                    if len(inputs[0]) > most:
+                        raise error(message)
+
+                net.register_forward_pre_hook(refuse)
+                return net
+
+            monkeypatch.setattr(measuring, "network_for", network_for)
+
+        return limit
+
+    @pytest.mark.parametrize(
+        ("error", "message"),
+        [
+            (torch.OutOfMemoryError, "CUDA out of memory. Tried to allocate 2.00 GiB"),
+            (RuntimeError, "[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes"),
+            (RuntimeError, "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling cublasCreate"),
+        ],
+        ids=["cuda", "cpu", "cublas"],
+    )
+    def test_halves_the_batch_says_so_and_changes_no_number(self, run, small_device, error, message):
+        whole = measured(run, credit="none")
+        small_device(40, error, message)
+        watch = Watching()
+        parts = measured(run, watch, credit="none")
+        assert parts.residual_norms == pytest.approx(whole.residual_norms, rel=1e-6)
+        assert parts.bp_grad_norms == pytest.approx(whole.bp_grad_norms, rel=1e-5)
+        assert parts.headline_acc == whole.headline_acc
+        assert parts.batch_size == 128
+        assert any("halved to passes of 32 samples" in note for note in watch.notes)
+
+    def test_that_helps_nothing_is_an_error_in_words(self, run, small_device):
+        small_device(0, torch.OutOfMemoryError, "CUDA out of memory.")
+        with pytest.raises(MeasureError, match="even with one sample at a time"):
+            measured(run)
+
+    def test_another_error_is_not_mistaken_for_it(self, run, small_device):
+        small_device(40, RuntimeError, "something else broke")
+        watch = Watching()
+        with pytest.raises((RuntimeError, MeasureError), match="something else broke"):
+            measured(run, watch)
+        assert watch.notes == []
