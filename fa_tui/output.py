@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fa_core.reporting.blocks import Block, Grid
+
+
+PIPE_WIDTH = 10_000
+"""A pipe has no width: lines are as long as they are."""
+
+GAP = 3
+"""Blanks between two columns."""
 
 
 class Form(str, enum.Enum):
@@ -33,34 +40,55 @@ def print_json(value: Any) -> None:
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:
-    """Blocks of a report as text: tables wrapped to the terminal, or as wide as they are in a pipe."""
+    """Blocks of a report as text; a table too wide for the terminal continues below, in a pipe it never does."""
     from rich.console import Console
 
     from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading
 
-    console = Console(width=None if sys.stdout.isatty() else 240, highlight=False, markup=False)
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else PIPE_WIDTH, highlight=False, markup=False)
     for block in blocks:
         if isinstance(block, Grid):
             _print_grid(console, block)
         elif isinstance(block, Bullets):
             for item in block.items:
-                console.print(f"- {item}", soft_wrap=not sys.stdout.isatty())
+                console.print(f"- {item}")
         elif isinstance(block, Heading):
             console.print(f"\n{block.text}", style="bold")
         elif not isinstance(block, Figure):
-            console.print(block.text, soft_wrap=not sys.stdout.isatty())
+            console.print(block.text)
 
 
 def _print_grid(console: Console, grid: Grid) -> None:
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.table import Table
 
     if grid.caption:
-        console.print(grid.caption, soft_wrap=not sys.stdout.isatty())
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for number, heading in enumerate(grid.headings):
-        words = number < grid.words
-        table.add_column(heading, justify="left" if words else "right", overflow="fold")
-    for number, row in enumerate(grid.rows):
-        table.add_row(*row, style="bold" if number in grid.marked else "")
-    console.print(table)
+        console.print(grid.caption)
+    widths = [max(map(cell_len, column)) for column in zip(grid.headings, *grid.rows, strict=True)]
+    for columns in fitting(widths, console.width):
+        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        for i in columns:
+            table.add_column(grid.headings[i], justify="left" if i < grid.words else "right", overflow="fold")
+        for number, row in enumerate(grid.rows):
+            table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
+        console.print(table)
+
+
+def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
+    """Columns in groups that fit side by side, each led by the first column, which names the row.
+
+    >>> fitting([10, 30, 30, 5], 50)
+    [[0, 1], [0, 2, 3]]
+    """
+    groups: list[list[int]] = []
+    used = 0
+    for i in range(1, len(widths)):
+        needed = widths[i] + GAP
+        if not groups or used + needed > available:
+            groups.append([0])
+            used = widths[0]
+        groups[-1].append(i)
+        used += needed
+    return groups or [[0]]

@@ -50,7 +50,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
     for d in (
         Diagnostic(
             letter="a",
-            name="residual stream growth per block",
+            name="growth per block",
             column="growth",
             threshold="h_norm_explosion_ratio",
             fires_above=True,
@@ -59,7 +59,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         ),
         Diagnostic(
             letter="b",
-            name="deepest BP gradient norm",
+            name="deepest ‖g_L‖",
             column="g_L",
             threshold="g_norm_floor",
             fires_above=False,
@@ -68,7 +68,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         ),
         Diagnostic(
             letter="c",
-            name="cross-batch drift cosine",
+            name="drift cosine",
             column="stability",
             threshold="stability_drift_ceiling",
             fires_above=True,
@@ -77,7 +77,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
         ),
         Diagnostic(
             letter="d",
-            name="margin over the frozen baseline",
+            name="margin over frozen",
             column="margin_pp",
             threshold="frozen_acc_margin_pp",
             fires_above=False,

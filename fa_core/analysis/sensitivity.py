@@ -13,13 +13,14 @@ from fa_core.analysis.groups import split_groups
 from fa_core.analysis.result import Result
 from fa_core.columns import Floats, Mask
 from fa_core.report import LETTERS, DiagnosticThresholds
-from fa_core.table import AuditTable
+from fa_core.table import AuditTable, Objects
 
 
 class Spread(Result, frozen=True, kw_only=True):
     """One diagnostic's numbers within one group.
 
     Attributes:
+        methods: the group's methods.
         runs: runs in the group.
         measured: of these, measured (non-finite ones included).
         nonfinite: of these, NaN or ±inf: they fire at every threshold and are not in min, median, max.
@@ -29,6 +30,7 @@ class Spread(Result, frozen=True, kw_only=True):
         fired: runs the diagnostic fires on at the current threshold.
     """
 
+    methods: tuple[str, ...]
     runs: int
     measured: int
     nonfinite: int
@@ -100,7 +102,7 @@ def sensitivity(
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
     values, finite, always = judged(table, letter)
     masks = split_groups(table, healthy)
-    good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, mask) for mask in masks)
+    good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask]) for mask in masks)
     separable, interval = _separation(diagnostic, good, bad)
     around = plateau(table, letter, limit) if finite.any() else None
     return Sensitivity(
@@ -126,13 +128,17 @@ def sensitivities(
     return tuple(sensitivity(table, letter, thresholds, healthy) for letter in LETTERS)
 
 
-def _spread(diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, group: Mask) -> Spread:
+def _spread(
+    diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, methods: Objects
+) -> Spread:
     inside = values[finite]
     n_always = int(always.sum())
-    counts = {"runs": int(group.sum()), "measured": len(inside) + n_always, "nonfinite": n_always}
+    counts = {"runs": len(methods), "measured": len(inside) + n_always, "nonfinite": n_always}
+    names = tuple(dict.fromkeys(methods.tolist()))
     if not len(inside):
-        return Spread(**counts, fired=n_always)
+        return Spread(methods=names, **counts, fired=n_always)
     return Spread(
+        methods=names,
         **counts,
         min=float(inside.min()),
         median=float(np.median(inside)),

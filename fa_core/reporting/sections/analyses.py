@@ -9,7 +9,7 @@ from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
 from fa_core.analysis.sensitivity import Sensitivity, Spread
 from fa_core.analysis.utility import Utility
 from fa_core.report import LETTERS
-from fa_core.reporting.blocks import Block, Bullets, Grid
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, significant, spread
 
 _SEED_COLUMNS = (
@@ -79,16 +79,23 @@ def _stat(stat: Stat) -> str:
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
     yield Grid(
-        headings=("diagnostic", "healthy", "degenerate", "gap", "same verdicts for thresholds in", "threshold"),
+        headings=("diagnostic", "healthy", "degenerate", "gap", "plateau", "threshold"),
         rows=tuple(_sensitivity_row(one) for one in analysis),
-        caption="Threshold sensitivity: bp, fa and ep where present against the rest; range (median) per group.",
+        caption="Threshold sensitivity: range (median) of each group, the gap between the groups, and the plateau: "
+        "thresholds that change no verdict.",
         words=5,
     )
+    if analysis:
+        yield Paragraph(f"Healthy: {_names(analysis[0].healthy)}. Degenerate: {_names(analysis[0].degenerate)}.")
     notes = dict.fromkeys(
         f"({one.letter}) {note.removeprefix(f'({one.letter}) ')}" for one in analysis for note in one.skipped
     )
     if notes:
         yield Bullets(tuple(notes))
+
+
+def _names(group: Spread) -> str:
+    return ", ".join(group.methods) or "none"
 
 
 def _sensitivity_row(one: Sensitivity) -> tuple[str, ...]:

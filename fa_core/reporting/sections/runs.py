@@ -23,7 +23,7 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
     return Paragraph(
         f"Thresholds: (a) fires above a growth of {thresholds.h_norm_explosion_ratio:g}x per block, "
-        f"(b) below ‖g_L‖ = {thresholds.g_norm_floor:g}, (c) above a cosine of "
+        f"(b) below ‖g_L‖ = {significant(thresholds.g_norm_floor)}, (c) above a cosine of "
         f"{thresholds.stability_drift_ceiling:g}, (d) below a margin of {thresholds.frozen_acc_margin_pp:g} pp "
         "over the same net with frozen random blocks. Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires."
