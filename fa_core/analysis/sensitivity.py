@@ -13,7 +13,7 @@ from fa_core.analysis.groups import split_groups
 from fa_core.analysis.result import Result
 from fa_core.columns import Floats, Mask
 from fa_core.report import LETTERS, DiagnosticThresholds
-from fa_core.table import AuditTable, Objects
+from fa_core.table import AuditTable
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -102,7 +102,9 @@ def sensitivity(
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
     values, finite, always = judged(table, letter)
     masks = split_groups(table, healthy)
-    good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask]) for mask in masks)
+    good, bad = (
+        _spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask].tolist()) for mask in masks
+    )
     separable, interval = _separation(diagnostic, good, bad)
     around = plateau(table, letter, limit) if finite.any() else None
     return Sensitivity(
@@ -129,12 +131,12 @@ def sensitivities(
 
 
 def _spread(
-    diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, methods: Objects
+    diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, methods: list[str]
 ) -> Spread:
     inside = values[finite]
     n_always = int(always.sum())
     counts = {"runs": len(methods), "measured": len(inside) + n_always, "nonfinite": n_always}
-    names = tuple(dict.fromkeys(methods.tolist()))
+    names = tuple(dict.fromkeys(methods))
     if not len(inside):
         return Spread(methods=names, **counts, fired=n_always)
     return Spread(
