@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fa_core.report import LETTERS, NORM_RATIO_EPS, DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
+from fa_tui.cells import cell_text
 from fa_tui.widgets.diagnostics import DIAGNOSTICS, Diagnostic
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short
@@ -18,6 +20,7 @@ from fa_tui.widgets.scale import Scale, covering
 from fa_tui.widgets.sparkline import sparkline
 
 _SPARK_CELLS = 24
+_HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
@@ -87,19 +90,10 @@ def _title(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) 
     seed = "" if row.seed is None else f"seed {row.seed}"
     axes = "  ".join(f"{key} {value}" for key, value in row.axes.items())
     words = glyphs.say("  ".join(part for part in (seed, axes) if part))
-    mark = _mark(report, glyphs)
+    mark = cell_text(report.flags, report.coverage, ascii_only=glyphs.name == "ascii")
     title: Row = [(glyphs.say(name), "detail--name"), (f"  {words}", "detail--dim")]
     used = sum(len(text) for text, _ in title)
     return [*title, (" " * max(1, width - used - len(mark)), ""), (mark, _tone(report))]
-
-
-def _mark(report: DiagnosticReport, glyphs: Glyphs) -> str:
-    """The verdict as in a cell of the matrix: its glyph, then a letter per diagnostic that fires."""
-    if not report.coverage:
-        return glyphs.unknown
-    if not report.flags:
-        return glyphs.passes
-    return glyphs.fires + "".join(letter for letter in LETTERS if letter in report.flags)
 
 
 def _tone(report: DiagnosticReport) -> str:
@@ -157,26 +151,27 @@ def _sparklines(report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Ro
 def _layers(report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
     """A line per layer: ‖h_l‖, growth of the block below it, ‖g_l‖, Γ_l, as numbers and bars."""
     h, g = report.residual_norms, report.bp_grad_norms
-    gamma = _gamma(report.credit)
-    count = max(len(h), len(g), len(gamma))
+    credit = [(name, _credit(report.credit, key)) for name, key in (("Γ", "gamma"), ("ρ", "rho"))]
+    credit = [(name, values) for name, values in credit if values]
+    count = max(len(h), len(g), *(len(values) for _, values in credit))
     if not count:
         return []
     blocks = growths(h)
     finite = [value for value in blocks if math.isfinite(value)]
     peak = max(finite, default=math.inf)
-    numbers = 4 + 9 + 9 + (10 if blocks else 0) + (8 if gamma else 0)
+    numbers = 4 + 9 + 9 + (10 if blocks else 0) + 7 * len(credit)
     bar = max(0, min(10, (width - numbers) // 2 - 1))
     h_scale, g_scale = covering(h, log=True), covering(g, log=True)
     head = " l  " + "‖h‖".ljust(9 + bar) + ("growth".ljust(10) if blocks else "") + "‖g‖".ljust(9 + bar)
-    lines: list[Row] = [[(glyphs.say(head + ("   Γ" if gamma else "")), "detail--head")]]
+    lines: list[Row] = [[(glyphs.say(head + "".join(name.rjust(7) for name, _ in credit)), "detail--head")]]
     for layer in range(count):
         row: Row = [(f"{layer:>2}  ", "detail--dim")]
         row += _number_and_bar(h, layer, h_scale, bar, glyphs)
         if blocks:
             row += _growth(blocks[layer - 1] if layer else None, peak, report.thresholds.h_norm_explosion_ratio, glyphs)
         row += _number_and_bar(g, layer, g_scale, bar, glyphs)
-        if gamma:
-            row.append((_signed(gamma[layer] if layer < len(gamma) else None).rjust(7), "detail--number"))
+        for _, values in credit:
+            row.append((_signed(values[layer] if layer < len(values) else None).rjust(7), "detail--number"))
         lines.append(row)
     return [*lines, []]
 
@@ -204,8 +199,9 @@ def _growth(value: float | None, peak: float, limit: float, glyphs: Glyphs) -> l
     return [(text.ljust(10), "detail--grows" if value > limit else "detail--number")]
 
 
-def _gamma(credit: Mapping[str, Any] | None) -> list[float | None]:
-    layers = (credit or {}).get("gamma")
+def _credit(credit: Mapping[str, Any] | None, key: str) -> list[float | None]:
+    """One kind of credit quality per layer; empty where the method's credit was not saved."""
+    layers = (credit or {}).get(key)
     return list(layers) if isinstance(layers, (list, tuple)) else []
 
 
@@ -217,6 +213,7 @@ def _signed(value: float | None) -> str:
 def _provenance(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
     facts: list[tuple[str, object]] = [("source", f"{row.source} [{row.key}]"), ("checkpoint", row.checkpoint)]
     facts += [
+        ("deep Γ", _deep_gamma(report.credit)),
         ("notes", report.notes),
         ("accuracy", _accuracy(report)),
         ("batches", _batches(report)),
@@ -235,6 +232,15 @@ def _provenance(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Gly
             head = glyphs.say(name)[:11] if index == 0 else ""
             lines.append([(head.ljust(12), "detail--head"), (piece, "detail--dim")])
     return lines
+
+
+def _deep_gamma(credit: Mapping[str, Any] | None) -> str:
+    """Γ as one number, with how it was averaged."""
+    deep, last = (credit or {}).get("deep_gamma"), (credit or {}).get("gamma_L")
+    if not isinstance(deep, (int, float)) or credit is None:
+        return ""
+    parts = [_signed(deep), f"Γ_L {_signed(last)}" if isinstance(last, (int, float)) else ""]
+    return ", ".join(part for part in (*parts, str(credit.get("aggregation", ""))) if part)
 
 
 def _accuracy(report: DiagnosticReport) -> str:
@@ -256,12 +262,12 @@ def _batches(report: DiagnosticReport) -> str:
 
 
 def _flat(facts: Mapping[str, Any]) -> Iterable[tuple[str, object]]:
-    """Provenance as name and value; a mapping inside it as `key value, key value`."""
+    """Provenance as name and value; a mapping inside it as `key value, key value`; hashes by their first digits."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
-            yield name, ", ".join(f"{key} {each}" for key, each in value.items())
-        else:
-            yield name, value
+            said = [f"{key} {each}" for key, each in value.items() if each not in (None, [], {}, "")]
+            value = ", ".join(said)
+        yield name.replace("_", " "), _HASH.sub(r"\1…", str(value)) if value is not None else None
 
 
 def _wrapped(text: str, width: int, style: str, glyphs: Glyphs, indent: int = 0) -> list[Row]:

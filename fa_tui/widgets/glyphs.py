@@ -10,8 +10,8 @@ from dataclasses import dataclass
 _TO_ASCII = str.maketrans(
     {
         "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
-        "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "+",
-        "✗": "X", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
+        "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "v",
+        "✗": "x", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
         "⟩": ">", "≈": "~", "≠": "!=", "▲": "^", "◆": "*", "◇": "|",
     }
 )  # fmt: skip
@@ -80,7 +80,7 @@ class Glyphs:
         """Words in this set's alphabet: unchanged in Unicode, transliterated in ASCII.
 
         >>> ASCII.say("‖g_L‖ 2× ✗")
-        '|g_L| 2x X'
+        '|g_L| 2x x'
         """
         if self.name == "unicode":
             return text
@@ -99,7 +99,7 @@ UNICODE = Glyphs(
 )  # fmt: skip
 
 ASCII = Glyphs(
-    name="ascii", passes="+", fires="X", unmeasured=".", unknown="?", differs="!", marked="*", grows="^",
+    name="ascii", passes="v", fires="x", unmeasured=".", unknown="?", differs="!", marked="*", grows="^",
     knob="O", knob_home="@", default="|", tick="+", off_left="<", off_right=">", passing="-", firing=".",
     plateau_passing="=", plateau_firing=":", bars="_.:-=+*#", nonfinite="!", zero="0", rule="-", divider="|",
     cursor="_", arrow="->", ellipsis="..", braille=False,

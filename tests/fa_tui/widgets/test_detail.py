@@ -39,7 +39,7 @@ def run(report: DiagnosticReport, **fields: object) -> AuditRow:
 def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow) -> None:
     shown = text(dfa)
     first = shown.splitlines()[0]
-    assert first.startswith("DFA  seed 42") and first.endswith("✗abd")
+    assert first.startswith("DFA  seed 42") and first.endswith("✗ab-d")
     assert "✗ (a) FIRES: growth per block 2043 (limit 50)" in shown
     assert "past by ×40.9 (1993)" in shown
     assert "✓ (c) passes: drift cosine +0.047 (ceiling 0.3)" in shown
@@ -100,13 +100,21 @@ def test_gamma_per_layer_reads_na_where_it_is_undefined() -> None:
     assert layers[0].endswith("+0.43") and layers[1].endswith("N/A")
 
 
+def test_a_single_gamma_names_how_it_was_averaged() -> None:
+    credit = {"gamma": [0.4, 0.1], "deep_gamma": 0.1, "gamma_L": 0.1, "aggregation": "mean over samples; deep = l >= 1"}
+    shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=credit)))
+    assert "+0.10, Γ_L +0.10, mean over samples; deep = l >= 1" in " ".join(shown.split())
+
+
 def test_provenance_is_listed() -> None:
     report = DiagnosticReport(
         residual_norms=[1.0, 1.0], batch_size=128, n_batches=10, dtype="float32",
-        provenance={"device": "cpu", "versions": {"torch": "2.13"}},
+        provenance={"device": "cpu", "versions": {"torch": "2.13", "cuda": None}, "data_hash": "sha256:" + 64 * "a"},
     )  # fmt: skip
     shown = text(run(report))
-    assert "B = 128, K = 10" in shown and "float32" in shown and "torch 2.13" in shown
+    assert "B = 128, K = 10" in shown and "float32" in shown
+    assert "versions    torch 2.13\n" in shown
+    assert f"data hash   sha256:{12 * 'a'}…" in shown
 
 
 @pytest.mark.parametrize("width", [34, 48, 60, 100])
