@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.engine.audit import audit
+from fa_core.engine.jobs import MeasureOptions
+from fa_core.engine.verify import find_checkpoint, recorded_options, verify
+from fa_core.errors import UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+
+HERE = Path(__file__).parent
+
+
+def row_of(path: Path, **provenance) -> AuditRow:
+    report = DiagnosticReport(
+        residual_norms=[1.0, 2.0], n_batches=8, batch_size=64, norm_batches=2, provenance=provenance
+    )
+    return AuditRow(
+        source=str(path.parent / "audit.json"), key="dfa_s42", method="dfa", checkpoint=str(path), report=report
+    )
+
+
+@pytest.fixture
+def audited(tmp_path, monkeypatch):
+    """An audit of a bare checkpoint, and the checkpoint."""
+    monkeypatch.chdir(HERE)
+    checkpoint, out = tmp_path / "nets" / "dfa_s42.json", tmp_path / "audit.json"
+    checkpoint.parent.mkdir()
+    checkpoint.write_text('{"growth": 3.0}')
+    row = AuditRow(source=str(checkpoint), key="dfa_s42", method="dfa", seed=42, checkpoint=str(checkpoint))
+    audit([row], out, MeasureOptions(data="synthetic"), device="cpu", measure="faults:measure_described")
+    return out, checkpoint
+
+
+def verified(out: Path):
+    return verify(scan([out]).rows, device="cpu", measure="faults:measure_described")
+
+
+def test_an_audit_measured_again_agrees(audited):
+    (run,) = verified(audited[0]).runs
+    assert run.comparison.agrees
+    assert run.comparison.largest == 0
+
+
+def test_a_changed_checkpoint_differs_in_weights_and_number(audited):
+    out, checkpoint = audited
+    checkpoint.write_text('{"growth": 3.1}')
+    (run,) = verified(out).runs
+    assert [difference.kind for difference in run.comparison.differences] == ["weights", "number"]
+
+
+def test_a_baseline_that_came_from_elsewhere_is_taken_over(audited):
+    rows = [replace(row, report=row.report.with_frozen_baseline(0.2)) for row in scan([audited[0]]).rows]
+    (run,) = verify(rows, device="cpu", measure="faults:measure_described").runs
+    assert run.measured.margin_pp == pytest.approx(30.0)
+
+
+def test_a_record_whose_checkpoint_is_gone_fails_alone(audited):
+    out, _ = audited
+    rows = scan([out]).rows
+    other = replace(rows[0], checkpoint="/nowhere/bp.pt", key="bp_s1")
+    result = verify([*rows, other], device="cpu", measure="faults:measure_described")
+    assert len(result.runs) == 1
+    assert "bp_s1: its checkpoint /nowhere/bp.pt is not there any more" in result.failures[0].message
+
+
+def test_an_audit_that_was_moved_with_its_checkpoints_still_finds_them(audited, tmp_path):
+    out, checkpoint = audited
+    moved = tmp_path / "elsewhere"
+    moved.mkdir()
+    shutil.move(checkpoint.parent, moved / "nets")
+    shutil.move(out, moved / "audit.json")
+    (row,) = scan([moved / "audit.json"]).rows
+    assert find_checkpoint(row) == moved / "nets" / "dfa_s42.json"
+
+
+def test_nothing_recorded_is_said():
+    with pytest.raises(UnreadableInput, match="nothing recorded"):
+        verify([AuditRow(source="dfa.pt", key="dfa", method="dfa", checkpoint="dfa.pt")])
+
+
+def test_a_record_without_a_checkpoint_says_so():
+    with pytest.raises(UnreadableInput, match="names no checkpoint"):
+        find_checkpoint(AuditRow(source="a.json", key="bp_s1", method="bp"))
+
+
+class TestSettings:
+    def test_are_those_recorded(self, tmp_path):
+        settings = {"data": "digits", "batches": 20, "taps": ["embed"]}
+        options = recorded_options(row_of(tmp_path / "a.pt", settings=settings))
+        assert (options.data, options.batches, options.taps) == ("digits", 20, ["embed"])
+
+    def test_come_from_the_report_where_none_were_kept(self, tmp_path):
+        options = recorded_options(row_of(tmp_path / "a.pt"))
+        assert (options.batches, options.batch_size, options.norm_batches, options.data) == (8, 64, 2, None)
+
+    def test_name_no_code_unless_it_is_typed_again(self, tmp_path):
+        row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
+        with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):
+            recorded_options(row)
+        options = recorded_options(row, model="lab:net")
+        assert (options.model, options.data, options.data_typed) == ("lab:net", "lab:load", False)
+        assert recorded_options(row, model="lab:net", data="lab:load").data_typed
+
+    def test_that_cannot_be_read_are_an_error_in_words(self, tmp_path):
+        with pytest.raises(UnreadableInput, match=r"settings cannot be read.*batches"):
+            recorded_options(row_of(tmp_path / "a.pt", settings={"batches": "many"}))

@@ -1,0 +1,162 @@
+"""`fa-tui audit` and `fa-tui verify` as a person runs them: real processes, real (small) networks."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from safetensors.torch import save_file
+
+from fa_core.methods import make_method
+from fa_core.models import build
+from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, Manifest
+
+ARGS = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
+DATA = "synthetic:input=8,train=256,test=1280"
+
+
+def fa_tui(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-c", "import sys; from fa_tui.cli import main; sys.exit(main())"]
+    return subprocess.run(
+        [*command, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, env=environment, check=False
+    )
+
+
+def make_run(folder: Path, method: str, blow_up: float = 1.0) -> Path:
+    folder.mkdir(parents=True)
+    net = build("resmlp", **ARGS, seed=42)
+    manifest = Manifest(method=method, arch="resmlp", arch_args=net.arch_args, data=DATA, seed=42)
+    (folder / MANIFEST).write_text(json.dumps(msgspec.to_builtins(manifest)))
+    state = {name: t * blow_up if name.startswith("blocks") else t for name, t in net.state_dict().items()}
+    save_file(state, folder / WEIGHTS)
+    feedback = dict(make_method(method, net, 42).state_dict())
+    if feedback:
+        save_file(feedback, folder / CREDIT)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def campaign(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three good runs and one with a broken file."""
+    folder = tmp_path_factory.mktemp("campaign")
+    for method, blow_up in (("bp", 1.0), ("dfa", 100.0), ("frozen", 1.0), ("fa", 1.0)):
+        make_run(folder / "runs" / f"{method}_s42", method, blow_up)
+    weights = folder / "runs" / "fa_s42" / WEIGHTS
+    weights.write_bytes(weights.read_bytes()[:-40])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def audited(campaign: Path) -> subprocess.CompletedProcess[str]:
+    return fa_tui("audit", "runs", "--out", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign)
+
+
+def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
+    rows = {row["method"]: row for row in json.loads(audited.stdout)}
+    assert list(rows) == ["bp", "dfa", "frozen"]
+    assert rows["bp"]["coverage"] == "abcd"
+    assert rows["frozen"]["coverage"] == "abc"
+    assert "a" in rows["dfa"]["flags"]
+    assert rows["bp"]["frozen_baseline_acc"] == rows["frozen"]["headline_acc"]
+    assert "4 runs to measure" in audited.stderr
+    assert "bp seed 42: done" in audited.stderr
+
+
+def test_audit_names_the_run_that_failed_in_one_line_and_exits_with_3(audited):
+    assert audited.returncode == 3
+    (line,) = [line for line in audited.stderr.splitlines() if line.startswith("fa-tui: ")]
+    assert "fa_s42" in line
+    assert "Traceback" not in audited.stderr
+
+
+def test_audit_writes_a_table_that_show_reads(audited, campaign):
+    shown = fa_tui("show", "audit.json", "--format", "json", cwd=campaign)
+    printed, again = json.loads(audited.stdout), json.loads(shown.stdout)
+    for row in (*printed, *again):
+        row.pop("source")
+        row.pop("recorded_verdict")
+    assert again == printed
+
+
+def test_a_resumed_audit_measures_only_what_is_missing(audited, campaign):
+    resumed = fa_tui(
+        "audit", "runs", "--out", "audit.json", "--device", "cpu", "--resume", "--format", "json", cwd=campaign
+    )
+    assert "1 runs to measure, 3 measured before" in resumed.stderr
+    assert len(json.loads(resumed.stdout)) == 3
+
+
+def test_verify_agrees_with_what_was_just_measured(audited, campaign):
+    verified = fa_tui("verify", "audit.json", "--device", "cpu", cwd=campaign)
+    assert verified.returncode == 0, verified.stderr
+    assert verified.stdout.count("agrees") == 3
+
+
+def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
+    weights = campaign / "runs" / "bp_s42" / WEIGHTS
+    content = weights.read_bytes()
+    try:
+        weights.write_bytes(content[:-4] + bytes([content[-4] ^ 1]) + content[-3:])
+        verified = fa_tui("verify", "audit.json", "--device", "cpu", "--format", "json", cwd=campaign)
+    finally:
+        weights.write_bytes(content)
+    assert verified.returncode == 1
+    outcome = {run["method"]: run for run in json.loads(verified.stdout)}
+    assert [outcome[method]["agrees"] for method in ("bp", "dfa", "frozen")] == [False, True, True]
+    assert outcome["bp"]["differences"][0]["name"] == "weights hash"
+
+
+def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
+    (tmp_path / "my_lab.py").write_text(
+        "import torch\n"
+        "from torch import nn\n"
+        "def net():\n"
+        "    return nn.Sequential(nn.Linear(8, 16), nn.Sequential(nn.Linear(16, 16), nn.ReLU()), nn.Linear(16, 10))\n"
+        "def data():\n"
+        "    g = torch.Generator().manual_seed(0)\n"
+        "    x, y = torch.randn(1280, 8, generator=g), torch.randint(0, 10, (1280,), generator=g)\n"
+        "    return x, y, x, y\n"
+    )
+    code = "import torch, my_lab; torch.save({'model': my_lab.net().state_dict()}, 'mine_s7.pt')"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    options = ("--data", "my_lab:data", "--device", "cpu", "--out", "out.json", "--format", "json")
+    done = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path)
+    (row,) = json.loads(done.stdout)
+    assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
+    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, cwd=tmp_path)
+    assert without.returncode == 3
+    assert "return_hidden" in without.stderr
+    again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)
+    assert again.returncode == 3
+    assert "--model my_lab:net" in again.stderr
+    typed = fa_tui(
+        "verify", "out.json", "--device", "cpu", "--model", "my_lab:net", "--data", "my_lab:data", cwd=tmp_path
+    )
+    assert (typed.returncode, "agrees" in typed.stdout) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["audit", "runs"], 2, "--out"),
+        (["audit", "nowhere", "--out", "o.json"], 3, "nowhere"),
+        (["audit", "runs", "--out", "o.json", "--device", "cuda:9"], 2, "devices here"),
+        (["audit", "runs", "--out", "."], 2, "is a folder"),
+        (["audit", "runs", "--out", "o.json", "--jobs", "0", "--device", "cpu"], 2, "--jobs 0"),
+        (["audit", "bare_s1.safetensors", "--out", "o.json", "--device", "cpu"], 2, "--data SPEC"),
+        (["verify", "bare_s1.safetensors"], 3, "nothing recorded"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line_and_an_exit_code(campaign, arguments, code, words):
+    save_file(build("resmlp", **ARGS, seed=1).state_dict(), campaign / "bare_s1.safetensors")
+    done = fa_tui(*arguments, cwd=campaign)
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
