@@ -25,6 +25,7 @@ ALIASES: Mapping[str, tuple[str, ...]] = {
     "frozen_baseline_acc": ("frozen_baseline_acc", "frozen_acc"),
     "gamma": ("gamma", "gammas", "Gamma"),
     "error_norm": ("error_norm",),
+    "lr": ("lr", "learning_rate"),
     "seconds": ("seconds", "time", "elapsed"),
 }
 NORM_FIELDS = frozenset(

@@ -27,6 +27,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         frozen_baseline_acc: accuracy with frozen blocks, where the log carries it.
         gamma: Γ_l per layer (None where undefined).
         error_norm: median ‖e_T‖₂.
+        lr: learning rate of the last step.
         seconds: wall time of the epoch.
         growth_bound: lower bound on the growth per block where per-layer norms are missing.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact.
@@ -45,6 +46,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     frozen_baseline_acc: float | None = None
     gamma: list[float | None] = []
     error_norm: float | None = None
+    lr: float | None = None
     seconds: float | None = None
     growth_bound: float | None = None
     evidence: dict[str, str] = {}

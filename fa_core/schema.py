@@ -1,0 +1,83 @@
+"""JSON Schema of every file the project writes, generated from the types that write them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from fa_core.formats.findings import TraceEpoch
+from fa_core.formats.write import SummaryRow
+from fa_core.naming import unknown_name
+from fa_core.report import DiagnosticReport
+from fa_core.runs import Manifest
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_RECORDED = {
+    "type": "string",
+    "description": "the verdict that was found in the source, where it differs from `verdict`",
+}
+
+
+_ATTRIBUTE = re.compile(r"^ {8}(\w+): (.*(?:\n {10,}.*)*)", re.MULTILINE)
+
+
+class AuditTableFile(msgspec.Struct, kw_only=True):
+    """An audit table: reports by ``<method>_s<seed>``, and a summary line for each."""
+
+    reports: dict[str, DiagnosticReport]
+    summary: list[SummaryRow]
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a file, as a JSON-ready dict.
+
+    Numbers may also be the literals NaN, Infinity and -Infinity, as Python's json writes them: JSON Schema
+    has no word for these.
+
+    Args:
+        name: one of `SCHEMAS`.
+
+    Raises:
+        UsageError: no such file; the message lists the known ones.
+
+    >>> schema("trace")["title"]
+    'TraceEpoch'
+    """
+    if name not in SCHEMAS:
+        raise unknown_name("schema", name, SCHEMAS)
+    return SCHEMAS[name]()
+
+
+def _schema_of(kind: type) -> Callable[[], dict[str, Any]]:
+    def build() -> dict[str, Any]:
+        (reference,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+        root = definitions.pop(reference["$ref"].rpartition("/")[2])
+        for definition in (root, *definitions.values()):
+            _describe(definition)
+            if definition.get("title") == DiagnosticReport.__name__:
+                definition["properties"]["verdict"]["description"] = "the fixed verdict text under `thresholds`"
+                definition["properties"]["recorded_verdict"] = _RECORDED
+        return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}
+
+    return build
+
+
+def _describe(definition: dict[str, Any]) -> None:
+    """Move what the class says of each attribute to where a schema's reader looks for it."""
+    summary, _, rest = definition.get("description", "").partition("\n")
+    definition["description"] = summary
+    for name, text in _ATTRIBUTE.findall(rest):
+        if name in definition["properties"]:
+            definition["properties"][name]["description"] = " ".join(text.split())
+
+
+SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
+    "report": _schema_of(DiagnosticReport),
+    "audit-table": _schema_of(AuditTableFile),
+    "manifest": _schema_of(Manifest),
+    "trace": _schema_of(TraceEpoch),
+}
+"""What can be asked for: a report (``audit.json``), an audit table, a run's manifest, a line of its trace."""

@@ -1,0 +1,85 @@
+"""Hypothesis strategies for measurements, thresholds and JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
+
+norms = st.floats(min_value=0.0, max_value=1e300)
+accuracies = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.349, 0.369, 0.1, 0.5]))
+cosines = st.floats(-1.0, 1.0)
+broken = st.sampled_from([float("nan"), float("inf")])
+
+
+@st.composite
+def reports(draw: st.DrawFn, nonfinite: bool = False) -> DiagnosticReport:
+    """Any valid report: each diagnostic measured or not, with non-finite values if asked for."""
+    number = st.one_of(norms, broken) if nonfinite else norms
+    cosine = st.one_of(cosines, broken) if nonfinite else cosines
+    acc = st.one_of(accuracies, broken) if nonfinite else accuracies
+    layers = draw(st.integers(1, 6))
+    values = st.lists(number, min_size=layers, max_size=layers)
+    return DiagnosticReport(
+        method_name=draw(st.sampled_from(["BP", "DFA", "STATE_BRIDGE", ""])),
+        residual_norms=draw(st.one_of(st.just([]), values)),
+        bp_grad_norms=draw(st.one_of(st.just([]), values)),
+        cross_batch_stability=draw(st.none() | cosine),
+        headline_acc=draw(st.none() | acc),
+        frozen_baseline_acc=draw(st.none() | acc),
+        growth_bound=draw(st.none() | number),
+    )
+
+
+@st.composite
+def thresholds(draw: st.DrawFn) -> DiagnosticThresholds:
+    """Any thresholds, ±inf included."""
+    return DiagnosticThresholds(
+        g_norm_floor=draw(st.floats(0, allow_nan=False)),
+        h_norm_explosion_ratio=draw(st.floats(0, allow_nan=False)),
+        stability_drift_ceiling=draw(st.floats(allow_nan=False)),
+        frozen_acc_margin_pp=draw(st.one_of(st.floats(allow_nan=False), st.just(2.0))),
+    )
+
+
+@st.composite
+def audit_rows(draw: st.DrawFn) -> AuditRow:
+    """A row as `write_audit_table` may be given it."""
+    method = draw(st.sampled_from(["bp", "dfa", "state_bridge", "my_rule"]))
+    seed = draw(st.none() | st.integers(0, 10**6))
+    return AuditRow(
+        source="here",
+        key="any",
+        method=method,
+        seed=seed,
+        report=draw(reports(nonfinite=True)),
+        checkpoint=draw(st.none() | st.just("runs/a")),
+        axes=draw(st.dictionaries(st.sampled_from(["lam", "d", "arch"]), st.sampled_from([0.01, 128, "resmlp"]))),
+    )
+
+
+def json_values() -> st.SearchStrategy[Any]:
+    """Arbitrary JSON, with our keys among the keys, so that shapes come close to ours and still are wrong."""
+    keys = st.sampled_from(
+        [
+            *("reports", "summary", "log", "epoch", "method", "method_name", "seed", "acc", "test_acc", "verdict"),
+            *("residual_norms", "bp_grad_norms", "h_norms", "g_norms", "h_L_norm", "g_2_norm", "headline_acc"),
+            *("frozen_baseline_acc", "cross_batch_stability", "thresholds", "gamma", "lam", "L", "h_0_norm", "axes"),
+            *("final_test_acc", "provenance", "recorded_verdict", "unmeasured", "evidence", "growth_bound", "config"),
+            "bp_s42",
+        ]
+    ) | st.text(max_size=3)
+    scalars = (
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.sampled_from([10**400, -(10**30), 2**64])
+        | st.floats()
+        | st.text(max_size=5)
+    )
+    return st.recursive(
+        scalars, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(keys, inner, max_size=6), max_leaves=25
+    )

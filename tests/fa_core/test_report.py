@@ -1,0 +1,184 @@
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.errors import InvalidReport
+from fa_core.report import (
+    LETTERS,
+    NOT_MEASURED,
+    PHRASES,
+    TRUSTWORTHY,
+    DiagnosticReport,
+    DiagnosticThresholds,
+    verdict_text,
+)
+from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
+
+
+def report(**fields: Any) -> DiagnosticReport:
+    return DiagnosticReport(**fields)
+
+
+def test_all_four_phrases_stand_in_the_fixed_order() -> None:
+    everything = report(
+        residual_norms=[1.0, 100.0],
+        bp_grad_norms=[1e-9, 1e-9],
+        cross_batch_stability=0.9,
+        headline_acc=0.3,
+        frozen_baseline_acc=0.349,
+    )
+    assert everything.verdict == (
+        "needs walk-back: residual stream exploded; BP grad at numerical floor; "
+        "BP grad direction is drift-dominated; deep blocks fail to beat frozen-random baseline"
+    )
+
+
+@pytest.mark.parametrize(
+    "at_threshold",
+    [
+        report(residual_norms=[2.0, 100.0]),
+        report(bp_grad_norms=[1e-7]),
+        report(cross_batch_stability=0.30),
+        report(headline_acc=0.369, frozen_baseline_acc=0.349),
+    ],
+)
+def test_a_value_equal_to_its_threshold_does_not_fire(at_threshold: DiagnosticReport) -> None:
+    assert at_threshold.verdict == TRUSTWORTHY
+
+
+def test_margin_is_rounded_before_it_is_compared() -> None:
+    assert 100 * (0.369 - 0.349) != 2.0
+    assert report(headline_acc=0.369, frozen_baseline_acc=0.349).margin_pp == 2.0
+
+
+def test_growth_is_per_block_and_not_relative_to_the_first_layer() -> None:
+    healthy = report(residual_norms=[0.01, 0.4, 4.0, 30.0])
+    assert healthy.max_per_block_growth == pytest.approx(40.0)
+    assert not healthy.flags
+
+
+def test_growth_from_a_norm_of_zero_divides_by_the_smallest_denominator() -> None:
+    assert report(residual_norms=[0.0, 2.0]).max_per_block_growth == 2.0 / 1e-30
+
+
+def test_only_the_deepest_gradient_is_judged() -> None:
+    assert not report(bp_grad_norms=[1e-12, 1e-3]).flags
+    assert report(bp_grad_norms=[1e-3, 1e-12]).flags == {"b"}
+
+
+def test_nothing_measured_is_not_trustworthy() -> None:
+    assert report().verdict == NOT_MEASURED
+    assert report(headline_acc=0.9).verdict == NOT_MEASURED
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+@pytest.mark.parametrize(
+    ("letter", "field", "value"),
+    [
+        ("a", "residual_norms", lambda bad: [1.0, bad, 1.0]),
+        ("b", "bp_grad_norms", lambda bad: [bad, 1.0, 1.0]),
+        ("c", "cross_batch_stability", lambda bad: bad),
+        ("d", "headline_acc", lambda bad: bad),
+        ("d", "frozen_baseline_acc", lambda bad: bad),
+    ],
+)
+def test_a_non_finite_value_fires_its_diagnostic(letter: str, field: str, value: Any, bad: float) -> None:
+    broken = report(**{field: value(bad)})
+    assert broken.flags == {letter}
+    assert letter in broken.coverage
+    assert PHRASES[letter] in broken.verdict
+
+
+def test_the_report_says_which_layer_is_not_finite() -> None:
+    assert report(residual_norms=[1.0, math.nan, math.inf]).nonfinite == {"a": "residual norm at layer 1 is nan"}
+
+
+@given(reports(nonfinite=True), thresholds(), thresholds())
+def test_a_laxer_threshold_never_makes_a_diagnostic_fire(
+    measured: DiagnosticReport, one: DiagnosticThresholds, other: DiagnosticThresholds
+) -> None:
+    lax = DiagnosticThresholds(
+        g_norm_floor=min(one.g_norm_floor, other.g_norm_floor),
+        h_norm_explosion_ratio=max(one.h_norm_explosion_ratio, other.h_norm_explosion_ratio),
+        stability_drift_ceiling=max(one.stability_drift_ceiling, other.stability_drift_ceiling),
+        frozen_acc_margin_pp=min(one.frozen_acc_margin_pp, other.frozen_acc_margin_pp),
+    )
+    assert measured.with_thresholds(lax).flags <= measured.with_thresholds(one).flags
+
+
+@given(
+    reports(nonfinite=True),
+    thresholds(),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "residual_norms": st.lists(norms, min_size=2, max_size=4),
+            "bp_grad_norms": st.lists(norms, min_size=1, max_size=4),
+            "cross_batch_stability": cosines,
+            "frozen_baseline_acc": accuracies,
+            "headline_acc": accuracies,
+        },
+    ),
+)
+def test_measuring_more_never_turns_a_walk_back_into_trustworthy(
+    measured: DiagnosticReport, limits: DiagnosticThresholds, more: dict[str, Any]
+) -> None:
+    missing = {name: value for name, value in more.items() if getattr(measured, name) in (None, [])}
+    if measured.growth_bound is not None:
+        missing.pop("residual_norms", None)  # replaces the bound, rather than adding to it
+    before = measured.with_thresholds(limits)
+    after = msgspec.structs.replace(before, **missing)
+    assert before.flags <= after.flags
+    assert set(before.coverage) <= set(after.coverage)
+    assert not (before.flags and after.verdict == TRUSTWORTHY)
+
+
+@given(reports(nonfinite=True))
+def test_flags_are_among_what_was_measured(measured: DiagnosticReport) -> None:
+    assert measured.flags <= set(measured.coverage)
+    assert measured.verdict == verdict_text(measured.flags, measured.coverage)
+
+
+@given(reports(nonfinite=True))
+def test_a_report_comes_back_from_json_as_it_went(measured: DiagnosticReport) -> None:
+    back = DiagnosticReport.from_dict(json.loads(json.dumps(measured.to_dict())))
+    assert repr(back) == repr(msgspec.structs.replace(measured, recorded_verdict=measured.verdict))
+
+
+def test_a_differing_recorded_verdict_survives_two_round_trips() -> None:
+    odd = report(residual_norms=[1.0, 100.0], recorded_verdict=TRUSTWORTHY)
+    once = DiagnosticReport.from_dict(odd.to_dict())
+    assert DiagnosticReport.from_dict(once.to_dict()).recorded_verdict == TRUSTWORTHY
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"residual_norms": [1.0, 2.0], "bp_grad_norms": [1.0]}, "2 residual_norms, 1 bp_grad_norms"),
+        ({"residual_norms": [1.0, -2.0]}, "residual_norms[1] is -2.0"),
+        ({"headline_acc": 31}, "headline_acc is 31.0; accuracies are fractions: divide by 100"),
+        ({"frozen_baseline_acc": -0.1}, "frozen_baseline_acc is -0.1"),
+        ({"cross_batch_stability": 1.5}, "cross_batch_stability is 1.5"),
+        ({"residual_norms": ["big"]}, "$.residual_norms[0]"),
+        ({"thresholds": {"g_norm_floor": math.nan}}, "g_norm_floor is NaN"),
+    ],
+)
+def test_contradictory_numbers_are_refused_with_their_place(fields: dict[str, Any], said: str) -> None:
+    with pytest.raises(InvalidReport) as refusal:
+        DiagnosticReport.from_dict(fields, where="a.json: $")
+    assert "a.json" in str(refusal.value)
+    assert said in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("letter", LETTERS)
+def test_the_report_in_words_says_why_a_diagnostic_is_missing(letter: str) -> None:
+    words = str(report(unmeasured={letter: "the disk was full"}))
+    assert f"({letter}) not measured: the disk was full" in words

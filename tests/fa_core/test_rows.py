@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.rows import canonical_method, split_key
+
+
+@pytest.mark.parametrize(
+    ("key", "expected"),
+    [
+        ("bp_s42", ("bp", 42, {})),
+        ("state_bridge_s123", ("state_bridge", 123, {})),
+        ("DFA-s7", ("dfa", 7, {})),
+        ("dfa_seed42", ("dfa", 42, {})),
+        ("dfa_seed_42", ("dfa", 42, {})),
+        ("dfa_pen_lam0.01_s42", ("dfa", 42, {"lam": 0.01})),
+        ("dfa_lam1e-3_s42", ("dfa", 42, {"lam": 1e-3})),
+        ("weights", ("weights", None, {})),
+        ("dfa_s", ("dfa_s", None, {})),
+    ],
+)
+def test_method_seed_and_penalty_come_from_the_name(key: str, expected: tuple[str, int | None, dict[str, Any]]) -> None:
+    assert split_key(key) == expected
+
+
+@given(st.text(max_size=30))
+def test_any_name_splits(key: str) -> None:
+    method, seed, axes = split_key(key)
+    assert method == canonical_method(method)
+    assert seed is None or seed >= 0
+    assert all(isinstance(value, float) for value in axes.values())
+
+
+@given(st.text(max_size=20))
+def test_a_canonical_name_stays_as_it_is(name: str) -> None:
+    once = canonical_method(name)
+    assert canonical_method(once) == once
