@@ -1,4 +1,4 @@
-"""What to say about a name nobody knows: the nearest known one, then all of them."""
+"""Names that people type: diagnostics by letter, and what to say about a name nobody knows."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 from fa_core.errors import UsageError
+from fa_core.report import LETTERS
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
@@ -18,3 +19,22 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     guess = f"did you mean {near[0]}? " if near else ""
     return UsageError(f"unknown {kind} {name!r}", hint=f"{guess}known: {', '.join(names)}")
+
+
+def diagnostic_letters(text: str, option: str) -> frozenset[str]:
+    """The diagnostics in ``"ab"``, ``"a,b"`` or ``"A, B"``.
+
+    Args:
+        text: what the person wrote.
+        option: where they wrote it, for the message.
+
+    Raises:
+        UsageError: something other than a, b, c, d in it.
+
+    >>> sorted(diagnostic_letters("a, B", "--stop-on"))
+    ['a', 'b']
+    """
+    letters = frozenset(text.replace(",", "").replace(" ", "").lower())
+    if not letters <= set(LETTERS):
+        raise UsageError(f"{option} {text!r} is not a list of diagnostics", hint="write letters of a, b, c, d: a,b")
+    return letters

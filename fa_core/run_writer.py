@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from torch import Tensor
 from fa_core.atomic import write_bytes, write_json
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest
+from fa_core.trace import write_trace
 
 
 class RunWriter:
@@ -42,9 +42,8 @@ class RunWriter:
         """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
         if not epochs:
             (self.folder / TRACE).unlink(missing_ok=True)
-            return
-        lines = [json.dumps(entry, ensure_ascii=False) + "\n" for entry in epochs]
-        write_bytes(self.folder / TRACE, "".join(lines).encode())
+        else:
+            write_trace(self.folder / TRACE, epochs)
 
     def audit(self, report: DiagnosticReport) -> None:
         """Write ``audit.json`` (format 2)."""

@@ -9,7 +9,7 @@ import msgspec
 import torch
 
 from fa_core.data import DataSet
-from fa_core.errors import UsageError
+from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.runs import Manifest, is_run
 from fa_core.training.loop import deterministic, steps_per_epoch
@@ -70,7 +70,7 @@ def train_run(
         finished = run.take_up(resume=resume, overwrite=overwrite)
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)
-        run.train(_letters(stop_on), on_moment)
+        run.train(diagnostic_letters(stop_on, "--stop-on"), on_moment)
         return Trained(folder=folder, manifest=run.manifest, report=run.audit())
 
 
@@ -88,17 +88,10 @@ def check_plans(
     Raises:
         UsageError: as `train_run`.
     """
-    _letters(stop_on)
+    diagnostic_letters(stop_on, "--stop-on")
     for plan in plans:
         run = Run(plan, data, out / plan.name, torch.device("cpu"), DiagnosticThresholds())
         if run.optimizer:
             steps_per_epoch(data, run.recipe)
         if is_run(out / plan.name) and not (resume or overwrite):
             raise there_already(out / plan.name)
-
-
-def _letters(text: str) -> frozenset[str]:
-    letters = frozenset(text.replace(",", "").replace(" ", "").lower())
-    if not letters <= set("abcd"):
-        raise UsageError(f"--stop-on {text!r} is not a list of diagnostics", hint="write letters of a, b, c, d: a,b")
-    return letters

@@ -55,30 +55,3 @@ def alignment(net: StreamNet, method: Method, x: Tensor, y: Tensor) -> list[floa
     flatten = choose_flatten(done.hidden, done.gradients[-1])
     pairs = zip(credit, done.gradients, strict=True)
     return [gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs]
-
-
-def trace_entry(
-    epoch: int, loss: float, report: DiagnosticReport, gamma: list[float | None] | None, lr: float, seconds: float
-) -> dict[str, Any]:
-    """One line of ``trace.jsonl``.
-
-    Args:
-        epoch: 1, 2, ...
-        loss: mean cross entropy over the epoch's steps.
-        report: measured after it.
-        gamma: Γ_l per layer.
-        lr: learning rate of its last step.
-        seconds: training and measuring.
-    """
-    return {
-        "epoch": epoch,
-        "loss": loss,
-        "test_acc": report.headline_acc,
-        "residual_norms": report.residual_norms,
-        "bp_grad_norms": report.bp_grad_norms,
-        "cross_batch_stability": report.cross_batch_stability,
-        "gamma": gamma,
-        "error_norm": report.error_norm,
-        "lr": lr,
-        "seconds": round(seconds, 4),
-    }

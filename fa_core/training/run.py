@@ -19,11 +19,12 @@ from fa_core.models import build
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.run_writer import RunWriter
 from fa_core.runs import RESUME, Manifest, is_run, read_manifest
+from fa_core.trace import trace_entry
 from fa_core.training.audit import audit_run
 from fa_core.training.fit import fitted_args
 from fa_core.training.loop import Diverged, make_optimizer, steps_per_epoch, train_epoch
 from fa_core.training.plan import RunPlan
-from fa_core.training.record import alignment, measure_epoch, trace_entry
+from fa_core.training.record import alignment, measure_epoch
 from fa_core.training.resume import load_state, read_trace, save_state
 
 
@@ -135,7 +136,7 @@ class Run:
         report = measure_epoch(self.net, self.data, self.batches, thresholds=self.thresholds)
         gamma = alignment(self.net, self.method, *self.batches[0])
         rate = self.optimizer.param_groups[0]["lr"]
-        entry = trace_entry(epoch, loss, report, gamma, rate, time.perf_counter() - start)
+        entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)
         fired = report.flags & stop_on
         if fired and not stopped and epoch < self.recipe.epochs:
             saved = 100 * (self.recipe.epochs - epoch) / self.recipe.epochs

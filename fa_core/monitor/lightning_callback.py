@@ -1,0 +1,65 @@
+"""The protocol as a Lightning callback (needs ``pip install 'fa-tui[lightning]'``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import lightning.pytorch as pl
+from torch import nn
+
+from fa_core.monitor.watch import ProtocolMonitor
+from fa_core.naming import diagnostic_letters
+from fa_core.report import DiagnosticReport
+
+
+class ProtocolCallback(pl.Callback):
+    """Measures at the end of every `every_n_epochs`-th training epoch.
+
+    Growth, ‖g_L‖ and the drift cosine are logged as ``fa/growth``, ``fa/g_L`` and ``fa/drift``.
+
+        Trainer(callbacks=[ProtocolCallback(eval_batches, network=lambda module: module.net, stop_on="ab")])
+
+    Args:
+        eval_batches: (x, y) pairs, the same at every measurement.
+        network: LightningModule → the network to measure; None = the module itself.
+        every_n_epochs: epochs between measurements.
+        stop_on: letters of diagnostics that stop the trainer when they fire.
+        options: further arguments of `ProtocolMonitor`.
+
+    Attributes:
+        monitor: the `ProtocolMonitor`, from the start of `fit` on.
+    """
+
+    def __init__(
+        self,
+        eval_batches: Sequence[Any],
+        *,
+        network: Callable[[pl.LightningModule], nn.Module] | None = None,
+        every_n_epochs: int = 1,
+        stop_on: str = "",
+        **options: Any,
+    ) -> None:
+        super().__init__()
+        self.monitor: ProtocolMonitor | None = None
+        self._batches, self._every, self._options = eval_batches, every_n_epochs, options
+        self._network = network or (lambda module: module)
+        self._stop_on = diagnostic_letters(stop_on, "stop_on")
+
+    def on_fit_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        network = self._network(pl_module)
+        self.monitor = ProtocolMonitor(network, self._batches, every=self._every, **self._options)
+
+    def on_train_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        assert self.monitor is not None
+        report = self.monitor.step()
+        if report is None:
+            return
+        pl_module.log_dict(_numbers(report), rank_zero_only=True)
+        if report.flags & self._stop_on:
+            trainer.should_stop = True
+
+
+def _numbers(report: DiagnosticReport) -> dict[str, float]:
+    found = {"growth": report.max_per_block_growth, "g_L": report.g_L, "drift": report.cross_batch_stability}
+    return {f"fa/{name}": value for name, value in found.items() if value is not None}

@@ -1,0 +1,81 @@
+"""The Lightning callback, in the real Trainer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+pl = pytest.importorskip("lightning.pytorch")
+
+from fa_core import diagnose  # noqa: E402
+from fa_core.errors import UsageError  # noqa: E402
+from fa_core.models import build  # noqa: E402
+from fa_core.monitor.lightning_callback import ProtocolCallback  # noqa: E402
+
+
+class Classifier(pl.LightningModule):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net: nn.Module = build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
+
+    def training_step(self, batch, index):
+        x, y = batch
+        return F.cross_entropy(self.net(x), y)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1)
+
+
+@pytest.fixture
+def samples() -> TensorDataset:
+    generator = torch.Generator().manual_seed(1)
+    return TensorDataset(torch.randn(128, 6, generator=generator), torch.randint(3, (128,), generator=generator))
+
+
+def fit(module: Classifier, samples: TensorDataset, callback: ProtocolCallback, epochs: int, folder: Path):
+    trainer = pl.Trainer(
+        max_epochs=epochs,
+        accelerator="cpu",
+        callbacks=[callback],
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+    )
+    trainer.fit(module, DataLoader(samples, batch_size=16))
+    return trainer
+
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def test_measures_every_epoch_and_logs_the_numbers(samples, tmp_path: Path) -> None:
+    batches = [(x, y) for x, y in DataLoader(samples, batch_size=16)]
+    module = Classifier()
+    callback = ProtocolCallback(batches, network=lambda module: module.net)
+    trainer = fit(module, samples, callback, 3, tmp_path)
+    assert len(callback.monitor.reports) == 3
+    final = diagnose(module.net, batches)
+    assert callback.monitor.latest == final
+    assert float(trainer.logged_metrics["fa/growth"]) == pytest.approx(final.max_per_block_growth, rel=1e-6)
+    assert float(trainer.logged_metrics["fa/g_L"]) == pytest.approx(final.g_L, rel=1e-6)
+
+
+def test_stops_the_trainer_when_a_chosen_diagnostic_fires(samples, tmp_path: Path) -> None:
+    module = Classifier()
+    module.net.get_submodule("blocks.1.fc2").weight.data.mul_(1e6)
+    batches = [(x, y) for x, y in DataLoader(samples, batch_size=16)]
+    callback = ProtocolCallback(batches, network=lambda module: module.net, stop_on="a")
+    trainer = fit(module, samples, callback, 5, tmp_path)
+    assert trainer.current_epoch == 1
+
+
+def test_letters_that_name_no_diagnostic_are_refused() -> None:
+    with pytest.raises(UsageError, match="stop_on"):
+        ProtocolCallback([], stop_on="x")
