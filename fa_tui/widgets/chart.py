@@ -1,0 +1,190 @@
+"""Curves on a small canvas: 2×4 braille dots per cell, or plain characters; pure drawing.
+
+1e4 ┤            ⢀⡠⠤⠒⠉a
+ 50 ┼╌╌╌╌╌╌╌⡠⠔⠊╌╌╌╌╌╌ limit
+  1 ┤⠤⠤⠤⠔⠊⠁         b
+    0 ── epoch ── 40
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.numbers import short
+from fa_tui.widgets.painted import Row
+from fa_tui.widgets.scale import Scale
+
+_BRAILLE = 0x2800
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""The bit of each dot of a braille cell, by row and column."""
+_AXIS = 8
+"""Cells for the numbers beside the chart."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values over an axis.
+
+    Attributes:
+        points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a gap.
+        style: component class of its colour.
+        mark: a character at its last point, and for all of it where there is no braille: curves must
+            be told apart without colour.
+    """
+
+    points: Sequence[tuple[float, float]]
+    style: str
+    mark: str
+
+
+@dataclass(frozen=True)
+class Level:
+    """A horizontal line, such as a threshold."""
+
+    value: float
+    style: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """What to draw.
+
+    Attributes:
+        curves: drawn in order; later ones lie on top.
+        x, y: the scales, shared by all curves.
+        levels: horizontal lines, below the curves.
+        cursor: an x to mark with a vertical line.
+        x_label: what x counts.
+    """
+
+    curves: Sequence[Curve]
+    x: Scale
+    y: Scale
+    levels: Sequence[Level] = ()
+    cursor: float | None = None
+    x_label: str = ""
+
+
+def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
+    """The chart with its axes in `height` rows of `width` cells."""
+    columns, lines = max(1, width - _AXIS), max(1, height - 1)
+    cells = _Cells(columns, lines)
+    for level in chart.levels:
+        line = lines - 1 - chart.y.cell(level.value, lines)
+        if chart.y.contains(level.value):
+            cells.across(line, glyphs.firing, level.style)
+    if chart.cursor is not None:
+        cells.down(chart.x.cell(chart.cursor, columns), glyphs.divider, "chart--cursor")
+    for curve in chart.curves:
+        _draw_curve(cells, chart, curve, braille=glyphs.braille)
+    for level in chart.levels:
+        if level.label and chart.y.contains(level.value):
+            line = lines - 1 - chart.y.cell(level.value, lines)
+            cells.write(1, line, f" {glyphs.say(level.label)} ", level.style)
+    for curve in chart.curves:
+        last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
+        if last is not None:
+            line = lines - 1 - chart.y.cell(last[1], lines)
+            cells.write(chart.x.cell(last[0], columns), line, curve.mark, curve.style)
+    labels = _labels(chart, lines)
+    rows: list[Row] = [
+        [
+            (labels.get(line, "").rjust(_AXIS - 2) + " ", "chart--axis"),
+            (glyphs.divider, "chart--axis"),
+            *cells.row(line),
+        ]
+        for line in range(lines)
+    ]
+    left, right = short(chart.x.lo), short(chart.x.hi)
+    middle = glyphs.say(chart.x_label).center(max(0, columns - len(left) - len(right)))
+    return [*rows, [(" " * _AXIS + left + middle + right, "chart--axis")]] if height > 1 else rows
+
+
+class _Cells:
+    """Characters and dots under way to rows."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self.columns, self.lines = columns, lines
+        self._characters = [[(" ", "")] * columns for _ in range(lines)]
+        self._dots: dict[tuple[int, int], int] = {}
+
+    def dot(self, x: int, y: int, style: str) -> None:
+        """Set one of 2×4 dots per cell."""
+        column, line = x // 2, y // 4
+        if 0 <= column < self.columns and 0 <= line < self.lines:
+            bits = self._dots.get((line, column), 0) | _DOTS[y % 4][x % 2]
+            self._dots[line, column] = bits
+            self._characters[line][column] = (chr(_BRAILLE | bits), style)
+
+    def write(self, column: int, line: int, text: str, style: str) -> None:
+        for offset, character in enumerate(text):
+            if 0 <= column + offset < self.columns and 0 <= line < self.lines:
+                self._characters[line][column + offset] = (character, style)
+
+    def across(self, line: int, glyph: str, style: str) -> None:
+        self.write(0, line, glyph * self.columns, style)
+
+    def down(self, column: int, glyph: str, style: str) -> None:
+        for line in range(self.lines):
+            self.write(column, line, glyph, style)
+
+    def row(self, line: int) -> Row:
+        joined: Row = []
+        for character, style in self._characters[line]:
+            if joined and joined[-1][1] == style:
+                joined[-1] = (joined[-1][0] + character, style)
+            else:
+                joined.append((character, style))
+        return joined
+
+
+def _draw_curve(cells: _Cells, chart: Chart, curve: Curve, braille: bool) -> None:
+    across, up = (2, 4) if braille else (1, 1)
+    columns, lines = cells.columns * across, cells.lines * up
+    previous: tuple[int, int] | None = None
+    for x, y in curve.points:
+        if not _drawable(chart.y, y):
+            previous = None
+            continue
+        here = (chart.x.cell(x, columns), lines - 1 - chart.y.cell(y, lines))
+        for column, line in _segment(previous or here, here):
+            if braille:
+                cells.dot(column, line, curve.style)
+            else:
+                cells.write(column, line, curve.mark, curve.style)
+        previous = here
+
+
+def _drawable(scale: Scale, value: float) -> bool:
+    return math.isfinite(value) and (value > 0 or not scale.log)
+
+
+def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """The cells of a straight line, ends included."""
+    steps = max(abs(end[0] - start[0]), abs(end[1] - start[1]), 1)
+    for step in range(steps + 1):
+        share = step / steps
+        yield round(start[0] + share * (end[0] - start[0])), round(start[1] + share * (end[1] - start[1]))
+
+
+def _labels(chart: Chart, lines: int) -> dict[int, str]:
+    """Numbers beside the chart, by line: decades on a log scale, else quarters; the ends always."""
+    labels: dict[int, str] = {}
+    for value in _ticks(chart.y, lines):
+        labels.setdefault(lines - 1 - chart.y.cell(value, lines), short(value, 2))
+    return labels
+
+
+def _ticks(scale: Scale, lines: int) -> Iterable[float]:
+    yield scale.lo
+    yield scale.hi
+    if scale.log:
+        low, high = round(math.log10(scale.lo)), round(math.log10(scale.hi))
+        stride = max(1, math.ceil(3 * (high - low) / max(1, lines)))
+        yield from (10.0**exponent for exponent in range(low, high + 1) if exponent % stride == 0)
+    elif lines >= 6:
+        yield from (scale.value(share) for share in (0.25, 0.5, 0.75))

@@ -1,0 +1,90 @@
+"""Curves, levels and the cursor on a small canvas."""
+
+from __future__ import annotations
+
+import math
+
+from hypothesis import given
+from hypothesis import strategies as st
+from textual.app import App, ComposeResult
+
+from fa_tui.widgets.canvas import Canvas
+from fa_tui.widgets.chart import Chart, Curve, Level, draw_chart
+from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.widgets.scale import Scale
+
+X, Y = Scale(0, 10), Scale(1e-2, 1e2, log=True)
+
+
+def lines(chart: Chart, width: int = 40, height: int = 11, glyphs: Glyphs = UNICODE) -> list[str]:
+    return ["".join(text for text, _ in row) for row in draw_chart(chart, width, height, glyphs)]
+
+
+def test_a_curve_runs_from_corner_to_corner() -> None:
+    curve = Curve([(0, 1e-2), (10, 1e2)], "chart--1", "a")
+    drawn = lines(Chart([curve], X, Y))
+    assert drawn[0].rstrip().endswith("a")
+    assert drawn[9][8] != " "
+    assert all(any(0x2800 < ord(character) <= 0x28FF for character in line) for line in drawn[:10])
+
+
+def test_in_ascii_each_curve_is_drawn_with_its_own_mark() -> None:
+    flat = [Curve([(0, y), (10, y)], "chart--1", mark) for y, mark in ((1.0, "a"), (100.0, "b"))]
+    drawn = lines(Chart(flat, X, Y), glyphs=ASCII)
+    assert "".join(drawn).isascii()
+    assert drawn[0].count("b") == 32
+    assert sum(line.count("a") for line in drawn) == 32
+
+
+def test_nan_and_zero_on_a_log_scale_are_gaps() -> None:
+    curve = Curve([(0, 1.0), (1, 1.0), (2, math.nan), (4, 0.0), (8, 1.0), (10, 1.0)], "chart--1", "*")
+    (line,) = [line for line in lines(Chart([curve], X, Y), glyphs=ASCII) if "*" in line]
+    assert "*" not in line[8 + 7 : 8 + 20]
+
+
+def test_a_threshold_is_a_labelled_line_and_one_off_the_scale_is_not_drawn() -> None:
+    chart = Chart([], X, Y, [Level(1.0, "chart--level", "limit"), Level(1e9, "chart--level", "far")])
+    drawn = lines(chart)
+    (line,) = [line for line in drawn if " limit " in line]
+    assert line.count(UNICODE.firing) == 32 - len(" limit ")
+    assert not [line for line in drawn if "far" in line]
+
+
+def test_the_cursor_marks_its_column_in_every_line() -> None:
+    drawn = lines(Chart([], X, Y, cursor=10.0))
+    assert all(line[-1] == UNICODE.divider for line in drawn[:-1])
+
+
+def test_the_ends_of_both_axes_are_written() -> None:
+    drawn = lines(Chart([], X, Y, x_label="epoch"))
+    assert drawn[0].split()[0] == "100" and drawn[9].split()[0] == "0.01"
+    assert drawn[-1].split() == ["0", "epoch", "10"]
+
+
+points = st.lists(st.tuples(st.floats(0, 10), st.floats(allow_nan=True)), max_size=30)
+
+
+@given(points, st.integers(1, 60), st.integers(1, 20), st.sampled_from([UNICODE, ASCII]), st.booleans())
+def test_whatever_the_values_the_rows_fill_their_box(
+    values: list[tuple[float, float]], width: int, height: int, glyphs: Glyphs, log: bool
+) -> None:
+    scale = Y if log else Scale(-5.0, 5.0)
+    chart = Chart([Curve(sorted(values), "chart--1", "a")], X, scale, [Level(1.0, "chart--level", "limit")], 3.0)
+    drawn = lines(chart, width, height, glyphs)
+    assert len(drawn) <= max(height, 1)
+    assert all(len(line) >= min(width, 8) for line in drawn)
+
+
+async def test_the_widget_repaints_another_chart() -> None:
+    canvas = Canvas(Chart([], X, Y, cursor=0.0))
+
+    class Stage(App[None]):
+        def compose(self) -> ComposeResult:
+            yield canvas
+
+    async with Stage().run_test(size=(40, 10)) as pilot:
+        assert canvas.render_line(0).text[8] == UNICODE.divider
+        canvas.set_chart(Chart([], X, Y, cursor=10.0))
+        await pilot.pause()
+        assert canvas.render_line(0).text[8] == " "
+        assert canvas.render_line(0).text[-1] == UNICODE.divider
