@@ -11,7 +11,7 @@ import numpy as np
 from fa_core.analysis.diagnostics import DIAGNOSTICS, judged
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import svg
-from fa_core.reporting.numbers import significant
+from fa_core.reporting.numbers import brief
 from fa_core.reporting.scale import Scale, fitted
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _layers(
             colour, kind = look[str(method)]
             panel.curve(list(range(len(row))), row, colour, kind)
     if letter == "b":
-        panel.limit(limit, f"floor {significant(limit)}", fires_above=False)
+        panel.limit(limit, f"floor {brief(limit)}", fires_above=False)
     return panel
 
 
@@ -196,7 +196,7 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
         if column == "growth":
             panel.limit(extra[0], f"limit {extra[0]:g}", fires_above=True)
         if column == "g_L":
-            panel.limit(extra[0], f"floor {significant(extra[0])}", fires_above=False)
+            panel.limit(extra[0], f"floor {brief(extra[0])}", fires_above=False)
         if not np.isfinite(values).any():
             panel.note("not measured on any run")
         shapes += panel.shapes()

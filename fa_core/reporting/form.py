@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,7 @@ def reporting_form(
         blocks += [*summary(table, thresholds), thresholds_block(thresholds)]
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
+    table = _in_order(table)
     homes = np.asarray(collections(table))
     for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
         blocks += _collection(table.select(homes == home), home, thresholds, number)
@@ -66,6 +68,14 @@ def reporting_form(
     blocks += pitfalls_block()
     blocks += provenance(table)
     return blocks
+
+
+def _in_order(table: AuditTable) -> AuditTable:
+    """The runs by method (in order of appearance), then seed."""
+    place = {method: position for position, method in enumerate(table.methods)}
+    methods = [place[method] for method in table.method.tolist()]
+    seeds = [math.inf if seed is None else seed for seed in table.seed.tolist()]
+    return table.select(sorted(range(len(table)), key=lambda i: (methods[i], seeds[i])))
 
 
 def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:

@@ -7,10 +7,13 @@ from html import escape
 
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph
 
+LONG = 48
+"""Cells of more characters than this wrap."""
+
 STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; color: #1b1f24;
-  background: #fff; max-width: 62rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+  background: #fff; max-width: 74rem; margin: 2.5rem auto; padding: 0 1.5rem; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .4rem; }
 h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-bottom: .25rem; border-bottom: 1px solid #d0d7de; }
 h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
@@ -18,9 +21,9 @@ p, ul { margin: .5rem 0; max-width: 52rem; } li { margin: .15rem 0; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption, caption { color: #57606a; font-size: .87rem; text-align: left; padding: .3rem 0; }
 .wide { overflow-x: auto; margin: .8rem 0; }
-table { border-collapse: collapse; font-size: .87rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .22rem .7rem; white-space: nowrap; }
-td.words { white-space: normal; }
+table { border-collapse: collapse; font-size: .84rem; font-variant-numeric: tabular-nums; }
+th, td { padding: .22rem .6rem; white-space: nowrap; }
+td.long { white-space: normal; min-width: 16rem; }
 thead th { border-top: 1.5px solid #1b1f24; border-bottom: 1px solid #1b1f24; font-weight: 600; }
 tbody tr:last-child td { border-bottom: 1.5px solid #1b1f24; }
 tr.marked td { background: #fdf1ef; }
@@ -65,6 +68,11 @@ def _grid(grid: Grid) -> Iterator[str]:
     cells = "".join(f"<th class='{kind}'>{escape(h)}</th>" for kind, h in zip(kinds, grid.headings, strict=True))
     yield f"<thead><tr>{cells}</tr></thead><tbody>"
     for number, row in enumerate(grid.rows):
-        cells = "".join(f"<td class='{kind}'>{escape(cell)}</td>" for kind, cell in zip(kinds, row, strict=True))
+        cells = "".join(_cell(cell, kind) for kind, cell in zip(kinds, row, strict=True))
         yield f"<tr class='marked'>{cells}</tr>" if number in grid.marked else f"<tr>{cells}</tr>"
     yield "</tbody></table></div>"
+
+
+def _cell(words: str, kind: str) -> str:
+    wraps = " long" if len(words) > LONG else ""
+    return f"<td class='{kind}{wraps}'>{escape(words)}</td>"

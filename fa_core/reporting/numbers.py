@@ -8,20 +8,37 @@ MISSING = "N/A"
 
 
 def significant(value: float | None, digits: int = 4) -> str:
-    """A number with that many significant digits.
+    """A number with that many significant digits, zeros kept, so that columns of a table compare.
 
     >>> significant(0.00037012674), significant(435299520.0), significant(1.25), significant(None)
-    ('3.701e-4', '4.353e8', '1.25', 'N/A')
+    ('3.701e-4', '4.353e8', '1.250', 'N/A')
     """
     if value is None:
         return MISSING
     if not math.isfinite(value):
         return str(value)
-    text = f"{value:.{digits}g}"
-    if "e" not in text and value != 0 and not 1e-3 <= abs(value) < 1e5:
-        text = f"{value:.{digits - 1}e}"
-    if "e" not in text:
-        return text
+    if value == 0:
+        return "0"
+    if 1e-3 <= abs(value) < 10.0**digits:
+        return f"{value:#.{digits}g}".rstrip(".")
+    return _scientific(f"{value:.{digits - 1}e}")
+
+
+def brief(value: float | None, digits: int = 4) -> str:
+    """A number with at most that many significant digits, for running text and axes.
+
+    >>> brief(50.0), brief(1e-7), brief(10.96098021, 5)
+    ('50', '1e-7', '10.961')
+    """
+    if value is None or not math.isfinite(value):
+        return significant(value)
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return f"{value:.{digits}g}" if abs(value) < 10.0**digits else f"{value:.0f}"
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    return _scientific(f"{mantissa.rstrip('0').rstrip('.')}e{exponent}")
+
+
+def _scientific(text: str) -> str:
     mantissa, exponent = text.split("e")
     return f"{mantissa}e{int(exponent)}"
 
@@ -37,12 +54,23 @@ def fixed(value: float | None, places: int, sign: bool = False) -> str:
     return f"{value:{'+' if sign else ''}.{places}f}"
 
 
-def spread(mean: float | None, std: float | None, digits: int = 3) -> str:
-    """Mean ± std; the mean alone where there is no spread.
+def spread(mean: float | None, std: float | None) -> str:
+    """Mean ± std with the same decimals, as many as give std two digits; the mean alone where there is no spread.
 
-    >>> spread(0.401, 0.0094), spread(1.5, None), spread(None, None)
-    ('0.401 ± 0.0094', '1.5', 'N/A')
+    >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
+    ('0.4012 ± 0.0094', '(5.2 ± 1.5)e8', '1.500', 'N/A')
     """
-    if mean is None:
-        return MISSING
-    return significant(mean, digits) if std is None else f"{significant(mean, digits)} ± {significant(std, 2)}"
+    if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
+        return significant(mean)
+    scale = max(abs(mean), std)
+    if scale == 0 or 1e-2 <= scale < 1e5:
+        return _decimals(mean, std)
+    exponent = math.floor(math.log10(scale))
+    if abs(exponent) > 300:
+        return f"{significant(mean)} ± {significant(std)}"
+    return f"({_decimals(mean / 10.0**exponent, std / 10.0**exponent)})e{exponent}"
+
+
+def _decimals(mean: float, std: float) -> str:
+    places = 3 if std <= 0 else min(max(0, 1 - math.floor(math.log10(std))), 5)
+    return f"{mean:.{places}f} ± {std:.{places}f}"

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
-from fa_core.reporting.numbers import significant
+from fa_core.reporting.numbers import brief
 from fa_core.reporting.scale import Scale
 
 INK = "#1b1f24"
@@ -227,4 +227,4 @@ def _tick(value: float, scale: Scale) -> str:
     if scale.log:
         exponent = round(math.log10(value))
         return f"{value:g}" if -2 <= exponent <= 3 else f"1e{exponent}"
-    return significant(0.0 if abs(value) < 1e-12 * max(abs(scale.lo), abs(scale.hi)) else value, 4)
+    return brief(0.0 if abs(value) < 1e-12 * max(abs(scale.lo), abs(scale.hi)) else value, 4)

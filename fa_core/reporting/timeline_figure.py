@@ -9,7 +9,7 @@ from fa_core.analysis.timeline import Timeline
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import svg
 from fa_core.reporting.figures import styles
-from fa_core.reporting.numbers import significant
+from fa_core.reporting.numbers import brief
 from fa_core.reporting.scale import Scale, fitted
 
 _COLUMNS = (
@@ -52,7 +52,7 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
             if fire is not None:
                 panel.upright(fire, colour)
         if limit is not None and known:
-            panel.limit(limit, f"{'limit' if name == 'growth' else 'floor'} {significant(limit)}", name == "growth")
+            panel.limit(limit, f"{'limit' if name == 'growth' else 'floor'} {brief(limit)}", name == "growth")
         if not known:
             panel.note("not in these traces")
         shapes += panel.shapes()

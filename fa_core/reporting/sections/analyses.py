@@ -10,7 +10,7 @@ from fa_core.analysis.sensitivity import Sensitivity, Spread
 from fa_core.analysis.utility import Utility
 from fa_core.report import LETTERS
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
-from fa_core.reporting.numbers import MISSING, significant, spread
+from fa_core.reporting.numbers import MISSING, brief, spread
 
 _SEED_COLUMNS = (
     ("headline_acc", "acc"),
@@ -24,11 +24,21 @@ _SEED_COLUMNS = (
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean ± population std per method, how many seeds each diagnostic fires on, and disagreement."""
+    apart = any(group.collection for group in analysis.groups)
     yield Grid(
-        headings=("method", *analysis.by, "verdict", "fires on", *(title for _, title in _SEED_COLUMNS)),
-        rows=tuple(_seed_row(group) for group in analysis.groups),
-        caption="Over seeds: mean ± population standard deviation.",
-        words=3 + len(analysis.by),
+        headings=(
+            "method",
+            *(("from",) if apart else ()),
+            *analysis.by,
+            "verdict",
+            "fires on",
+            "disagree",
+            *(title for _, title in _SEED_COLUMNS),
+        ),
+        rows=tuple(_seed_row(group, apart) for group in analysis.groups),
+        caption="Over seeds: mean ± population standard deviation; fires on: seeds of those measured; disagree: "
+        "diagnostics that fire on some seeds only.",
+        words=4 + apart + len(analysis.by),
         marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
     )
     concerned: dict[str, list[str]] = {}
@@ -52,10 +62,17 @@ def _inexact(group: SeedGroup) -> Iterator[str]:
         yield f"({letter}) is a {kind}, {states}"
 
 
-def _seed_row(group: SeedGroup) -> tuple[str, ...]:
+def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
     axes = ("–" if value is None else str(value) for value in group.axes.values())
-    verdict = f"{group.verdict} ({', '.join(group.disagree)} disagree)" if group.disagree else group.verdict
-    return (group.method, *axes, verdict, fires_on(group), *(_stat(group.stats[name]) for name, _ in _SEED_COLUMNS))
+    disagree = ", ".join(group.disagree) or "–"
+    return (
+        group.method,
+        *axes,
+        group.verdict,
+        fires_on(group),
+        disagree,
+        *(_stat(group.stats[name]) for name, _ in _SEED_COLUMNS),
+    )
 
 
 def fires_on(group: SeedGroup) -> str:
@@ -105,7 +122,7 @@ def _sensitivity_row(one: Sensitivity) -> tuple[str, ...]:
         group_range(one.degenerate),
         gap_words(one),
         plateau_words(one),
-        significant(one.threshold),
+        brief(one.threshold),
     )
 
 
@@ -115,7 +132,7 @@ def group_range(group: Spread) -> str:
         return "not measured" if group.runs else "no runs"
     if group.max is None:
         return f"NaN/inf, {group.fired}/{group.measured} fire"
-    span = f"[{significant(group.min)}, {significant(group.max)}] ({significant(group.median)}), "
+    span = f"[{brief(group.min)}, {brief(group.max)}] ({brief(group.median)}), "
     return f"{span}{group.fired}/{group.measured} fire"
 
 
@@ -128,8 +145,8 @@ def gap_words(one: Sensitivity) -> str:
     if one.gap is None:
         return "separable"
     if DIAGNOSTICS[one.letter].log:
-        return f"{one.gap:,.0f}x" if one.gap >= 1000 else f"{significant(one.gap, 5)}x"
-    return f"{significant(one.gap)} {one.unit}"
+        return f"{one.gap:,.0f}x" if one.gap >= 1000 else f"{brief(one.gap, 5)}x"
+    return f"{brief(one.gap)} {one.unit}"
 
 
 def plateau_words(one: Sensitivity) -> str:
@@ -137,7 +154,7 @@ def plateau_words(one: Sensitivity) -> str:
     if one.plateau is None:
         return MISSING
     lo, hi = one.plateau
-    return f"({'−∞' if lo is None else significant(lo, 6)}, {'∞' if hi is None else significant(hi, 6)})"
+    return f"({'−∞' if lo is None else brief(lo, 6)}, {'∞' if hi is None else brief(hi, 6)})"
 
 
 def utility_blocks(analysis: Utility) -> Iterator[Block]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import coverage
-from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import LETTERS, NOT_MEASURED, PHRASES, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
-from fa_core.reporting.numbers import MISSING, fixed, significant
-
-if TYPE_CHECKING:
-    from fa_core.table import AuditTable
+from fa_core.reporting.numbers import MISSING, brief, fixed, significant
+from fa_core.table import AuditTable, letters_of
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""
@@ -23,10 +20,11 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
     return Paragraph(
         f"Thresholds: (a) fires above a growth of {thresholds.h_norm_explosion_ratio:g}x per block, "
-        f"(b) below ‖g_L‖ = {significant(thresholds.g_norm_floor)}, (c) above a cosine of "
+        f"(b) below ‖g_L‖ = {brief(thresholds.g_norm_floor)}, (c) above a cosine of "
         f"{thresholds.stability_drift_ceiling:g}, (d) below a margin of {thresholds.frozen_acc_margin_pp:g} pp "
         "over the same net with frozen random blocks. Strict: a value equal to its threshold does not fire. "
-        "A value that was not measured neither fires nor passes; a NaN or infinity fires."
+        "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
+        f"A walk-back because of {'; '.join(f'({x}) reads “{phrase}”' for x, phrase in PHRASES.items())}."
     )
 
 
@@ -51,7 +49,9 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
 def _caveats(table: AuditTable) -> Iterator[Block]:
     seen = coverage(table)
     said = [
-        f"{method}: ({', '.join(letters)}) was not measured on any run, so its verdicts do not speak of it"
+        f"{method}: nothing was measured"
+        if letters == LETTERS
+        else f"{method}: ({', '.join(letters)}) was not measured on any run, so its verdicts do not speak of it"
         for method, letters in seen.missing.items()
     ]
     said += [f"({x}) is NaN or infinite on {count} runs" for x, count in seen.nonfinite.items() if count]
@@ -64,12 +64,11 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
 
 def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """One row per run: the numbers that decide, and the verdict."""
-    names, verdicts = run_names(table), table.verdicts(thresholds)
-    flags = table.flags(thresholds)
+    names, flags = run_names(table), table.flags(thresholds)
     shown = range(min(len(table), ROWS_AT_MOST))
     yield Grid(
         headings=("run", "measured", "verdict", "acc", "(a) growth", "‖h_L‖", "(b) ‖g_L‖", "(c) cosine", "(d) pp"),
-        rows=tuple((names[i], *_verdict_cells(table.report(i), verdicts[i])) for i in shown),
+        rows=tuple((names[i], *_verdict_cells(table.report(i), letters_of(int(flags[i])))) for i in shown),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
         "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; cosine: mean "
         "over pairs of batches; pp: 100·(acc − frozen baseline).",
@@ -80,12 +79,12 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield Paragraph(f"{len(table) - ROWS_AT_MOST} more runs are in the CSV and Parquet forms.")
 
 
-def _verdict_cells(report: DiagnosticReport, verdict: str) -> tuple[str, ...]:
+def _verdict_cells(report: DiagnosticReport, fired: str) -> tuple[str, ...]:
     measured = "".join(x if x in report.coverage else "·" for x in LETTERS)
     growth = report.max_per_block_growth
     return (
         measured + ("*" if report.evidence else ""),
-        verdict,
+        f"walk-back ({', '.join(fired)})" if fired else report.verdict if not report.coverage else TRUSTWORTHY,
         fixed(report.headline_acc, 4),
         significant(growth) + ("x" if growth is not None else ""),
         significant(report.h_L),
