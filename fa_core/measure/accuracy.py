@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError
 from fa_core.measure.batches import counted, placed
-from fa_core.measure.borrow import Borrowed, borrow, float64_copy
+from fa_core.measure.borrow import HALF, Borrowed, borrow, float64_copy
 from fa_core.measure.fused import check_logits, explained
 from fa_core.measure.taps import Taps, read_logits, resolve_taps
 
@@ -64,7 +64,8 @@ class AccuracyMeter:
     def update(self, x: Tensor, y: Tensor, logits: Tensor) -> None:
         """Count one batch: x (B, ...) and y (B,) on the network's device, logits (B, C)."""
         right = _right(logits, y)
-        if not self._net.as_is and logits.dtype != torch.float64:
+        meant_so = self._net.as_is and logits.dtype in HALF
+        if logits.dtype != torch.float64 and not meant_so:
             near = near_ties(logits)
             if bool(near.any()):
                 again = self._in_float64(x[near])

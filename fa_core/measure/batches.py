@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -18,11 +18,14 @@ def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
     Raises:
         MeasureError: there are none.
     """
-    if not isinstance(batches, Sized):
+    try:
+        total = len(batches)  # type: ignore[arg-type]
+    except TypeError:  # a generator, or a loader of unknown length
         batches = list(batches)
-    if not len(batches):
+        total = len(batches)
+    if not total:
         raise MeasureError("there are no eval batches", hint="give at least one (x, y); drift needs 8 of 128")
-    return batches, len(batches)
+    return batches, total
 
 
 def placed(batch: Any, index: int, net: Borrowed) -> tuple[Tensor, Tensor]:

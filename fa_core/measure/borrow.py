@@ -28,7 +28,7 @@ class Borrowed:
         model: the network itself, or a copy where dtype or device had to change; in eval mode, frozen.
         device: where batches go.
         dtype: what floating-point inputs are cast to; None leaves them alone.
-        as_is: half precision is measured as it runs, so nothing is recomputed in wider arithmetic.
+        as_is: half precision is measured as it runs, so its near-ties stay as they come out.
     """
 
     model: nn.Module
@@ -71,7 +71,7 @@ def borrow(
             stack.enter_context(torch.autocast(place.type, enabled=False))
         working.eval().requires_grad_(False)
         inputs = target or next((t.dtype for t in tensors), None)
-        yield Borrowed(working, place, inputs, as_is and inputs in HALF)
+        yield Borrowed(working, place, inputs, as_is)
 
 
 def float64_copy(model: nn.Module) -> nn.Module:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fa_core.errors import UsageError
+from fa_core.errors import TapError, UsageError
 from fa_core.measure.accuracy import AccuracyMeter
 from fa_core.measure.borrow import Borrowed
 from fa_core.measure.fused import Pass
@@ -83,6 +83,12 @@ class Diagnosis:
         done = pass_in_parts(self._tapped, self._net.model, x, y, layers, where, self._largest_pass)
         if self._batches == 0:
             self._begin(done, len(y))
+        elif len(done.names) != len(self._names):
+            raise TapError(
+                f"{len(done.names)} states, {len(self._names)} in the first batch",
+                where=where,
+                hint="the taps must be the same for every batch",
+            )
         if for_norms:
             self._add_norms(done, len(y))
         at = self._stability_layer if for_norms else 0

@@ -253,6 +253,8 @@ def _untried(model: nn.Module) -> str:
 def _kind(value: Any) -> str:
     if isinstance(value, Tensor):
         return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
+    if isinstance(value, (tuple, list)) and len(value) == 2:
+        return f"({_kind(value[0])}, {_kind(value[1])})"
     if isinstance(value, (tuple, list)):
         return f"a {type(value).__name__} of {len(value)}"
     return f"a {type(value).__name__}"

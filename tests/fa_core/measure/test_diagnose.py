@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -321,6 +322,28 @@ def test_it_measures_under_no_grad_inference_mode_and_autocast() -> None:
         assert diagnose(net, batches(8)).to_dict() == expected
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert diagnose(net, batches(8)).to_dict() == expected
+
+
+def test_as_is_leaves_the_autocast_of_the_caller_alone() -> None:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert diagnose(Residual(), batches(1), dtype="as-is").dtype == "bfloat16"
+
+
+def test_a_loader_of_unknown_length_is_read() -> None:
+    class Endless(torch.utils.data.IterableDataset[tuple[Tensor, Tensor]]):
+        def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+            return iter(batches(3))
+
+    assert diagnose(Residual(), torch.utils.data.DataLoader(Endless(), batch_size=None)).n_batches == 3
+
+
+def test_a_shuffling_loader_leaves_the_random_state_alone() -> None:
+    pairs = list(zip(*(torch.cat(parts) for parts in zip(*batches(3), strict=True)), strict=True))
+    loader = torch.utils.data.DataLoader(pairs, batch_size=16, shuffle=True)
+    net = Residual()
+    before = torch.get_rng_state()
+    diagnose(net, loader)
+    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_hooked_and_returned_streams_agree() -> None:

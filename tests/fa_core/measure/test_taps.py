@@ -234,3 +234,69 @@ def test_hooks_are_gone_afterwards() -> None:
     net = Hookable(Residual())
     diagnose(net, batches(1), taps="embed, blocks.*")
     assert not any(module._forward_hooks for module in net.modules())
+
+
+def test_a_stacked_stream_is_refused_and_described() -> None:
+    def stacked(model: nn.Module, x: Tensor) -> Any:
+        logits, hidden = model(x, return_hidden=True)
+        return logits, torch.stack(hidden)
+
+    with pytest.raises(TapError, match=r"a float32 tensor of shape \(4, 16, 6\)"):
+        diagnose(Residual(), batches(1), taps=stacked)
+
+
+def test_a_number_of_states_that_changes_between_batches_is_refused() -> None:
+    seen: list[int] = []
+
+    def growing(model: nn.Module, x: Tensor) -> Any:
+        seen.append(1)
+        logits, hidden = model(x, return_hidden=True)
+        return logits, hidden[: 2 + len(seen)]
+
+    with pytest.raises(TapError, match=r"eval batch 1: 4 states, 3 in the first batch"):
+        diagnose(Residual(), batches(2), taps=growing)
+
+
+class Encoder(nn.Module):
+    """PyTorch's own transformer, whose inference fast path would skip the hooks inside its layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True, norm_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 3, enable_nested_tensor=False)
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.encoder(x)[:, 0])
+
+
+@pytest.mark.parametrize("inside", ["", ".linear2"])
+def test_a_transformer_encoder_gives_a_tap_per_layer(inside: str) -> None:
+    net = Encoder()
+    x, y = torch.randn(6, 5, 8), torch.randint(4, (6,))
+    report = diagnose(net, [(x, y)], taps=f"encoder.layers.*{inside}")
+    assert report.tap_names == [f"encoder.layers.{l}{inside}" for l in range(3)]
+    assert report.flatten == "cls token"
+    if not inside:
+        net.eval()
+        h = [x]
+        for layer in net.encoder.layers:
+            h.append(layer(h[-1]))
+        g = torch.autograd.grad(nn.functional.cross_entropy(net.head(h[-1][:, 0]), y), h[1:])
+        expected = [float(row[:, 0].norm(dim=1).median()) for row in g]
+        assert report.bp_grad_norms == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_recurrent_network_can_be_tapped() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.LSTM(5, 6, batch_first=True), nn.LSTM(6, 6, batch_first=True)
+            self.head = nn.Linear(6, 4)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.head(self.second(self.first(x)[0])[0][:, -1])
+
+    report = diagnose(Net(), [(torch.randn(6, 3, 5), torch.randint(4, (6,)))], taps="first, second")
+    assert report.flatten == "flattened"
+    assert all(g > 0 for g in report.bp_grad_norms)
