@@ -1,0 +1,256 @@
+"""Files and folders as a whole: what is found, in which order, and what is said of the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.errors import UnreadableInput
+from fa_core.formats import iter_rows, load_audits, scan
+
+REPORT = {"method_name": "DFA", "residual_norms": [1.0, 100.0], "bp_grad_norms": [1e-3, 1e-3]}
+
+
+def put(path: Path, value: Any) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+    return path
+
+
+def test_a_folder_opens_with_the_good_files_and_lists_the_bad_ones(tmp_path: Path) -> None:
+    put(tmp_path / "good.json", REPORT)
+    put(tmp_path / "deep/er/good_s7.json", REPORT)
+    (tmp_path / "truncated.json").write_text(json.dumps({"reports": {"a_s1": REPORT}})[:60])
+    put(tmp_path / "unequal.json", {**REPORT, "bp_grad_norms": [1.0]})
+    put(tmp_path / "percent.json", {**REPORT, "headline_acc": 31})
+    (tmp_path / "empty.json").touch()
+    (tmp_path / "noise.pt").write_bytes(b"noise")
+    found = scan([tmp_path])
+    assert [row.key for row in found.rows] == ["good_s7", "good"]
+    said = {Path(problem.path).name: problem.message for problem in found.problems}
+    assert set(said) == {"truncated.json", "unequal.json", "percent.json", "empty.json", "noise.pt"}
+    assert "truncated JSON" in said["truncated.json"]
+    assert "unequal number" in said["unequal.json"]
+    assert "divide by 100" in said["percent.json"]
+    assert all(name in message and "\n" not in message for name, message in said.items())
+
+
+def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
+    put(tmp_path / "package.json", {"name": "x", "scripts": {}})
+    put(tmp_path / "list.json", [1, 2, 3])
+    put(tmp_path / "site/manifest.json", {"name": "app", "icons": []})
+    (tmp_path / "notes.txt").write_text("{not json at all")
+    (tmp_path / "empty.txt").touch()
+    (tmp_path / "data.pkl").write_bytes(b"\x80\x04K\x01.")
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\r\n")
+    put(tmp_path / ".hidden/report.json", REPORT)
+    put(tmp_path / "report.json", REPORT)
+    found = scan([tmp_path])
+    assert [row.key for row in found.rows] == ["report"]
+    assert found.problems == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "empty file"),
+        (b"  \n ", "empty file"),
+        (b'{"reports": {"a_s1": {"residual_norms": [1.0,', "truncated JSON: it ends inside a value at line 1"),
+        (b'{\n"residual_norms": [1.0,]\n}', "line 2 column"),
+        (b'{"a": 1}', "nothing this project reads"),
+        (b"[]", "nothing this project reads"),
+        (b"3", "nothing this project reads"),
+        (b"plain text", "nothing this project reads"),
+        (b'{"reports": [1]}', "$.reports: Expected `object`, got `array`"),
+        (b'{"reports": {"a_s1": 5}}', "$.reports.a_s1"),
+        (b'{"reports": {"a_s1": {"foo": 5}}}', "none of a report's fields"),
+        (
+            b'{"reports": {"a_s1": {"residual_norms": [1.0, "x"]}}}',
+            "$.reports.a_s1.residual_norms[1]: Expected `float`",
+        ),
+        (b'{"residual_norms": {"0": 1.0}}', "$.residual_norms: Expected `array`"),
+        (b'[{"method": "bp", "seed": 1, "h_norms": [1, null]}]', "$[0].h_norms[1]"),
+        (b'{"log": 5, "lam": 0.1}', "$.log: not a list of epochs"),
+        (b'{"epoch": 1, "test_acc": 31.0}', "divide by 100"),
+        (b'{"epoch": 1, "h_norms": "x"}', "h_norms"),
+        (b"\xff\xfe{", "UTF-16"),
+        (b'{"method_name": "\xff", "residual_norms": [1.0, 2.0]}', "utf-8"),
+    ],
+)
+def test_a_named_bad_file_says_what_is_wrong_and_where(tmp_path: Path, content: bytes, said: str) -> None:
+    path = tmp_path / "file.json"
+    path.write_bytes(content)
+    for read in (scan, load_audits):
+        with pytest.raises(UnreadableInput) as refusal:
+            read([path])
+        assert str(path) in str(refusal.value)
+        assert said in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '{"reports":{"a":', '{"epoch": 1}\n['])
+def test_a_file_that_nests_without_end_is_refused(tmp_path: Path, opening: str) -> None:
+    path = tmp_path / "deep.json"
+    path.write_text(opening + opening[-5:].lstrip() * 100_000)
+    with pytest.raises(UnreadableInput) as refusal:
+        scan([path])
+    assert len(str(refusal.value)) < 500
+
+
+def test_a_path_that_does_not_exist_names_the_nearest_folder_that_does(tmp_path: Path) -> None:
+    with pytest.raises(UnreadableInput, match="no such file or folder") as refusal:
+        scan([tmp_path / "no" / "where.json"])
+    assert str(refusal.value).endswith(str(tmp_path))
+
+
+def test_among_several_paths_a_bad_one_is_a_problem(tmp_path: Path) -> None:
+    good = put(tmp_path / "good.json", REPORT)
+    found = scan([tmp_path / "absent.json", good])
+    assert [row.key for row in found.rows] == ["good"]
+    assert [problem.path for problem in found.problems] == [str(tmp_path / "absent.json")]
+
+
+@pytest.mark.parametrize(("strict", "raises"), [(True, True), (None, False), (False, False)])
+def test_strict_decides_whether_a_bad_file_of_a_folder_raises(
+    tmp_path: Path, strict: bool | None, raises: bool
+) -> None:
+    put(tmp_path / "good.json", REPORT)
+    put(tmp_path / "percent.json", {**REPORT, "headline_acc": 31})
+    if raises:
+        with pytest.raises(UnreadableInput, match="percent"):
+            load_audits([tmp_path], strict=strict)
+    else:
+        table = load_audits([tmp_path], strict=strict)
+        assert (len(table), len(table.problems)) == (1, 1)
+
+
+def test_not_strict_lists_even_the_only_path(tmp_path: Path) -> None:
+    table = load_audits([tmp_path / "absent"], strict=False)
+    assert (len(table), len(table.problems)) == (0, 1)
+
+
+def test_a_folder_with_nothing_of_ours_says_so(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("hello")
+    found = scan([tmp_path])
+    assert found.rows == []
+    assert "nothing here that this project reads" in found.problems[0].message
+
+
+def test_a_folder_without_permission_is_listed_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "good.json", REPORT)
+    locked = tmp_path / "locked"
+    locked.mkdir()
+    listing = os.scandir
+
+    def refuse(path: str) -> Any:
+        if Path(path) == locked:
+            raise PermissionError(13, "Permission denied", path)
+        return listing(path)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    found = scan([tmp_path])
+    assert [row.key for row in found.rows] == ["good"]
+    assert "no permission" in found.problems[0].message
+    with pytest.raises(UnreadableInput, match="no permission"):
+        scan([locked])
+
+
+def test_a_file_without_permission_is_listed_and_the_rest_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path / "good.json", REPORT)
+    locked = put(tmp_path / "locked.json", REPORT)
+    opening = Path.open
+
+    def refuse(self: Path, *args: Any, **kwargs: Any) -> Any:
+        if self == locked:
+            raise PermissionError(13, "Permission denied", str(self))
+        return opening(self, *args, **kwargs)
+
+    monkeypatch.setattr(Path, "open", refuse)
+    found = scan([tmp_path])
+    assert [row.key for row in found.rows] == ["good"]
+    assert "Permission denied" in found.problems[0].message
+
+
+def test_loops_of_links_end_and_nothing_is_read_twice(tmp_path: Path) -> None:
+    put(tmp_path / "runs/a.json", REPORT)
+    (tmp_path / "runs/up").symlink_to(tmp_path, target_is_directory=True)
+    (tmp_path / "runs/again.json").symlink_to(tmp_path / "runs/a.json")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "absent")
+    (tmp_path / "itself").symlink_to(tmp_path / "itself")
+    assert [row.key for row in scan([tmp_path, tmp_path / "runs", tmp_path / "runs/a.json"]).rows] == ["a"]
+
+
+def test_a_linked_folder_is_searched(tmp_path: Path) -> None:
+    put(tmp_path / "elsewhere/a.json", REPORT)
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here/link").symlink_to(tmp_path / "elsewhere", target_is_directory=True)
+    assert [row.source for row in scan([tmp_path / "here"]).rows] == [str(tmp_path / "here/link/a.json")]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+def test_a_pipe_does_not_hang(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.json")
+    assert scan([tmp_path]).rows == []
+    with pytest.raises(UnreadableInput, match="neither a file nor a folder"):
+        scan([tmp_path / "pipe.json"])
+
+
+@pytest.mark.parametrize("name", ["huge.pt", "huge.safetensors", "huge.json", "huge"])
+def test_a_huge_file_that_is_nothing_of_ours_is_not_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(2 << 30)
+    with pytest.raises(UnreadableInput):
+        scan([path])
+    with path.open("r+b") as file:
+        file.write(b'{"weights": [')
+    with pytest.raises(UnreadableInput, match="nothing this project reads"):
+        scan([path])
+
+
+def test_thousands_of_unrelated_files_cost_little_more_than_listing_and_opening_them(tmp_path: Path) -> None:
+    for index in range(5000):
+        (tmp_path / f"log_{index}.txt").write_bytes(b"step 1\n")
+    put(tmp_path / "report.json", REPORT)
+    start = time.process_time()
+    for entry in os.scandir(tmp_path):
+        with Path(entry.path).open("rb") as file:
+            file.read(4096)
+    floor = time.process_time() - start
+    start = time.process_time()
+    assert len(scan([tmp_path]).rows) == 1
+    assert time.process_time() - start < 20 * floor
+
+
+def test_formats_are_told_by_content_under_any_name(tmp_path: Path, published_table: Path, published_cnn: Path) -> None:
+    for index, original in enumerate((published_table, published_cnn)):
+        (tmp_path / f"file{index}").write_bytes(original.read_bytes())
+    assert len(scan([tmp_path]).rows) == 30
+    assert len(list(iter_rows([tmp_path]))) == 30
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_files_from_a_windows_shell_are_read(tmp_path: Path, encoding: str) -> None:
+    (tmp_path / "a.json").write_text(json.dumps(REPORT), encoding=encoding)
+    assert len(scan([tmp_path / "a.json"]).rows) == 1
+
+
+def test_reading_needs_neither_torch_nor_numpy(published_table: Path) -> None:
+    code = (
+        "import sys; from fa_core.formats import scan; "
+        f"scan([{str(published_table)!r}]); "
+        "print([m for m in ('torch', 'numpy', 'textual') if m in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
