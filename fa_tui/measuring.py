@@ -67,7 +67,7 @@ class Measuring:
         if self._pool is None:
             from fa_core.engine import WorkerPool
             from fa_core.engine.devices import resolve_devices, threads_per_worker
-            from fa_core.engine.worker import DEFAULT_MEASURE
+            from fa_core.engine.watch import DEFAULT_MEASURE
 
             devices = resolve_devices(self._device)
             self._pool = WorkerPool(

@@ -36,7 +36,7 @@ class AuditProgress:
         """Say what is about to be done."""
         self._total = todo
         again = f", {skipped} measured before" if skipped else ""
-        self._say(f"{todo} runs to measure{again}")
+        self._say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
         if self._bars is not None and todo:
             self._overall = self._bars.add_task("all", total=todo)
 

@@ -14,7 +14,7 @@ from fa_core.engine.jobs import Job, MeasureOptions, no_data
 from fa_core.engine.ledger import Adjust, Ledger, check_writable, finished_before
 from fa_core.engine.pool import WorkerPool
 from fa_core.engine.provenance import run_of
-from fa_core.engine.worker import DEFAULT_MEASURE
+from fa_core.engine.watch import DEFAULT_MEASURE
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem

@@ -17,7 +17,7 @@ from fa_core.engine.credit import measure_credit
 from fa_core.engine.evaluation import Evaluation, evaluation, settle
 from fa_core.engine.jobs import Job
 from fa_core.engine.memory import halving
-from fa_core.engine.worker import Watch
+from fa_core.engine.watch import Watch
 from fa_core.measure import accuracy, diagnose
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.network import network_for

@@ -15,7 +15,7 @@ from fa_core.engine.board import JobBoard, JobCancelled, JobFailed, OnEvent
 from fa_core.engine.jobs import Job, JobState, JobView
 from fa_core.engine.process import WorkerProcess
 from fa_core.engine.slot import Slot
-from fa_core.engine.worker import DEFAULT_MEASURE
+from fa_core.engine.watch import DEFAULT_MEASURE
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticReport
 
@@ -32,7 +32,7 @@ class WorkerPool:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
         threads: CPU threads per worker; None = as many as torch likes.
-        measure: ``module:callable`` run in the workers (see `fa_core.engine.worker.Measure`).
+        measure: ``module:callable`` run in the workers (see `fa_core.engine.watch.Measure`).
         log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds a cancelled job gets to stop at its next batch before its worker is killed.
 

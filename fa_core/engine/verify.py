@@ -13,7 +13,7 @@ from fa_core.engine.audit import job_for, run_jobs
 from fa_core.engine.board import OnEvent
 from fa_core.engine.comparison import Comparison, compare
 from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.worker import DEFAULT_MEASURE
+from fa_core.engine.watch import DEFAULT_MEASURE
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem

@@ -14,35 +14,12 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from typing import IO, Any, Protocol
+from typing import IO
 
 from fa_core.engine import protocol
 from fa_core.engine.jobs import Job
+from fa_core.engine.watch import DEFAULT_MEASURE, Cancelled, Measure, Watch
 from fa_core.errors import FaError
-
-DEFAULT_MEASURE = "fa_core.engine.measuring:measure"
-
-
-class Cancelled(Exception):
-    """The job that is being measured was cancelled."""
-
-
-class Watch(Protocol):
-    """What a measuring function tells while it works."""
-
-    def progress(self, done: int, total: int) -> None:
-        """Batches measured so far.
-
-        Raises:
-            Cancelled: the job was cancelled; let it through.
-        """
-
-    def note(self, text: str) -> None:
-        """Something the person should know about this run."""
-
-
-Measure = Callable[[Job, str, Watch], dict[str, Any]]
-"""(job, device, watch) → the report's dict. Raises FaError for what a person can understand."""
 
 
 class Control(threading.Thread):

@@ -88,7 +88,7 @@ def test_a_resumed_audit_measures_only_what_is_missing(audited, campaign):
     resumed = fa_tui(
         "audit", "runs", "--out", "audit.json", "--device", "cpu", "--resume", "--format", "json", cwd=campaign
     )
-    assert "1 runs to measure, 3 measured before" in resumed.stderr
+    assert "1 run to measure, 3 measured before" in resumed.stderr
     assert len(json.loads(resumed.stdout)) == 3
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from fa_core.engine import provenance
 from fa_core.engine.jobs import Job
-from fa_core.engine.worker import Watch
+from fa_core.engine.watch import Watch
 from fa_core.errors import UnreadableInput
 
 

@@ -10,7 +10,7 @@ from fa_core.data import eval_batches, load_data
 from fa_core.engine import evaluation, measuring
 from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.engine.measuring import measure, measure_run
-from fa_core.engine.worker import Cancelled
+from fa_core.engine.watch import Cancelled
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.measure import accuracy, diagnose
 from fa_core.report import DiagnosticReport

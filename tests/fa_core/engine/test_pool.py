@@ -98,6 +98,11 @@ def test_what_a_network_prints_goes_to_the_log_not_into_the_conversation(make_po
     assert "must not reach the client" in Path(log).read_text()
 
 
+def test_a_worker_with_nothing_to_say_leaves_an_empty_log(make_pool, told):
+    make_pool().submit(job("dfa")).result(30)
+    assert Path(told.wait_for(lambda view: view.state is JobState.DONE).log).read_text() == ""
+
+
 def test_a_queued_job_is_cancelled_at_once(make_pool, told, tmp_path):
     pool, gate = _busy_pool(make_pool, told, tmp_path)
     waiting = pool.submit(job("waiting"))
