@@ -17,6 +17,7 @@ from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
 from fa_core.reporting.figures import audit_figure, axis_figure
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
+from fa_core.reporting.sections.beyond import beyond_table
 from fa_core.reporting.sections.credit import credit_table
 from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
 from fa_core.reporting.sections.runs import (
@@ -115,5 +116,7 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
     yield from utility_blocks(decision_utility(measured, thresholds))
     yield Heading("Diagnostics per layer", 3)
     yield from layer_tables(measured)
+    yield Heading("Margin to flip and backward gain", 3)
+    yield from beyond_table(measured, thresholds)
     yield Heading("Credit quality", 3)
     yield from credit_table(measured)

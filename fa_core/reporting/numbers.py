@@ -55,10 +55,10 @@ def fixed(value: float | None, places: int, sign: bool = False) -> str:
 
 
 def spread(mean: float | None, std: float | None) -> str:
-    """Mean ± std with the same decimals, as many as give std two digits; the mean alone where there is no spread.
+    """Mean ± std with the same decimals: at least three digits of the mean, two of std; the mean alone where there is no spread.
 
     >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
-    ('0.4012 ± 0.0094', '(5.2 ± 1.5)e8', '1.500', 'N/A')
+    ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return significant(mean)
@@ -72,5 +72,6 @@ def spread(mean: float | None, std: float | None) -> str:
 
 
 def _decimals(mean: float, std: float) -> str:
-    places = 3 if std <= 0 else min(max(0, 1 - math.floor(math.log10(std))), 5)
+    wanted = [digits - 1 - math.floor(math.log10(abs(x))) for x, digits in ((mean, 3), (std, 2)) if x]
+    places = min(max(0, *wanted), 5) if wanted else 0
     return f"{mean:.{places}f} ± {std:.{places}f}"

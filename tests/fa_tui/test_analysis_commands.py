@@ -71,6 +71,16 @@ def test_seeds_prints_the_published_cnn_means(published_cnn: Path, capsys: pytes
     assert means == {"bp": 1.31, "dfa": 237, "state_bridge": 2.4, "credit_bridge": 96.4, "ep": 11.6}
 
 
+def test_seeds_of_two_files_with_the_same_methods_are_told_apart(
+    published_table: Path, published_cnn: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, _ = run(capsys, "seeds", published_table, published_cnn)
+    rows = [line for line in out.splitlines() if line.strip().startswith("dfa")]
+    assert code == 0
+    assert [published_table.name in row for row in rows] == [True, False]
+    assert [published_cnn.name in row for row in rows] == [False, True]
+
+
 @pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline"])
 def test_tables_name_what_is_missing(command: str, published_cnn: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys, command, published_cnn)

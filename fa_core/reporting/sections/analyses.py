@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import PurePath
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
@@ -67,6 +68,7 @@ def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
     disagree = ", ".join(group.disagree) or "–"
     return (
         group.method,
+        *((PurePath(group.collection).name,) if apart else ()),
         *axes,
         group.verdict,
         fires_on(group),

@@ -105,6 +105,7 @@ def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
         "Threshold sensitivity",
         "Decision utility",
         "Diagnostics per layer",
+        "Margin to flip and backward gain",
         "Credit quality",
         "Timeline",
         "Pitfalls disclosure",

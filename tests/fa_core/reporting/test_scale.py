@@ -44,7 +44,7 @@ def test_numbers_round_for_people_and_say_when_there_are_none() -> None:
     assert significant(-1234567.0) == "-1.235e6"
     assert fixed(0.5, 2) == "0.50"
     assert brief(1234567.0, 2) == "1.2e6" and brief(23170.0) == "23170" and brief(None) == "N/A"
-    assert spread(1.0, 0.0) == "1.000 ± 0.000"
+    assert spread(1.0, 0.0) == "1.00 ± 0.00"
     assert spread(3.61e-4, 3.9e-5) == "(3.61 ± 0.39)e-4"
     assert spread(1864.2, 653.1) == "1864 ± 653"
     assert spread(math.inf, 1.0) == "inf"
