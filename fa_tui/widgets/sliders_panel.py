@@ -145,9 +145,12 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
         sliders = list(self._sliders.values())
-        focused = next((index for index, slider in enumerate(sliders) if slider.has_focus), None)
-        if focused is not None and 0 <= focused + direction < len(sliders):
-            sliders[focused + direction].focus()
+        focused = self.screen.focused
+        if focused in sliders:
+            to = sliders.index(focused) + direction
+            if 0 <= to < len(sliders):
+                # at once, not `focus()`: the next key of a burst starts from there
+                self.screen.set_focus(sliders[to])
 
     def action_undo(self) -> None:
         """Back to the thresholds before the last gesture."""

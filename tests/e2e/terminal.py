@@ -55,6 +55,8 @@ _UNKNOWN_TO_PYTE = re.compile(
 )
 _UNFINISHED = re.compile(rb"\x1b(?:\[[0-9;?<>=$ ]*|[\]P][^\x07\x1b]*\x1b?)?$")
 _SYNC_QUERY = b"\x1b[?2026$p"
+_CURSOR_QUERY = b"\x1b[6n"
+_LINE_TICK = 0.02
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -84,6 +86,7 @@ class PseudoTerminal:
         columns, lines: the size.
         env: added to a clean environment (None as a value removes a name).
         sync: answer the query for synchronized output, as kitty does and tmux 3.3 does not.
+        answers: answer where the cursor is, as every terminal does.
     """
 
     def __init__(
@@ -94,10 +97,14 @@ class PseudoTerminal:
         lines: int = 40,
         env: Mapping[str, str | None] | None = None,
         sync: bool = False,
+        answers: bool = False,
     ) -> None:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
-        self._sync = sync
+        self._replies = {_SYNC_QUERY: b"\x1b[?2026;2$y"} if sync else {}
+        if answers:
+            self._replies[_CURSOR_QUERY] = b"\x1b[1;1R"
+        self._rate = 0
         self._held = b""
         self._fd, child = pty.openpty()
         self.resize(columns, lines)
@@ -139,13 +146,15 @@ class PseudoTerminal:
             if not ready:
                 break
             try:
-                chunk = os.read(self._fd, 1 << 16)
+                chunk = os.read(self._fd, max(1, int(self._rate * _LINE_TICK)) if self._rate else 1 << 16)
             except OSError:  # the program has gone
                 break
             last = time.perf_counter()
             first = first if chunks else last
             chunks.append(chunk)
             self._feed(chunk)
+            if self._rate:
+                time.sleep(len(chunk) / self._rate)
         return Burst(b"".join(chunks), first - start, last - start)
 
     def wait_for(self, text: str, limit: float = 20.0) -> Burst:
@@ -181,6 +190,10 @@ class PseudoTerminal:
         os.write(self._fd, data)
         return self.read(quiet, limit, since=start)
 
+    def slow_down(self, bytes_per_second: int) -> None:
+        """From now on read no faster than a line of that speed would."""
+        self._rate = bytes_per_second
+
     def cpu_seconds(self) -> float:
         """Processor time the program has used: what a busy machine cannot falsify (Linux; in ticks of 10 ms)."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
@@ -212,9 +225,10 @@ class PseudoTerminal:
                 raise subprocess.TimeoutExpired(self.process.args, limit)
 
     def _feed(self, chunk: bytes) -> None:
-        if self._sync and _SYNC_QUERY in chunk:
-            os.write(self._fd, b"\x1b[?2026;2$y")
         data = self._held + chunk
+        for query, reply in self._replies.items():
+            for _ in range(data.count(query)):
+                os.write(self._fd, reply)
         unfinished = _UNFINISHED.search(data)
         self._held = data[unfinished.start() :] if unfinished else b""
         self._stream.feed(_UNKNOWN_TO_PYTE.sub(b"", data[: unfinished.start()] if unfinished else data))

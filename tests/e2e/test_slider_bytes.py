@@ -53,3 +53,19 @@ def test_a_typed_threshold_is_on_screen(terminal: PseudoTerminal) -> None:
     terminal.press("1", "2", "enter")
     assert "> 12×" in terminal.text()
     assert "9 of 15 need walk-back" in terminal.text()
+
+
+def test_on_a_slow_line_a_held_key_leaves_little_behind_and_quitting_leaves_no_answer_to_the_shell() -> None:
+    with PseudoTerminal(EXPLORER, answers=True) as terminal:
+        terminal.wait_for("need walk-back")
+        terminal.press("]", "down", "up", "home")
+        terminal.slow_down(3000)
+        for _ in range(40):
+            terminal.press("right", quiet=0.02, limit=0.03)
+        late = terminal.read(quiet=0.6)
+        assert "> 5000×" in terminal.text()
+        assert len(late) <= 3 * STEP_BUDGET
+        farewell = terminal.press("left", "q", quiet=1.5)
+        assert terminal.process.wait(10) == 0
+        asked, alternate_screen_left = farewell.data.rfind(b"\x1b[6n"), farewell.data.rfind(b"\x1b[?1049l")
+        assert asked < alternate_screen_left

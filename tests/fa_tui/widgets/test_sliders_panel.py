@@ -65,6 +65,16 @@ async def test_up_and_down_walk_the_sliders() -> None:
         assert app.focused is app.panel.slider("b")
 
 
+async def test_a_burst_of_downs_walks_as_far_as_single_ones() -> None:
+    app = Stage()
+    async with app.run_test() as pilot:
+        app.panel.slider("a").focus()
+        await pilot.pause()
+        for _ in range(9):
+            app.panel.action_walk(1)
+        assert app.focused is app.panel.slider("d")
+
+
 async def test_a_small_screen_expands_only_the_focused_slider() -> None:
     app = Stage()
     async with app.run_test(size=(80, 24)) as pilot:

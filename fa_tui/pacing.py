@@ -1,0 +1,69 @@
+"""Never more on the line than it carries: a key held on a slow line must not leave seconds of lag.
+
+What Textual writes is buffered by the system, SSH and the network, out of sight. So the terminal is asked
+where its cursor is: when the answer comes, everything before the question has arrived. Until then only a
+window of bytes may follow; a frame that must wait is not queued but dropped, and what changed meanwhile
+goes out as one frame when the answer comes.
+"""
+
+from __future__ import annotations
+
+ASK = "\x1b[6n"
+"""Asks for the cursor position; answered by every terminal and by tmux."""
+
+_WINDOW = 1024
+"""Bytes that may be under way: a third of a second on a line of 3 KB/s."""
+_ASK_EVERY = 512
+LOST_SECONDS = 5.0
+"""After this an answer is taken as lost."""
+
+
+class Pacing:
+    """How much of what was sent is known to have arrived. A terminal that never answered is never waited for.
+
+    >>> line = Pacing()
+    >>> line.sent(600, now=0.0)      # asks
+    True
+    >>> line.answered()
+    >>> line.sent(600, now=1.0), line.sent(600, now=1.1), line.may_send(now=1.2)
+    (True, False, False)
+    >>> line.answered()
+    >>> line.may_send(now=1.3)
+    True
+    """
+
+    def __init__(self) -> None:
+        self._answers = False
+        self._asked_at: float | None = None
+        self._before_question = 0
+        self._since_question = 0
+
+    @property
+    def expects_answer(self) -> bool:
+        """Whether an answer is under way that is likely to come."""
+        return self._answers and self._asked_at is not None
+
+    def may_send(self, now: float) -> bool:
+        """Whether another frame may go out.
+
+        Args:
+            now: the time in seconds.
+        """
+        if self._asked_at is not None and now - self._asked_at > LOST_SECONDS:
+            self.answered(known=self._answers)
+        return not self._answers or self._before_question + self._since_question <= _WINDOW
+
+    def sent(self, count: int, now: float) -> bool:
+        """Account for `count` bytes; whether to ask at their end."""
+        self._since_question += count
+        if self._asked_at is not None or self._since_question < _ASK_EVERY:
+            return False
+        self._asked_at = now
+        self._before_question, self._since_question = self._since_question, 0
+        return True
+
+    def answered(self, *, known: bool = True) -> None:
+        """The terminal has everything up to the question."""
+        self._answers = known
+        self._asked_at = None
+        self._before_question = 0
