@@ -246,7 +246,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             )
         for name, values in (("residual_norms", h), ("bp_grad_norms", g)):
             for layer, value in enumerate(values):
-                if value < 0:
+                if -math.inf < value < 0:
                     raise InvalidReport(f"{name}[{layer}] is {value}", where=where, hint="a norm is never negative")
         for name, acc in (("headline_acc", self.headline_acc), ("frozen_baseline_acc", self.frozen_baseline_acc)):
             if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:

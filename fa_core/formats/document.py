@@ -129,10 +129,10 @@ def convert(node: Node, kind: type[T], where: str) -> T:
         if isinstance(node, msgspec.Raw):
             try:
                 return msgspec.json.decode(node, type=kind)
-            except msgspec.ValidationError:
-                raise
-            except msgspec.DecodeError:
-                node = json.loads(bytes(node))
+            except msgspec.DecodeError as error:
+                if isinstance(error, msgspec.ValidationError) and "out of range" not in str(error):
+                    raise
+                node = json.loads(bytes(node))  # a number like 1e400, which is infinity to Python
         return msgspec.convert(node, kind)
     except (ValueError, OverflowError) as error:
         raise shape_error(error, where) from error

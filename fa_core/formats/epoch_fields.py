@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -35,6 +36,7 @@ _H_FIRST = ("h_0_norm", "h0_norm", "h_0")
 _H_LAST = ("h_L_norm", "h_L")
 _G_LAST = ("g_L_norm", "g_L")
 _G_LAYER = re.compile(r"^g_?(?P<layer>\d{1,6})(?:_norm)?$")
+_LARGEST = 1 << 1023
 _DEPTH = ("L", "depth", "n_blocks", "num_blocks", "n_layers", "num_layers")
 
 
@@ -138,7 +140,9 @@ def _number(fields: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     for name in names:
         value = fields.get(name)
         if isinstance(value, (int, float)) and not isinstance(value, bool):
-            return float(value)
+            if isinstance(value, float) or abs(value) < _LARGEST:
+                return float(value)
+            return math.inf if value > 0 else -math.inf
     return None
 
 

@@ -148,11 +148,10 @@ def _at(place: Place, walk: Walk) -> Iterator[Finding]:
 
 
 def _in_folder(place: Place, walk: Walk) -> Iterator[Finding]:
+    walk.skip = frozenset({CREDIT})
     if run_folder.sniff(Path(place.path)):
         yield from run_folder.read(Path(place.path))
         walk.skip = run_folder.OWN_FILES
-    else:
-        walk.skip = frozenset({CREDIT})
 
 
 def _in_file(place: Place) -> Iterator[Finding]:

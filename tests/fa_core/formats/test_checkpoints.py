@@ -1,0 +1,142 @@
+"""Checkpoints and run folders: recognised, named, never loaded."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.errors import UnreadableInput
+from fa_core.formats import load_audits, scan
+
+MANIFEST = {"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42, "axes": {"lam": 0.01}}
+
+
+def safetensors(path: Path, metadata: dict[str, str] | None = None, missing: int = 0) -> Path:
+    header: dict[str, Any] = {"w": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}
+    if metadata is not None:
+        header["__metadata__"] = metadata
+    text = json.dumps(header).encode()
+    path.write_bytes((len(text).to_bytes(8, "little") + text + bytes(8))[: -missing or None])
+    return path
+
+
+def torch_zip(path: Path) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", b"\x80\x02}.")
+    return path
+
+
+def manifest(folder: Path, **fields: Any) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "manifest.json").write_text(json.dumps({**MANIFEST, **fields}))
+    return folder
+
+
+@pytest.mark.parametrize("make", [safetensors, torch_zip])
+def test_a_checkpoint_is_a_row_that_nobody_measured(tmp_path: Path, make: Any) -> None:
+    path = make(tmp_path / "dfa_s42.pt")
+    (row,) = scan([path]).rows
+    assert (row.method, row.seed, row.checkpoint, row.report.coverage) == ("dfa", 42, str(path), "")
+    assert len(load_audits([path])) == 0
+
+
+def test_a_checkpoint_needs_no_telling_name(tmp_path: Path) -> None:
+    safetensors(tmp_path / "weights")
+    torch_zip(tmp_path / "other")
+    assert len(scan([tmp_path]).rows) == 2
+
+
+def test_safetensors_metadata_names_the_run(tmp_path: Path) -> None:
+    (row,) = scan([safetensors(tmp_path / "x.safetensors", {"method": "Credit Bridge", "seed": "9"})]).rows
+    assert (row.method, row.seed) == ("credit_bridge", 9)
+
+
+def test_epochs_of_a_run_are_named_by_their_folder(tmp_path: Path) -> None:
+    (tmp_path / "ep_s7").mkdir()
+    torch_zip(tmp_path / "ep_s7/epoch_10.pt")
+    (row,) = scan([tmp_path]).rows
+    assert (row.key, row.method, row.seed, row.axes) == ("ep_s7/epoch_10", "ep", 7, {"epoch": 10})
+
+
+def test_archives_and_pickles_that_are_no_checkpoints_are_left_alone(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "data.npz", "w") as archive:
+        archive.writestr("x.npy", b"")
+    (tmp_path / "data_batch_1").write_bytes(pickle.dumps({"data": [1, 2]}, protocol=2))
+    found = scan([tmp_path])
+    assert found.rows == []
+
+
+def test_a_bare_pickle_under_a_checkpoints_name_is_listed_and_never_loaded(tmp_path: Path) -> None:
+    class Trap:
+        def __reduce__(self) -> Any:
+            return (Path.touch, (tmp_path / "sprung",))
+
+    (tmp_path / "evil_s1.pt").write_bytes(pickle.dumps(Trap()))
+    (row,) = scan([tmp_path]).rows
+    assert row.checkpoint == str(tmp_path / "evil_s1.pt")
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize("missing", [1, 8, 30])
+def test_a_truncated_safetensors_says_so(tmp_path: Path, missing: int) -> None:
+    with pytest.raises(UnreadableInput, match="truncated safetensors"):
+        scan([safetensors(tmp_path / "a.safetensors", missing=missing)])
+
+
+def test_a_truncated_archive_says_so(tmp_path: Path) -> None:
+    path = torch_zip(tmp_path / "a.pt")
+    path.write_bytes(path.read_bytes()[:60])
+    with pytest.raises(UnreadableInput, match="truncated checkpoint"):
+        scan([path])
+
+
+def test_a_run_folder_is_one_row_with_its_report_and_its_trace(tmp_path: Path) -> None:
+    run = manifest(tmp_path / "run")
+    safetensors(run / "model.safetensors")
+    safetensors(run / "credit.safetensors")
+    (run / "audit.json").write_text(json.dumps({"method_name": "DFA", "residual_norms": [1.0, 100.0]}))
+    (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.5}\n')
+    found = scan([tmp_path])
+    (row,), (trace,) = found.rows, found.traces
+    assert (row.source, row.checkpoint, row.key) == (str(run), str(run), "run")
+    assert (row.method, row.seed, row.axes) == ("dfa", 42, {"lam": 0.01})
+    assert row.report.flags == {"a"}
+    assert (trace.key, trace.method, trace.seed, trace.axes) == ("run", "dfa", 42, {"lam": 0.01})
+    assert found.problems == []
+    assert scan([run]) == found
+
+
+def test_a_run_nobody_measured_is_a_row_without_coverage(tmp_path: Path) -> None:
+    (row,) = scan([manifest(tmp_path / "run", headline_acc=0.5, frozen_baseline_acc=0.4)]).rows
+    assert row.report.coverage == ""
+    assert len(load_audits([tmp_path])) == 0
+
+
+@pytest.mark.parametrize("name", ["audit.json", "trace.jsonl"])
+def test_a_broken_report_or_trace_leaves_the_run_to_be_measured(tmp_path: Path, name: str) -> None:
+    run = manifest(tmp_path / "run")
+    (run / name).write_text('{"epoch": 1, "residual_norms": [1.0,')
+    found = scan([tmp_path])
+    assert [row.checkpoint for row in found.rows] == [str(run)]
+    assert name in found.problems[0].message
+
+
+def test_a_broken_manifest_is_a_problem_and_the_weights_are_still_offered(tmp_path: Path) -> None:
+    run = manifest(tmp_path / "dfa_s1", seed="one")
+    safetensors(run / "model.safetensors")
+    safetensors(run / "credit.safetensors")
+    found = scan([tmp_path])
+    assert "seed" in found.problems[0].message
+    assert [row.checkpoint for row in found.rows] == [str(run / "model.safetensors")]
+
+
+def test_further_checkpoints_in_a_run_folder_are_rows_of_their_own(tmp_path: Path) -> None:
+    run = manifest(tmp_path / "dfa_s42")
+    (run / "epochs").mkdir()
+    safetensors(run / "epochs/dfa_s42.safetensors")
+    assert [row.source for row in scan([tmp_path]).rows] == [str(run), str(run / "epochs/dfa_s42.safetensors")]

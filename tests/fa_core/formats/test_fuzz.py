@@ -1,0 +1,72 @@
+"""Arbitrary JSON gives rows, traces, problems, or one of our errors, and never anything else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fa_core.errors import FaError
+from fa_core.formats import load_audits, scan
+from tests.fa_core.strategies import json_values
+
+MAGICS = [b"", b"PK\x03\x04", b"\x80\x02", b"{", b"\x10" + bytes(7) + b"{", b"\xff\xfe"]
+quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("fuzz") / "any_s1.json"
+
+
+def read_every_way(path: Path) -> None:
+    for target in (path, path.parent):
+        try:
+            found = scan([target])
+            table = load_audits([target])
+        except FaError as error:
+            assert str(path.parent) in str(error)
+            assert "\n" not in str(error)
+            continue
+        assert len(table.flags()) == len(table) == len(table.verdicts())
+        assert len(table) <= len(found.rows)
+        for row in found.rows:
+            assert row.report.verdict == row.report.check().verdict
+            str(row.report)
+        for trace in found.traces:
+            assert [epoch.epoch for epoch in trace.epochs] == sorted({epoch.epoch for epoch in trace.epochs})
+        for index in range(len(table)):
+            assert table.report(index).verdict == table.verdicts(table.report(index).thresholds)[index]
+
+
+@quick
+@given(json_values())
+def test_any_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value))
+    read_every_way(path)
+
+
+@quick
+@given(st.dictionaries(st.sampled_from(["bp_s42", "dfa_s1", "é", "#", "a#2", ""]), json_values(), max_size=3))
+def test_any_audit_table(path: Path, reports: dict[str, Any]) -> None:
+    path.write_text(json.dumps({"reports": reports}))
+    read_every_way(path)
+
+
+@quick
+@given(st.lists(json_values(), max_size=4), st.integers(0, 200))
+def test_any_lines_cut_anywhere(path: Path, values: list[Any], cut: int) -> None:
+    text = '{"epoch": 1, "test_acc": 0.5}\n' + "\n".join(map(json.dumps, values))
+    path.write_text(text[: max(len(text) - cut, 0)])
+    read_every_way(path)
+
+
+@quick
+@given(st.binary(max_size=300), st.sampled_from(MAGICS))
+def test_any_bytes(path: Path, content: bytes, magic: bytes) -> None:
+    path.write_bytes(magic + content)
+    read_every_way(path)

@@ -1,0 +1,73 @@
+"""Formats 2 and 3: a single report, and a list of short audits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.formats import scan
+from fa_core.recorded import recorded_flags
+from fa_core.rows import AuditRow
+
+
+def read(path: Path, value: Any) -> list[AuditRow]:
+    path.write_text(json.dumps(value))
+    return scan([path]).rows
+
+
+def test_published_list_keeps_its_short_verdicts_and_they_agree(published_cnn: Path) -> None:
+    original = json.loads(published_cnn.read_text())
+    rows = scan([published_cnn]).rows
+    assert [row.report.recorded_verdict for row in rows] == [entry["verdict"] for entry in original]
+    for row, entry in zip(rows, original, strict=True):
+        assert recorded_flags(entry["verdict"]) == row.report.flags
+        assert row.report.coverage == "ab"
+        assert row.report.max_per_block_growth == pytest.approx(entry["max_per_block"])
+
+
+def test_other_spellings_and_axes_of_a_list(tmp_path: Path) -> None:
+    (row,) = read(
+        tmp_path / "a",
+        [{"method_name": "Credit Bridge", "seed": 7, "headline_acc": 0.4, "frozen_acc": 0.3, "g_L": 1e-3, "d": 64}],
+    )
+    assert (row.key, row.method, row.seed, row.axes) == ("credit_bridge_s7", "credit_bridge", 7, {"d": 64})
+    assert (row.report.margin_pp, row.report.g_L, row.report.coverage) == (10.0, 1e-3, "bd")
+
+
+def test_growth_without_norms_is_what_the_list_says_it_is(tmp_path: Path) -> None:
+    (row,) = read(tmp_path / "a", [{"method": "dfa", "acc": 0.3, "max_per_block": 214.0}])
+    assert row.report.max_per_block_growth == 214.0
+    assert row.report.evidence == {}
+    assert row.report.flags == {"a"}
+
+
+def test_equal_runs_in_a_list_get_keys_of_their_own(tmp_path: Path) -> None:
+    rows = read(tmp_path / "a", [{"method": "bp", "seed": 1, "acc": 0.5}] * 3)
+    assert [row.key for row in rows] == ["bp_s1", "bp_s1#2", "bp_s1#3"]
+
+
+def test_a_bad_entry_leaves_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(json.dumps([{"method": "bp", "acc": 0.5}, {"method": "bp", "acc": "x"}, 3, {"acc": 0.1}]))
+    found = scan([path])
+    assert len(found.rows) == 1
+    assert [problem.message.partition("$")[2][:3] for problem in found.problems] == ["[1]", "[2]", "[3]"]
+
+
+def test_a_single_report_takes_method_and_seed_from_its_file_name(tmp_path: Path) -> None:
+    (row,) = read(tmp_path / "dfa_pen_lam0.01_s42.json", {"residual_norms": [1.0, 2.0]})
+    assert (row.method, row.seed, row.axes) == ("dfa", 42, {"lam": 0.01})
+
+
+def test_a_single_report_that_names_itself_is_believed(tmp_path: Path) -> None:
+    (row,) = read(tmp_path / "result.json", {"method_name": "State Bridge", "seed": 5, "headline_acc": 0.2})
+    assert (row.key, row.method, row.seed) == ("result", "state_bridge", 5)
+
+
+def test_a_report_in_the_folder_of_its_run_takes_the_folders_name(tmp_path: Path) -> None:
+    (tmp_path / "ep_s7").mkdir()
+    (row,) = read(tmp_path / "ep_s7/audit.json", {"headline_acc": 0.2})
+    assert (row.method, row.seed) == ("ep", 7)

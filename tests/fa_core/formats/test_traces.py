@@ -1,0 +1,152 @@
+"""Formats 4 and 5: penalty logs and epoch traces."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.formats import Scan, growth_bound, scan
+
+LOG = [
+    {"epoch": 1, "h_L_norm": 20.0, "g_2_norm": 1e-3, "test_acc": 0.2},
+    {"epoch": 30, "h_L_norm": 4096.0, "g_2_norm": 2e-4, "test_acc": 0.36},
+]
+
+
+def penalty(tmp_path: Path, **header: Any) -> Scan:
+    path = tmp_path / "dfa_pen_lam0.01_s42.json"
+    path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.3631, "log": LOG, **header}))
+    return scan([path])
+
+
+def test_a_penalty_log_is_an_audit_of_its_last_epoch_and_a_trace(tmp_path: Path) -> None:
+    found = penalty(tmp_path)
+    (row,), (trace,) = found.rows, found.traces
+    for run in (row, trace):
+        assert (run.key, run.method, run.seed, run.axes) == ("dfa_pen_lam0.01_s42", "dfa", 42, {"lam": 0.01})
+    assert row.report.headline_acc == 0.3631
+    assert (row.report.h_L, row.report.g_L) == (4096.0, 2e-4)
+    assert [epoch.test_acc for epoch in trace.epochs] == [0.2, 0.36]
+
+
+def test_with_h_0_and_depth_growth_is_bounded_and_the_gradient_is_a_proxy(tmp_path: Path) -> None:
+    report = penalty(tmp_path, L=4, h_0_norm=1.0).rows[0].report
+    assert report.growth_bound == pytest.approx(8.0)
+    assert report.evidence == {"a": "bound", "b": "proxy"}
+    assert report.coverage == "ab"
+    assert report.flags == set()
+    assert "c" in report.unmeasured
+
+
+def test_without_h_0_or_depth_growth_is_not_measured_and_says_why(tmp_path: Path) -> None:
+    for header in ({}, {"L": 4}, {"h_0_norm": 1.0}, {"L": 4, "h_0_norm": 0.0}):
+        report = penalty(tmp_path, **header).rows[0].report
+        assert report.growth_bound is None
+        assert report.coverage == "b"
+        assert report.evidence == {"b": "proxy"}
+        assert "‖h_0‖" in report.unmeasured["a"]
+
+
+def test_depth_and_h_0_may_stand_in_the_config_or_the_entries(tmp_path: Path) -> None:
+    log = [{**entry, "h_0_norm": 1.0} for entry in LOG]
+    assert penalty(tmp_path, log=log, config={"n_blocks": 4}).rows[0].report.growth_bound == pytest.approx(8.0)
+
+
+def test_a_gradient_of_the_deepest_layer_is_no_proxy(tmp_path: Path) -> None:
+    assert penalty(tmp_path, L=2, h_0_norm=1.0).rows[0].report.evidence == {"a": "bound"}
+
+
+def test_a_baseline_makes_depth_utility_exact(tmp_path: Path) -> None:
+    report = penalty(tmp_path).rows[0].report.with_frozen_baseline(0.349)
+    assert report.margin_pp == 1.41
+    assert report.flags == {"d"}
+    assert "d" not in report.evidence
+
+
+def test_a_log_with_norms_of_all_layers_is_exact(tmp_path: Path) -> None:
+    log = [{"epoch": 1, "h_norms": [1.0, 60.0], "g_norms": [1e-3, 1e-3], "test_acc": 0.2}]
+    report = penalty(tmp_path, log=log).rows[0].report
+    assert report.max_per_block_growth == 60.0
+    assert report.evidence == {}
+
+
+def test_a_diverged_log_is_walked_back(tmp_path: Path) -> None:
+    log = [*LOG, {"epoch": 31, "h_L_norm": float("nan"), "g_2_norm": 1e-3}]
+    for header in ({}, {"L": 4, "h_0_norm": 1.0}):
+        assert penalty(tmp_path, log=log, **header).rows[0].report.flags == {"a"}
+
+
+@pytest.mark.parametrize(("h_0", "h_L", "depth"), [(2.0, 8.0, 2), (5.0, 5.0, 1), (3.0, 0.0, 4)])
+def test_the_bound_never_exceeds_the_largest_ratio(h_0: float, h_L: float, depth: int) -> None:
+    bound = growth_bound(h_0, h_L, depth)
+    stream = [h_0, *([7.0] * (depth - 1)), h_L]
+    largest = max(stream[layer + 1] / stream[layer] for layer in range(depth))
+    assert bound is not None
+    assert bound <= largest * (1 + 1e-12)
+
+
+EPOCHS = [{"epoch": e, "test_acc": e / 10, "hidden_norms": [1.0, 2.0], "bp_grad_norms": [1.0, 1.0]} for e in (1, 2, 3)]
+
+
+@pytest.mark.parametrize("as_text", [lambda es: "\n".join(map(json.dumps, es)) + "\n", json.dumps])
+def test_lines_and_lists_give_the_same_trace(tmp_path: Path, as_text: Any) -> None:
+    path = tmp_path / "dfa_s1.jsonl"
+    path.write_text(as_text(EPOCHS))
+    (trace,) = scan([path]).traces
+    assert (trace.method, trace.seed) == ("dfa", 1)
+    assert [epoch.residual_norms for epoch in trace.epochs] == [[1.0, 2.0]] * 3
+    assert not trace.unfinished
+
+
+@pytest.mark.parametrize("name", ["hidden_norms", "h_norms", "residual_norms"])
+@pytest.mark.parametrize("gradients", ["g_norms", "bp_grad_norms"])
+def test_every_spelling_of_the_norms_is_read(tmp_path: Path, name: str, gradients: str) -> None:
+    path = tmp_path / "a_s1.json"
+    path.write_text(json.dumps([{"epoch": 0, name: [1.0, 3.0], gradients: [2.0, 1.0], "gamma": 0.5}]))
+    (epoch,) = scan([path]).traces[0].epochs
+    assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.gamma) == ([1.0, 3.0], [2.0, 1.0], [0.5])
+
+
+def test_a_half_written_last_line_waits_for_its_rest(tmp_path: Path) -> None:
+    path = tmp_path / "dfa_s1.jsonl"
+    text = "\n".join(map(json.dumps, EPOCHS))
+    path.write_text(text[:-10])
+    found = scan([path])
+    assert len(found.traces[0].epochs) == 2
+    assert found.traces[0].unfinished
+    assert found.problems == []
+
+
+def test_a_bad_line_inside_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "dfa_s1.jsonl"
+    path.write_text(
+        "\n".join([json.dumps(EPOCHS[0]), "{oops", '{"epoch": 2, "h_norms": [1, "x"]}', json.dumps(EPOCHS[2]), ""])
+    )
+    found = scan([path])
+    assert [epoch.epoch for epoch in found.traces[0].epochs] == [1, 3]
+    assert [f"line {n}" in problem.message for n, problem in zip((2, 3), found.problems, strict=True)] == [True, True]
+    assert ".h_norms[1]" in found.problems[1].message
+
+
+def test_an_epoch_logged_again_after_a_resume_counts_once(tmp_path: Path) -> None:
+    path = tmp_path / "dfa_s1.json"
+    path.write_text(json.dumps([EPOCHS[1], EPOCHS[0], {**EPOCHS[1], "test_acc": 0.9}]))
+    assert [(e.epoch, e.test_acc) for e in scan([path]).traces[0].epochs] == [(1, 0.1), (2, 0.9)]
+
+
+def test_one_file_may_hold_the_traces_of_several_runs(tmp_path: Path) -> None:
+    path = tmp_path / "all.jsonl"
+    entries = [{**epoch, "method": method, "seed": 1} for method in ("BP", "DFA") for epoch in EPOCHS]
+    path.write_text("\n".join(map(json.dumps, entries)))
+    assert [(t.key, t.method, len(t.epochs)) for t in scan([path]).traces] == [("bp_s1", "bp", 3), ("dfa_s1", "dfa", 3)]
+
+
+def test_non_finite_epochs_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "dfa_s1.jsonl"
+    path.write_text('{"epoch": 1, "h_norms": [1.0, 2.0]}\n{"epoch": 2, "h_norms": [1.0, NaN], "loss": Infinity}\n')
+    first, second = scan([path]).traces[0].epochs
+    assert not first.report().flags
+    assert second.report().flags == {"a"}
