@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from fa_core.analysis.result import Result
@@ -29,7 +30,7 @@ def timelines(
 
     Args:
         traces: the runs.
-        table: their audits, where there are any: their frozen baselines serve traces that record none.
+        table: audits; one of the same file or run folder lends its frozen baseline to a trace that records none.
         thresholds: default: the protocol's.
         stop_on: letters that end a run.
         total_epochs: length the runs were planned for.
@@ -37,34 +38,19 @@ def timelines(
         baseline_of: method → frozen baseline, before the audits' own.
     """
     known = _known_baselines(table)
-    baselines = [
-        (baseline_of or {}).get(trace.method, known.get(_run_id(trace.key, trace.method, trace.seed, trace.axes)))
-        for trace in traces
-    ]
-    return [
-        timeline(trace, thresholds, stop_on, frozen_baseline if baseline is None else baseline, total_epochs)
-        for trace, baseline in zip(traces, baselines, strict=True)
-    ]
+    found = []
+    for trace in traces:
+        own = known.get(trace.source, known.get(str(PurePath(trace.source).parent), frozen_baseline))
+        baseline = (baseline_of or {}).get(trace.method, own)
+        found.append(timeline(trace, thresholds, stop_on, baseline, total_epochs))
+    return found
 
 
 def _known_baselines(table: AuditTable) -> dict[str, float]:
-    """Frozen-baseline accuracies that the audits of the same runs know.
-
-    Returns:
-        run → accuracy; a run whose audits name different ones is left out.
-    """
-    found: dict[str, set[float]] = defaultdict(set)
-    for key, method, seed, axes, acc in zip(
-        table.key, table.method, table.seed, table.axes, table.baseline.tolist(), strict=True
-    ):
-        if math.isfinite(acc):
-            found[_run_id(key, method, seed, axes)].add(acc)
-    return {run: accs.pop() for run, accs in found.items() if len(accs) == 1}
-
-
-def _run_id(key: str, method: str, seed: int | None, axes: dict[str, Any]) -> str:
-    """What an audit and a trace of the same run share."""
-    return repr((key, method, seed, sorted(axes.items(), key=str)))
+    """Source → frozen-baseline accuracy, for files and run folders of one audit: no other file is surely the run's."""
+    runs_in = Counter(table.source.tolist())
+    pairs = zip(table.source.tolist(), table.baseline.tolist(), strict=True)
+    return {source: acc for source, acc in pairs if runs_in[source] == 1 and math.isfinite(acc)}
 
 
 class MethodTimeline(Result, frozen=True, kw_only=True):

@@ -55,7 +55,7 @@ def fixed(value: float | None, places: int, sign: bool = False) -> str:
 
 
 def spread(mean: float | None, std: float | None) -> str:
-    """Mean ± std with the same decimals: at least three digits of the mean, two of std; the mean alone where there is no spread.
+    """Mean ± std with the same decimals: three digits of the mean or more, two of std; without std the mean alone.
 
     >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
     ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')

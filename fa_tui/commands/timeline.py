@@ -90,6 +90,9 @@ def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
     from fa_tui.samples import sample_runs
 
     code = once()
-    for _ in watch(*(paths or [sample_runs()]), raise_interrupt=False):
-        code = once()
+    try:
+        for _ in watch(*(paths or [sample_runs()])):
+            code = once()
+    except KeyboardInterrupt:
+        pass
     return code

@@ -6,10 +6,12 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from fa_core.analysis import by_method, timeline
+from fa_core.analysis import by_method, timeline, timelines
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticThresholds
+from tests.fa_core.analysis.runs import row, table
 
 EPOCHS = 100
 
@@ -108,6 +110,20 @@ def test_margin_needs_a_baseline_and_uses_the_one_given() -> None:
     found = timeline(trace(epochs=3), frozen_baseline=0.349)
     assert found.first_fire["d"] == 1 and found.lasting["d"] == 1
     assert found.points[0].margin_pp == pytest.approx(-4.14)
+
+
+def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does() -> None:
+    one = replace(trace(epochs=3), source="runs/dfa_s42/trace.jsonl")
+    same = row(acc=0.3, baseline=0.349, source="runs/dfa_s42")
+    elsewhere = [row(acc=0.3, baseline=0.2, source="table.json"), row("bp", acc=0.6, baseline=0.2, source="table.json")]
+    (found,) = timelines([one], table(same, *elsewhere))
+    assert found.points[-1].margin_pp == pytest.approx(-4.14)
+    (found,) = timelines([one], table(*elsewhere))
+    assert "d" not in found.first_fire
+    (found,) = timelines([one], table(*elsewhere), frozen_baseline=0.3)
+    assert found.points[-1].margin_pp == pytest.approx(0.76)
+    (found,) = timelines([one], table(same), baseline_of={"dfa": 0.31})
+    assert found.points[-1].margin_pp == pytest.approx(-0.24)
 
 
 def test_a_trace_without_norms_says_which_input_is_missing() -> None:

@@ -1,0 +1,83 @@
+"""Runs side by side, layer by layer: how far apart they lie, and the first layer at which they part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from fa_core.analysis.result import Result
+
+PARTS_AT = 10.0
+"""Runs part where the largest is more than ten times the smallest: an order of magnitude is no seed noise."""
+
+
+class LayerSpread(Result, frozen=True, kw_only=True):
+    """One layer's norm (or growth) in several runs.
+
+    Attributes:
+        layer: l.
+        values: one per run, in the order given; None where a run has no such layer.
+        ratio: largest over smallest; inf if some are finite and others NaN or ±inf, or if the smallest is 0;
+            None with fewer than two values, or with no finite one.
+        mean: of the finite values; None without one.
+        std: their population standard deviation; None with fewer than two.
+    """
+
+    layer: int
+    values: tuple[float | None, ...]
+    ratio: float | None
+    mean: float | None
+    std: float | None
+
+
+def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
+    """Per layer, the runs' values and how far apart they lie: r_l = max_i x_il / min_i x_il.
+
+    Args:
+        curves: per run, one value ≥ 0 per layer; runs may differ in depth: a layer is compared among the
+            runs that have it.
+
+    Returns:
+        One entry per layer of the deepest run.
+
+    >>> [layer.ratio for layer in across_runs([[8.0, 10.0, 20.0], [8.0, 500.0]])]
+    [1.0, 50.0, None]
+    """
+    depth = max(map(len, curves), default=0)
+    return tuple(
+        _spread(layer, [curve[layer] if layer < len(curve) else None for curve in curves]) for layer in range(depth)
+    )
+
+
+def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> LayerSpread | None:
+    """The first layer l with r_l > factor, or None where the runs stay together.
+
+    Args:
+        layers: from `across_runs`.
+        factor: how many times the smallest the largest may be, ≥ 1.
+
+    >>> first_parting(across_runs([[8.0, 10.0, 20.0], [8.0, 500.0, 30.0]])).layer
+    1
+    """
+    return next((layer for layer in layers if layer.ratio is not None and layer.ratio > factor), None)
+
+
+def _spread(layer: int, values: Sequence[float | None]) -> LayerSpread:
+    known = [value for value in values if value is not None]
+    finite = [value for value in known if math.isfinite(value)]
+    mean = math.fsum(finite) / len(finite) if finite else None
+    std = None
+    if mean is not None and len(finite) > 1:
+        std = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / len(finite))
+    return LayerSpread(layer=layer, values=tuple(values), ratio=_ratio(known, finite), mean=mean, std=std)
+
+
+def _ratio(known: Sequence[float], finite: Sequence[float]) -> float | None:
+    if len(known) < 2 or not finite:
+        return None
+    if len(finite) < len(known):
+        return math.inf
+    lo, hi = min(finite), max(finite)
+    if lo == hi:
+        return 1.0
+    return hi / lo if lo > 0 else math.inf
