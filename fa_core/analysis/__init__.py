@@ -5,6 +5,7 @@ from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip
 from fa_core.analysis.groups import split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
+from fa_core.analysis.parting import LayerSpread, across_runs, first_parting
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat, over_seeds
 from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sensitivity
 from fa_core.analysis.timeline import EarlyStop, EpochPoint, Timeline, timeline
@@ -18,6 +19,7 @@ __all__ = [
     "EarlyStop",
     "EpochPoint",
     "Evidence",
+    "LayerSpread",
     "Margin",
     "MethodTimeline",
     "PartialAudit",
@@ -32,10 +34,12 @@ __all__ = [
     "Timeline",
     "Utility",
     "VerdictCurve",
+    "across_runs",
     "by_method",
     "coverage",
     "decision_utility",
     "deep_gamma",
+    "first_parting",
     "flip_points",
     "margins_to_flip",
     "next_flip",
