@@ -71,7 +71,8 @@ def train_run(
         if finished is not None:
             return Trained(folder=folder, manifest=finished, report=None, skipped=True)
         run.train(diagnostic_letters(stop_on, "--stop-on"), on_moment)
-        return Trained(folder=folder, manifest=run.manifest, report=run.audit())
+        report = run.audit()
+        return Trained(folder=folder, manifest=run.manifest, report=report)
 
 
 def check_plans(

@@ -1,0 +1,74 @@
+"""The teacher-student task against its definition, and the samples an audit uses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from fa_core.data import DataSet, eval_batches, load_data
+
+SMALL = "synthetic:input=5,train=300,test=200"
+
+
+def teacher_labels(x: np.ndarray, seed: int, alpha: float) -> list[int]:
+    """The labels, one sample at a time, straight from the definition."""
+    rng = np.random.default_rng(np.random.PCG64(seed))
+    inputs = x.shape[1]
+    w1 = rng.standard_normal((inputs, 256)) / inputs**0.5
+    w2 = rng.standard_normal((256, 256)) / 16
+    w3 = rng.standard_normal((256, 10)) / 16
+
+    def phi(z: np.ndarray) -> np.ndarray:
+        return (1 - alpha) * z + alpha * np.tanh(z)
+
+    return [int(np.argmax(phi(3 * (phi(2 * (sample @ w1)) @ w2)) @ w3)) for sample in x]
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.25, 1.0])
+def test_labels_are_the_teachers(alpha: float) -> None:
+    data = load_data(f"{SMALL},alpha={alpha},seed=3")
+    assert data.test_y.tolist() == teacher_labels(data.test_x.double().numpy(), 3, alpha)
+
+
+def test_inputs_are_standard_normal_and_sizes_as_asked() -> None:
+    data = load_data("synthetic:input=16,train=20000,test=100")
+    assert data.train_x.shape == (20000, 16) and data.test_x.shape == (100, 16)
+    assert float(data.train_x.mean()) == pytest.approx(0, abs=0.01)
+    assert float(data.train_x.std()) == pytest.approx(1, abs=0.01)
+
+
+def test_defaults_are_those_of_the_protocol() -> None:
+    data = load_data("synthetic")
+    assert (len(data.train_y), data.input_shape, data.num_classes) == (50_000, (128,), 10)
+
+
+def test_the_same_spec_gives_the_same_hash_and_another_seed_another() -> None:
+    assert load_data(SMALL).hash == load_data(SMALL).hash
+    assert load_data(SMALL).hash != load_data(f"{SMALL},seed=1").hash
+
+
+def test_the_hash_is_known() -> None:
+    """A changed generator would change every recorded run's samples."""
+    assert load_data("synthetic:input=2,train=1,test=3").hash.startswith("sha256:5efd86980cd575c6")
+
+
+def numbered(count: int) -> DataSet:
+    x = torch.arange(count, dtype=torch.float32).unsqueeze(1)
+    return DataSet("numbered", x, torch.zeros(count, dtype=torch.long), x, torch.zeros(count, dtype=torch.long), 1)
+
+
+def test_eval_batches_are_disjoint_and_fixed_by_the_seed() -> None:
+    data = numbered(200)
+    batches = eval_batches(data, k=4, batch_size=40, seed=5)
+    drawn = torch.cat([x for x, _ in batches]).flatten().tolist()
+    assert [len(y) for _, y in batches] == [40] * 4
+    assert len(set(drawn)) == 160
+    again, other = (eval_batches(data, k=4, batch_size=40, seed=seed) for seed in (5, 6))
+    assert torch.cat([x for x, _ in again]).flatten().tolist() == drawn
+    assert torch.cat([x for x, _ in other]).flatten().tolist() != drawn
+
+
+@pytest.mark.parametrize(("samples", "sizes"), [(100, [40, 40]), (30, [30])])
+def test_a_small_test_part_gives_fewer_eval_batches(samples: int, sizes: list[int]) -> None:
+    assert [len(y) for _, y in eval_batches(numbered(samples), k=4, batch_size=40)] == sizes

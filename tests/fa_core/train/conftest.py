@@ -1,0 +1,33 @@
+"""A task small enough to train in a tenth of a second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+from fa_core.data import DataSet, load_data
+from fa_core.train import Recipe, RunPlan
+
+SPEC = "synthetic:input=6,train=320,test=300"
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def data() -> DataSet:
+    return load_data(SPEC)
+
+
+def plan(method: str = "dfa", **changes: object) -> RunPlan:
+    """Four epochs of ten steps on a net of two blocks of width 8."""
+    recipe = {"epochs": 4, "lr": 1e-2, "batch_size": 32} | dict(changes.pop("recipe", {}))  # type: ignore[call-overload]
+    settings = {"arch": "resmlp", "data": SPEC, "seed": 42, "arch_args": {"d": 8, "L": 2}} | changes
+    return RunPlan(method=method, recipe=Recipe(**recipe), **settings)  # type: ignore[arg-type]

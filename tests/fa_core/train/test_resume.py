@@ -1,0 +1,163 @@
+"""An interrupted run goes on to the weights it would have reached anyway."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fa_core.data import DataSet
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.train import Moment, train_run
+from fa_core.training import run as run_module
+
+from .conftest import plan
+
+KINDS = {
+    "bp": {},
+    "dfa": {"recipe": {"lam": 1e-3}},
+    "credit_bridge": {},
+    "state_bridge": {},
+    "random_targets": {"method_args": {"of": "credit_bridge"}},
+}
+
+
+def interrupt_in(epoch: int):
+    """Ctrl-C in the middle of an epoch."""
+
+    def on_moment(moment: Moment) -> None:
+        if moment.epoch == epoch:
+            raise KeyboardInterrupt
+
+    return on_moment
+
+
+def tensors_of(folder: Path) -> dict[str, torch.Tensor]:
+    files = [path for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()]
+    return {f"{path.name}:{name}": tensor for path in files for name, tensor in load_file(path).items()}
+
+
+def trace_of(folder: Path) -> list[dict[str, object]]:
+    lines = [json.loads(line) for line in (folder / TRACE).read_text().splitlines()]
+    return [{name: value for name, value in line.items() if name != "seconds"} for line in lines]
+
+
+def assert_same_run(one: Path, other: Path) -> None:
+    left, right = tensors_of(one), tensors_of(other)
+    assert left.keys() == right.keys()
+    assert all(torch.equal(left[name], right[name]) for name in left)
+    assert trace_of(one) == trace_of(other)
+
+
+@pytest.mark.parametrize("method", KINDS)
+def test_a_resumed_run_reaches_the_same_weights(data: DataSet, tmp_path: Path, method: str) -> None:
+    train_run(plan(method, **KINDS[method]), data, tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", on_moment=interrupt_in(3))
+    done = train_run(plan(method, **KINDS[method]), data, tmp_path / "cut", resume=True)
+    assert done.manifest.epochs_done == 4
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_an_interrupted_folder_is_complete_up_to_its_last_epoch(data: DataSet, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train_run(plan(), data, tmp_path, on_moment=interrupt_in(3))
+    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, CREDIT, TRACE, RESUME}
+    assert read_manifest(tmp_path).epochs_done == len(trace_of(tmp_path)) == 2
+    found = scan([tmp_path])
+    assert not found.problems
+    assert found.rows[0].method == "dfa"
+
+
+def test_an_interrupt_before_the_first_epoch_leaves_a_run_that_can_go_on(data: DataSet, tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train_run(plan(), data, tmp_path / "cut", on_moment=interrupt_in(1))
+    assert not scan([tmp_path / "cut"]).problems
+    train_run(plan(), data, tmp_path / "cut", resume=True)
+    train_run(plan(), data, tmp_path / "whole")
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+@pytest.mark.parametrize("dies_in", ["weights", "trace", "manifest"])
+def test_a_kill_between_two_files_of_an_epoch_loses_that_epoch_only(
+    data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dies_in: str
+) -> None:
+    writer = run_module.RunWriter
+    write, epochs = getattr(writer, dies_in), []
+
+    def dying(self: object, *args: object) -> None:
+        write(self, *args)
+        epochs.append(dies_in)
+        if len(epochs) == 3:
+            raise SystemExit("killed")
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(writer, dies_in, dying)
+        train_run(plan("credit_bridge"), data, tmp_path / "cut")
+    train_run(plan("credit_bridge"), data, tmp_path / "cut", resume=True)
+    train_run(plan("credit_bridge"), data, tmp_path / "whole")
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")
+
+
+def test_a_run_killed_before_its_audit_gets_it(data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(run_module, "audit_run", lambda *args: (_ for _ in ()).throw(SystemExit("killed")))
+        train_run(plan(), data, tmp_path)
+    assert not (tmp_path / AUDIT).exists()
+    done = train_run(plan(), data, tmp_path, resume=True)
+    assert (tmp_path / AUDIT).exists() and not (tmp_path / RESUME).exists()
+    assert done.report is not None
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"recipe": {"lr": 1e-3}}, "has recipe"),
+        ({"seed": 7}, "has seed 42, not 7"),
+        ({"arch_args": {"d": 10, "L": 2}}, "has arch_args"),
+    ],
+)
+def test_a_run_is_only_resumed_as_what_it_is(
+    data: DataSet, tmp_path: Path, change: dict[str, object], told: str
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train_run(plan(), data, tmp_path, on_moment=interrupt_in(2))
+    with pytest.raises(UsageError, match=f"the run there {told}"):
+        train_run(plan(**change), data, tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("broken", [b"", b"PK\x03\x04cut", None])
+def test_a_lost_or_broken_resume_file_says_what_to_do(data: DataSet, tmp_path: Path, broken: bytes | None) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        train_run(plan(), data, tmp_path, on_moment=interrupt_in(2))
+    (tmp_path / RESUME).unlink() if broken is None else (tmp_path / RESUME).write_bytes(broken)
+    with pytest.raises(UnreadableInput, match=r"resume\.pt: cannot resume from it .*--overwrite"):
+        train_run(plan(), data, tmp_path, resume=True)
+
+
+def test_a_full_disk_leaves_the_last_complete_epoch(
+    data: DataSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import errno
+    import os
+
+    synced: list[int] = []
+
+    def fsync(handle: int) -> None:
+        synced.append(handle)
+        if len(synced) > 12:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch, pytest.raises(FaError, match=r"cannot write .*No space left"):
+        patch.setattr(os, "fsync", fsync)
+        train_run(plan(), data, tmp_path / "cut")
+    assert not [path for path in (tmp_path / "cut").iterdir() if path.name.endswith(".tmp")]
+    assert not scan([tmp_path / "cut"]).problems
+    train_run(plan(), data, tmp_path / "cut", resume=True)
+    train_run(plan(), data, tmp_path / "whole")
+    assert_same_run(tmp_path / "whole", tmp_path / "cut")

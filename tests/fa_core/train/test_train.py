@@ -1,0 +1,161 @@
+"""A run folder from start to finish: what is in it, and when a run ends early."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from fa_core.data import DataSet, load_data
+from fa_core.errors import UsageError
+from fa_core.formats import scan
+from fa_core.methods import restore_method
+from fa_core.models import build
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.runs import AUDIT, CREDIT, MANIFEST, TRACE, WEIGHTS, read_manifest
+from fa_core.train import check_plans, train_run
+
+from .conftest import plan
+
+
+def trace_of(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / TRACE).read_text().splitlines()]
+
+
+def test_a_finished_run_holds_what_reading_it_needs_and_nothing_else(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan(), data, tmp_path / "dfa_s42")
+    names = {path.name for path in (tmp_path / "dfa_s42").iterdir()}
+    assert names == {MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT}
+
+
+def test_the_manifest_rebuilds_network_and_credit(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan(), data, tmp_path)
+    manifest = read_manifest(tmp_path)
+    net = build(manifest.arch, **manifest.arch_args)
+    net.load_state_dict(load_file(tmp_path / WEIGHTS))
+    method = restore_method(manifest.method, net, load_file(tmp_path / CREDIT), **manifest.method_args)
+    x, y = data.test_x[:4], data.test_y[:4]
+    logits, stream = net(x, return_hidden=True)
+    assert [a.shape for a in method.credit(net, stream, logits, y)] == [h.shape for h in stream]
+    assert (manifest.epochs_done, manifest.data_hash, manifest.stopped) == (4, data.hash, None)
+
+
+def test_every_epoch_leaves_one_complete_line(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan(), data, tmp_path)
+    lines = trace_of(tmp_path)
+    assert [line["epoch"] for line in lines] == [1, 2, 3, 4]
+    for line in lines:
+        assert {"loss", "test_acc", "cross_batch_stability", "gamma", "seconds"} <= set(line)
+        assert len(line["residual_norms"]) == len(line["bp_grad_norms"]) == len(line["gamma"]) == 3
+
+
+def test_the_audit_is_of_the_weights_in_the_folder(data: DataSet, tmp_path: Path) -> None:
+    done = train_run(plan(), data, tmp_path)
+    recorded = DiagnosticReport.from_dict(json.loads((tmp_path / AUDIT).read_text()))
+    assert recorded.residual_norms == trace_of(tmp_path)[-1]["residual_norms"]
+    assert recorded.headline_acc == done.manifest.headline_acc
+    assert recorded.residual_norms == done.report.residual_norms
+
+
+def test_backprop_has_credit_one_everywhere_and_random_init_none(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan("bp"), data, tmp_path / "bp")
+    assert trace_of(tmp_path / "bp")[-1]["gamma"] == pytest.approx([1, 1, 1])
+    done = train_run(plan("random_init"), data, tmp_path / "random_init")
+    assert not (tmp_path / "random_init" / TRACE).exists()
+    assert done.manifest.epochs_done == 0
+    assert done.manifest.headline_acc == done.report.headline_acc
+
+
+def test_a_seed_decides_the_weights_and_the_callers_generator_is_left_alone(data: DataSet, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    expected = torch.rand(1)
+    torch.manual_seed(0)
+    first = train_run(plan(seed=1), data, tmp_path / "a")
+    assert torch.equal(torch.rand(1), expected)
+    again, other = train_run(plan(seed=1), data, tmp_path / "b"), train_run(plan(seed=2), data, tmp_path / "c")
+    weights = [load_file(run.folder / WEIGHTS)["head.weight"] for run in (first, again, other)]
+    assert torch.equal(weights[0], weights[1])
+    assert not torch.equal(weights[0], weights[2])
+
+
+def test_the_frozen_run_beside_it_is_the_baseline(data: DataSet, tmp_path: Path) -> None:
+    frozen = train_run(plan("frozen"), data, tmp_path / "frozen_s42")
+    done = train_run(plan(recipe={"lam": 1e-3}), data, tmp_path / "dfa_s42")
+    assert done.manifest.frozen_baseline_acc == frozen.manifest.headline_acc
+    assert "d" in done.report.coverage
+    assert "d" not in frozen.report.coverage
+
+
+@pytest.mark.parametrize("change", [{"seed": 7}, {"recipe": {"lr": 2e-2}}, {"arch_args": {"d": 10, "L": 2}}])
+def test_a_frozen_run_of_another_kind_is_no_baseline(data: DataSet, tmp_path: Path, change: dict[str, object]) -> None:
+    train_run(plan("frozen", **change), data, tmp_path / "frozen")
+    assert train_run(plan(), data, tmp_path / "dfa").manifest.frozen_baseline_acc is None
+
+
+def test_stop_on_ends_the_run_and_says_what_it_saved(data: DataSet, tmp_path: Path) -> None:
+    low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
+    done = train_run(plan(), data, tmp_path, stop_on="a", thresholds=low)
+    assert done.manifest.stopped == "(a) fired at epoch 1 of 4: 75 % of the epochs saved"
+    assert len(trace_of(tmp_path)) == 1
+    assert (tmp_path / AUDIT).exists()
+
+
+def test_a_diagnostic_that_was_not_chosen_does_not_stop_the_run(data: DataSet, tmp_path: Path) -> None:
+    low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
+    assert train_run(plan(), data, tmp_path, stop_on="b", thresholds=low).manifest.epochs_done == 4
+
+
+def test_a_diverging_run_stops_and_is_audited_as_non_finite(data: DataSet, tmp_path: Path) -> None:
+    done = train_run(plan("bp", recipe={"lr": 1e30, "optimizer": "sgd"}), data, tmp_path)
+    assert done.manifest.stopped.startswith("diverged: the loss is ")
+    assert done.manifest.epochs_done == 1
+    assert math.isnan(trace_of(tmp_path)[0]["loss"])
+    (row,) = scan([tmp_path]).rows
+    assert {"a", "b"} <= row.report.flags
+    assert row.report.nonfinite
+
+
+def test_a_run_that_is_there_is_not_touched_unless_asked(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan(), data, tmp_path)
+    before = (tmp_path / WEIGHTS).read_bytes()
+    with pytest.raises(UsageError, match="there is a run already; add --resume or --overwrite"):
+        train_run(plan(), data, tmp_path)
+    assert train_run(plan(), data, tmp_path, resume=True).skipped
+    assert (tmp_path / WEIGHTS).read_bytes() == before
+    train_run(plan(recipe={"epochs": 1}), data, tmp_path, overwrite=True)
+    assert read_manifest(tmp_path).epochs_done == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": "dfaa"}, "unknown method 'dfaa'; did you mean dfa"),
+        ({"arch": "resmpl"}, "unknown network 'resmpl'; did you mean resmlp"),
+        ({"arch": "vit_mini", "arch_args": {}}, r"takes square images .* gives samples of shape \(6,\)"),
+        ({"arch_args": {"depth": 2}}, "resmlp has no argument 'depth'"),
+        ({"method_args": {"variant": "stable"}}, "method dfa has no option 'variant'"),
+        ({"recipe": {"batch_size": 1000}}, "a batch of 1000 is larger than the 320 training samples"),
+    ],
+)
+def test_a_plan_that_cannot_be_trained_is_refused_before_anything_is_written(
+    data: DataSet, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    changes = dict(change)
+    with pytest.raises(UsageError, match=message):
+        check_plans([plan(), plan(str(changes.pop("method", "dfa")), **changes)], data, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_letters_that_name_no_diagnostic_are_refused(data: DataSet, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="--stop-on 'x' is not a list of diagnostics"):
+        check_plans([plan()], data, tmp_path, stop_on="x")
+
+
+def test_data_that_do_not_fit_the_network_say_both_sizes(tmp_path: Path) -> None:
+    wide = load_data("synthetic:input=7,train=64,test=64")
+    with pytest.raises(Exception, match=r"\(6,\).*\(32, 7\)|takes samples of shape \(6,\)"):
+        train_run(plan(arch_args={"d": 8, "L": 1, "input_dim": 6}), wide, tmp_path)
