@@ -11,6 +11,8 @@ import pytest
 for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+# torch's threads spin while they wait, which costs other processes, and parallel tests, most of a core
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
