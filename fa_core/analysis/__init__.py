@@ -2,6 +2,7 @@
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic
 from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip, plateau, verdict_curve
+from fa_core.analysis.gain import backward_gain, cause_of_floor
 from fa_core.analysis.groups import split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
@@ -35,7 +36,9 @@ __all__ = [
     "Utility",
     "VerdictCurve",
     "across_runs",
+    "backward_gain",
     "by_method",
+    "cause_of_floor",
     "coverage",
     "decision_utility",
     "deep_gamma",

@@ -29,7 +29,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
     yield Grid(
         headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc"),
         rows=tuple(_run_row(one) for one in timelines),
-        caption="Per run; in brackets the epoch since which it fires without a break.",
+        caption="Per run; in brackets the epoch since which it fires to the end.",
         words=2 + len(LETTERS),
         marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
     )
@@ -69,9 +69,10 @@ def _run_row(one: Timeline) -> tuple[str, ...]:
 def _fire(one: Timeline, letter: str) -> str:
     if letter not in one.first_fire:
         return MISSING
-    lasting = one.lasting[letter]
-    words = _epoch(one.first_fire[letter])
-    return f"{words} ({lasting})" if lasting not in (None, one.first_fire[letter]) else words
+    first, lasting = one.first_fire[letter], one.lasting[letter]
+    if first is None or first == lasting:
+        return _epoch(first)
+    return f"{first} (healed)" if lasting is None else f"{first} ({lasting})"
 
 
 def _epoch(number: int | None) -> str:
