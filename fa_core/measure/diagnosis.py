@@ -66,6 +66,7 @@ class Diagnosis:
         self._largest_pass = largest_pass
         self._flatten = ""
         self._names: list[str] = []
+        self._custom_functions: list[str] = []
         self._dtype = ""
         self._batch_size = 0
         self._batches = 0
@@ -110,6 +111,7 @@ class Diagnosis:
             raise UsageError(f"stability_layer {self._layer} does not exist", hint=f"the taps are layers 0..{last}")
         self._flatten = choose_flatten(done.hidden, done.gradients[-1])
         self._names = done.names
+        self._custom_functions = done.custom_functions
         self._dtype = str(done.logits.dtype).removeprefix("torch.")
         self._batch_size = batch_size
 
@@ -154,6 +156,7 @@ class Diagnosis:
             tap_names=self._names,
             flatten=self._flatten,
             error_norm=float(lower_median(torch.cat(self._e))),
+            provenance={"custom_backward": self._custom_functions} if self._custom_functions else {},
             unmeasured={} if why is None or stability is not None else {"c": why},
             **given,
         )

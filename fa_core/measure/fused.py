@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError
+from fa_core.measure.custom_backward import custom_functions
 from fa_core.measure.stream import activation_gradients
 from fa_core.measure.taps import Tapped
 
 
 class PassFailed(MeasureError, RuntimeError):
     """The network could not run on a batch: data that do not fit it, most often."""
+
+
+class CustomBackward(UserWarning):
+    """The network brings its own backward pass, so that autograd's gradient may not be the gradient."""
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,7 @@ class Pass:
         gradients: g_l at the asked layers, same shapes.
         logit_gradient: ∂CE/∂logits = e_T/B, (B, C), in the arithmetic of the backward pass.
         names: names of h_0..h_L.
+        custom_functions: the network's own backward functions, looked for when all layers are asked for.
     """
 
     logits: Tensor
@@ -35,6 +42,7 @@ class Pass:
     gradients: list[Tensor]
     logit_gradient: Tensor
     names: list[str]
+    custom_functions: list[str] = field(default_factory=list)
 
 
 def fused_pass(
@@ -85,9 +93,17 @@ def explained(x: Tensor, where: str) -> Iterator[None]:
 def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
     stream = tapped.forward(model, x, layers)
     check_logits(stream.logits, y, where)
+    own = custom_functions(stream.logits) if layers is None else []
+    if own:
+        warnings.warn(
+            f"the network's backward pass is partly its own ({', '.join(own)}): what is measured as the BP gradient "
+            "is what that gives; measure the same network with plain layers if it is a feedback rule",
+            CustomBackward,
+            stacklevel=2,
+        )
     gradients, logit_gradient = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
-    return Pass(stream.logits.detach(), hidden, gradients, logit_gradient, stream.names)
+    return Pass(stream.logits.detach(), hidden, gradients, logit_gradient, stream.names, own)
 
 
 def check_logits(logits: object, y: Tensor, where: str) -> None:

@@ -42,7 +42,7 @@ def pass_in_parts(
         return fused_pass(tapped, model, x, y, layers, where)
     parts = [
         (fused_pass(tapped, model, a, b, layers, where), len(b) / len(y))
-        for a, b in zip(x.split(largest), y.split(largest), strict=True)
+        for a, b in zip(_cut(x, largest), _cut(y, largest), strict=True)
     ]
     passes, shares = zip(*parts, strict=True)
     first: Pass = passes[0]
@@ -55,4 +55,9 @@ def pass_in_parts(
         ],
         logit_gradient=torch.cat([part.logit_gradient * share for part, share in parts]),
         names=first.names,
+        custom_functions=first.custom_functions,
     )
+
+
+def _cut(tensor: Tensor, largest: int) -> list[Tensor]:
+    return [tensor[at : at + largest] for at in range(0, len(tensor), largest)]

@@ -1,6 +1,8 @@
 """Cost of `diagnose` over its floor: a bare forward + activation-gradient pass of the same batches.
 
-Prints the median ratio of paired runs (the two alternate, so that a busy machine hits both).
+Prints the median ratio of paired runs (the two alternate, so that a busy machine hits both). The floor takes
+every g_l of every batch. `diagnose` as it is called by default goes back to layer L//2 only in the batches that
+serve drift alone, hence ratios below 1; "all batches for norms" asks for as many gradients as the floor.
 
     python tests/bench/bench_diagnose.py [--width 256 --depth 4 --pairs 15 --device cpu]
 """
