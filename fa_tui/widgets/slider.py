@@ -10,7 +10,7 @@ from textual.message import Message
 
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.ladder import R1, R3, R10, R20, Flips, Ladder
-from fa_tui.widgets.numbers import parse
+from fa_tui.widgets.numbers import exact, parse
 from fa_tui.widgets.painted import PaintedWidget, Row
 from fa_tui.widgets.scale import Scale
 from fa_tui.widgets.slider_face import Face, Rug, draw_face, widths
@@ -321,7 +321,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         text = self._entry or ""
         value = parse(text)
         if value is None:
-            self._refuse(f"“{text}” is not a number: try {self.default:g}")
+            self._refuse(f"“{text}” is not a number: try {exact(self.default)}")
         elif self._scale.log and value < 0:
             self._refuse(f"{text} is negative: {self.label} never is")
         else:

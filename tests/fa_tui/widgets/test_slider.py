@@ -101,7 +101,7 @@ async def test_outside_an_entry_letters_stay_with_the_app() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "complaint"),
-    [("1e--7", "“1e--7” is not a number"), ("-5", "-5 is negative"), (".", "“.” is not a number")],
+    [("1e--7", "“1e--7” is not a number: try 50"), ("-5", "-5 is negative"), (".", "“.” is not a number")],
 )
 async def test_a_bad_number_says_so_in_the_row_and_changes_nothing(typed: str, complaint: str) -> None:
     app = Stage()
