@@ -128,7 +128,7 @@ class TableBuilder:
         if not measured.surely_valid():
             return False
         self._append(measured, chunk)
-        names = [identity_of(key, report) for key, report in zip(chunk.keys, reports, strict=True)]
+        names = map(identity_of, chunk.keys, reports)
         method, seed, axes, checkpoint = zip(*names, strict=True)
         kept = [report.recorded_verdict if report.kept_verdict is None else report.kept_verdict for report in reports]
         source = [chunk.source] * len(chunk)

@@ -58,20 +58,23 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
 
     A ``#2`` behind a key sets it apart from an equal one and is no part of its name.
     """
-    name = key.rpartition("#")[0] or key if "#" in key else key
-    head, _, tail = name.rpartition("_s")
-    axes: dict[str, Any] = {}
+    head, _, tail = key.rpartition("_s")
     method: str
     seed: int | None
-    if head and tail.isascii() and tail.isdigit() and "lam" not in head:
-        method, seed = _canonical(head), int(tail)
+    if tail.isdecimal() and _is_plain(head):
+        method, seed, axes = _canonical(head), int(tail), report.axes
     else:
-        method, seed, axes = split_key(name)
+        method, seed, axes = split_key(key.rpartition("#")[0] or key)
+        axes = {**axes, **report.axes}
     if seed is None:
         seed = report.seed
         if report.method_name.strip():
             method = _canonical(report.method_name)
-    if report.axes:
-        axes = {**axes, **report.axes}
-    checkpoint = report.provenance.get("checkpoint")
+    checkpoint = report.provenance.get("checkpoint") if report.provenance else None
     return method or "unknown", seed, axes, checkpoint if isinstance(checkpoint, str) else None
+
+
+@lru_cache(maxsize=4096)
+def _is_plain(head: str) -> bool:
+    """Whether the part of a key before its seed is a method and nothing else."""
+    return split_key(f"{head}_s0") == (canonical_method(head), 0, {}) and "#" not in head

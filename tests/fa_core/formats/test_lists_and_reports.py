@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
-from fa_core.recorded import recorded_flags
+from fa_core.report import recorded_flags
 from fa_core.rows import AuditRow
 
 
