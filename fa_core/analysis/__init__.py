@@ -7,10 +7,11 @@ from fa_core.analysis.groups import split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
 from fa_core.analysis.parting import LayerSpread, across_runs, first_parting
+from fa_core.analysis.replay import Replay
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat, over_seeds
 from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sensitivity
 from fa_core.analysis.timeline import EarlyStop, EpochPoint, Timeline, timeline
-from fa_core.analysis.timelines import MethodTimeline, by_method, timelines
+from fa_core.analysis.timelines import MethodTimeline, by_method, frozen_baselines, timelines
 from fa_core.analysis.utility import Strategy, Utility, decision_utility, deep_gamma
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "MethodTimeline",
     "PartialAudit",
     "Plateau",
+    "Replay",
     "RunMargins",
     "SeedGroup",
     "SeedTable",
@@ -44,6 +46,7 @@ __all__ = [
     "deep_gamma",
     "first_parting",
     "flip_points",
+    "frozen_baselines",
     "margins_to_flip",
     "next_flip",
     "over_seeds",

@@ -179,6 +179,18 @@ def _early_stop(
     at = next((i for i, report in enumerate(reports) if report.flags & set(stop_on)), None)
     if at is None:
         return None
+    return stopped_at(trace, at, "".join(sorted(reports[at].flags & set(stop_on))), total_epochs)
+
+
+def stopped_at(trace: Trace, at: int, on: str, total_epochs: int | None = None) -> EarlyStop:
+    """What ending a run at one of its records saves and costs.
+
+    Args:
+        trace: a run over its epochs.
+        at: the index of the record.
+        on: the letters that fire there.
+        total_epochs: length the run was planned for; default: what the trace holds.
+    """
     epochs = trace.epochs
     trained = _epochs_done(trace, at)
     total = max(total_epochs or 0, _epochs_done(trace, len(epochs) - 1))
@@ -186,7 +198,7 @@ def _early_stop(
     acc, final = epochs[at].test_acc, accs[-1] if accs else None
     later = [epoch.seconds for epoch in epochs[at + 1 :]]
     return EarlyStop(
-        on="".join(sorted(reports[at].flags & set(stop_on))),
+        on=on,
         epoch=epochs[at].epoch,
         epochs_trained=trained,
         epochs_total=total,

@@ -37,12 +37,34 @@ def timelines(
         frozen_baseline: for runs without one.
         baseline_of: method → frozen baseline, before the audits' own.
     """
+    baselines = frozen_baselines(traces, table, frozen_baseline, baseline_of)
+    return [
+        timeline(trace, thresholds, stop_on, baseline, total_epochs)
+        for trace, baseline in zip(traces, baselines, strict=True)
+    ]
+
+
+def frozen_baselines(
+    traces: Sequence[Trace],
+    table: AuditTable,
+    frozen_baseline: float | None = None,
+    baseline_of: Mapping[str, float] | None = None,
+) -> list[float | None]:
+    """The frozen-baseline accuracy to judge each trace's (d) by, where it records none; None if nothing says one.
+
+    What is named for the method comes first, then the audit of the trace's own run, then what is assumed for all.
+
+    Args:
+        traces: the runs.
+        table: audits.
+        frozen_baseline: for runs without one.
+        baseline_of: method → frozen baseline.
+    """
     known = _known_baselines(table)
-    found = []
+    found: list[float | None] = []
     for trace in traces:
         own = known.get(trace.source, known.get(str(PurePath(trace.source).parent), frozen_baseline))
-        baseline = (baseline_of or {}).get(trace.method, own)
-        found.append(timeline(trace, thresholds, stop_on, baseline, total_epochs))
+        found.append((baseline_of or {}).get(trace.method, own))
     return found
 
 

@@ -1,0 +1,84 @@
+"""The table of epochs says what replaying one trace says, at any thresholds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.analysis import Replay, timeline
+from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.report import DiagnosticThresholds
+from fa_core.table import letters_of
+
+numbers = st.one_of(st.floats(1e-10, 1e10), st.sampled_from([math.nan, math.inf, 0.0]))
+accs = st.one_of(st.none(), st.floats(0, 1))
+records = st.builds(
+    lambda h, g, drift, acc: {"residual_norms": h, "bp_grad_norms": g, "cross_batch_stability": drift, "test_acc": acc},
+    st.one_of(st.just([]), st.lists(numbers, min_size=2, max_size=4)),
+    st.lists(numbers, max_size=3),
+    st.one_of(st.none(), st.floats(-1, 1), st.just(math.nan)),
+    accs,
+)
+thresholds = st.builds(
+    DiagnosticThresholds,
+    g_norm_floor=st.floats(1e-10, 1e5),
+    h_norm_explosion_ratio=st.floats(1e-3, 1e8),
+    stability_drift_ceiling=st.floats(-1, 1),
+    frozen_acc_margin_pp=st.floats(-50, 50),
+)
+
+
+@st.composite
+def traces(draw: st.DrawFn) -> Trace:
+    first = draw(st.integers(0, 3))
+    epochs = [TraceEpoch(epoch=first + 2 * n, **one) for n, one in enumerate(draw(st.lists(records, max_size=6)))]
+    return Trace(source="t.jsonl", key=f"m_s{first}", method="m", seed=first, epochs=epochs)
+
+
+@given(st.lists(st.tuples(traces(), accs), max_size=4), thresholds, st.sampled_from(["a", "b", "ab", "abcd"]))
+def test_first_fires_stops_and_letters_are_those_of_each_trace_replayed_alone(
+    told: list[tuple[Trace, float | None]], limits: DiagnosticThresholds, stop_on: str
+) -> None:
+    replay = Replay([trace for trace, _ in told], [baseline for _, baseline in told])
+    flags = replay.flags(limits)
+    expected = [timeline(trace, limits, stop_on, baseline) for trace, baseline in told if trace.epochs]
+    assert len(expected) == len(replay.traces)
+    for run, one in enumerate(expected):
+        assert replay.first_fires(run, flags) == one.first_fire
+        assert repr(replay.stop(run, flags, stop_on)) == repr(one.stop)
+        assert [letters_of(int(bits)) for bits in flags[replay.records(run)]] == [point.flags for point in one.points]
+
+
+def _trace(method: str, growths: list[float], first: int = 1) -> Trace:
+    epochs = [TraceEpoch(epoch=first + n, residual_norms=[1.0, growth]) for n, growth in enumerate(growths)]
+    return Trace(source=f"{method}.jsonl", key=method, method=method, epochs=epochs)
+
+
+def test_a_run_stands_where_its_last_record_left_it() -> None:
+    replay = Replay([_trace("long", [1, 2, 3, 4]), _trace("late", [5, 6], first=3)])
+    assert replay.epochs == [1, 2, 3, 4]
+    assert replay.row_at(0, 2).report.residual_norms == [1.0, 2.0]
+    assert replay.row_at(0, 99).report.residual_norms == [1.0, 4.0]
+    assert replay.record_at(1, 2) is None
+    assert replay.row_at(1, 2).report.coverage == ""
+
+
+def test_letters_change_within_runs_and_not_from_one_run_to_the_next() -> None:
+    replay = Replay([_trace("bad", [99, 99]), _trace("turning", [1, 1, 99]), _trace("fine", [1])])
+    assert replay.flips(replay.flags()) == [3]
+
+
+def test_a_trace_without_an_epoch_is_left_out() -> None:
+    replay = Replay([Trace(source="", key="empty", method="m"), _trace("fine", [1])], [0.3, None])
+    assert [trace.key for trace in replay.traces] == ["fine"]
+    assert len(Replay([]).flags()) == 0
+
+
+def test_the_sample_traces_replay_as_their_timelines_do(sample_runs: Path) -> None:
+    found = scan([sample_runs]).traces
+    replay = Replay(found)
+    flags = replay.flags()
+    assert [replay.first_fires(run, flags) for run in range(len(found))] == [timeline(one).first_fire for one in found]
