@@ -19,9 +19,10 @@ class Paragraph(msgspec.Struct, frozen=True, tag=True):
 
 
 class Bullets(msgspec.Struct, frozen=True, tag=True):
-    """A list of short statements."""
+    """A list of short statements, numbered from 1 where their order counts."""
 
     items: tuple[str, ...]
+    numbered: bool = False
 
 
 class Grid(msgspec.Struct, frozen=True, tag=True):

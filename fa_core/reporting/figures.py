@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS, judged
+from fa_core.columns import Floats, Indices
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import svg
 from fa_core.reporting.numbers import brief
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 AXIS_NAMES = {"lam": "penalty λ", "d": "width d", "L": "depth L", "arch": "architecture"}
 """What a second axis is called under a figure."""
+
+POINTS_AT_MOST = 200
+"""More runs of one method than this are drawn as this many order statistics, smallest and largest included."""
 
 CURVES_AT_MOST = 80
 """More runs than this are drawn as each method's median and range per layer."""
@@ -141,7 +145,7 @@ def _strip(
     fires = diagnostic.fires(values, limit)
     for position, (method, (colour, kind)) in enumerate(look.items()):
         mine = np.flatnonzero(np.asarray(table.method) == method)
-        drawn = [int(i) for i in mine if finite[i]]
+        drawn = _at_most(values, mine[finite[mine]])
         for order, i in enumerate(drawn):
             panel.point(position + _jitter(order, len(drawn)), float(values[i]), colour, kind, hollow=not fires[i])
         if lost := int(always[mine].sum()):
@@ -154,6 +158,15 @@ def _strip(
     elif not always.any():
         panel.note(f"({letter}) not measured on any run")
     return panel
+
+
+def _at_most(values: Floats, rows: Indices) -> list[int]:
+    """All rows, or as many evenly spaced order statistics of them as a strip can show."""
+    if len(rows) <= POINTS_AT_MOST:
+        return [int(i) for i in rows]
+    ranked = rows[np.argsort(values[rows], kind="stable")]
+    chosen: list[int] = ranked[np.linspace(0, len(rows) - 1, POINTS_AT_MOST).round().astype(int)].tolist()
+    return chosen
 
 
 def _jitter(order: int, n: int) -> float:

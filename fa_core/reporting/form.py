@@ -67,7 +67,7 @@ def reporting_form(
         blocks += _collection(table.select(homes == home), home, thresholds, number)
     blocks += _timelines(traces, table, thresholds)
     blocks += pitfalls_block()
-    blocks += provenance(table)
+    blocks += provenance(table.select(table.coverage != 0))
     return blocks
 
 

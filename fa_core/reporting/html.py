@@ -17,7 +17,7 @@ body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sa
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .4rem; }
 h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-bottom: .25rem; border-bottom: 1px solid #d0d7de; }
 h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
-p, ul { margin: .5rem 0; max-width: 52rem; } li { margin: .15rem 0; }
+p, ul, ol { margin: .5rem 0; max-width: 52rem; } li { margin: .15rem 0; }
 figure { margin: 1.2rem 0; } figure svg { max-width: 100%; height: auto; }
 figcaption, caption { color: #57606a; font-size: .87rem; text-align: left; padding: .3rem 0; }
 .wide { overflow-x: auto; margin: .8rem 0; }
@@ -53,7 +53,8 @@ def _lines(block: Block) -> Iterator[str]:
     elif isinstance(block, Paragraph):
         yield f"<p>{escape(block.text)}</p>"
     elif isinstance(block, Bullets):
-        yield "<ul>" + "".join(f"<li>{escape(item)}</li>" for item in block.items) + "</ul>"
+        tag = "ol" if block.numbered else "ul"
+        yield f"<{tag}>" + "".join(f"<li>{escape(item)}</li>" for item in block.items) + f"</{tag}>"
     elif isinstance(block, Figure):
         yield f"<figure>{block.svg}<figcaption>{escape(block.caption)}</figcaption></figure>"
     else:

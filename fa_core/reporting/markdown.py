@@ -24,7 +24,7 @@ def _lines(block: Block, paths: Mapping[str, str]) -> Iterator[str]:
     elif isinstance(block, Paragraph):
         yield block.text
     elif isinstance(block, Bullets):
-        yield from (f"- {item}" for item in block.items)
+        yield from (f"{f'{number}.' if block.numbered else '-'} {item}" for number, item in enumerate(block.items, 1))
     elif isinstance(block, Figure):
         if block.name in paths:
             yield f"![{_cell(block.caption)}](<{paths[block.name]}>)"

@@ -7,6 +7,9 @@ from collections.abc import Iterable
 
 import msgspec
 
+WIDEST = 300.0
+"""Exponents that a log axis shows; numbers beyond stand on its edge (floats end at 1e-308 and 1e308)."""
+
 _NICE = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
@@ -56,9 +59,9 @@ def fitted(values: Iterable[float], start: float, end: float, log: bool = False,
     """
     shown = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
     if log:
-        exponents = [math.log10(v) for v in shown] or [-1.0, 1.0]
+        exponents = [min(max(math.log10(v), -WIDEST), WIDEST) for v in shown] or [-1.0, 1.0]
         lo, hi = _roomy(min(exponents), max(exponents), room, least=0.5)
-        return Scale(10.0 ** max(lo, -300.0), 10.0 ** min(hi, 300.0), start, end, True)
+        return Scale(10.0 ** max(lo, -WIDEST - 1), 10.0 ** min(hi, WIDEST + 1), start, end, True)
     lo, hi = _roomy(min(shown, default=0.0), max(shown, default=1.0), room, least=0.0)
     return Scale(lo, hi, start, end)
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
 PITFALLS = (
-    "Norms are taken along the feature axis of each sample, never `x.norm(-1)`.",
+    "Norms are taken along the feature axis of each sample, never by x.norm(-1).",
     "Cosines are computed in float64 without an eps clamp; a zero norm gives N/A.",
     "Gradients of fp16 and bf16 models are measured in float32 unless the row says otherwise.",
     "Γ is measured with the feedback that the net was trained with; fresh draws are used as the null only.",
@@ -37,7 +37,7 @@ _FIELDS = (
 def pitfalls_block() -> Iterator[Block]:
     """The disclosure, for numbers measured by this project; recorded numbers are their source's."""
     yield Heading("Pitfalls disclosure", 2)
-    yield Bullets(tuple(f"{number}. {words}" for number, words in enumerate(PITFALLS, start=1)))
+    yield Bullets(PITFALLS, numbered=True)
     yield Paragraph(
         "This holds for what fa-tui measured. Numbers read from other files are as their authors computed them."
     )

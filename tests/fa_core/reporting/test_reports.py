@@ -226,6 +226,16 @@ def test_a_figure_draws_one_curve_per_run_and_marks_who_fires(published: AuditTa
     assert hollow == int((stability <= 0.3).sum())
 
 
+def test_a_strip_of_many_runs_keeps_its_extremes() -> None:
+    runs = table(*(row(seed=i, cosine=i / 1000) for i in range(1000)))
+    figure = audit_figure(runs)
+    points = [float(y) for y in re.findall(r"<circle cx='[^']*' cy='([^']*)'", figure)]
+    assert 200 <= len(points) <= 202
+    everything = audit_figure(runs.select([0, 999]))
+    ends = [float(y) for y in re.findall(r"<circle cx='[^']*' cy='([^']*)'", everything)]
+    assert (min(points), max(points)) == (min(ends), max(ends))
+
+
 def test_many_runs_are_drawn_as_medians_and_ranges() -> None:
     runs = table(*(row(seed=i, growth=float(i + 2), g_L=1e-3) for i in range(200)))
     assert audit_figure(runs).count("<polyline") == 2 * 3
