@@ -21,7 +21,7 @@ _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _COPY_AGAIN = "copy or download the file again"
 
 
-def kind_of(head: bytes, size: int, path: str) -> str:
+def kind_of(head: bytes, path: str) -> str:
     """What the first bytes of a file say: ``"safetensors"``, ``"zip"``, ``"pickle"`` or ``""`` (no checkpoint).
 
     A bare pickle counts under a name that promises a checkpoint: pickles hold anything (data sets, too).

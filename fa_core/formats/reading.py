@@ -161,7 +161,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             head = file.read(_FIRST)
-            kind = checkpoint_file.kind_of(head, size, path)
+            kind = checkpoint_file.kind_of(head, path)
             if kind:
                 yield from checkpoint_file.read(path, kind, file, size)
                 return
