@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -39,11 +40,13 @@ class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         runs: the runs that were measured again, in order.
         failures: records that could not be, and why.
+        skipped: files with records that name no checkpoint (somebody else's audits), and how many.
         interrupted: whether the person stopped it.
     """
 
     runs: list[Verification]
     failures: list[Problem]
+    skipped: list[Problem] = []
     interrupted: bool = False
 
 
@@ -71,12 +74,16 @@ def verify(
         measure: what workers run.
 
     Raises:
-        UnreadableInput: no record among the rows.
+        UnreadableInput: no record among the rows, or none that names a checkpoint.
         UsageError: a device that is not there.
     """
     records = [row for row in rows if row.report.coverage]
     if not records:
         raise UnreadableInput("nothing recorded to verify", hint="`fa-tui audit` measures and records")
+    skipped = _without_checkpoint(records)
+    records = [row for row in records if row.checkpoint is not None]
+    if not records:
+        raise UnreadableInput(skipped[0].message)
     found = [_prepared(row, data, model) for row in records]
     failures = [outcome for outcome in found if isinstance(outcome, Problem)]
     prepared = [outcome for outcome in found if not isinstance(outcome, Problem)]
@@ -88,28 +95,23 @@ def verify(
         todo, reports.__setitem__, failures, device=device, jobs=jobs, on_event=on_event, measure=measure
     )
     runs = [_verification(prepared[index][0], report) for index, report in sorted(reports.items())]
-    return VerifyResult(runs=runs, failures=failures, interrupted=interrupted)
+    return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
 
 def find_checkpoint(row: AuditRow) -> Path:
     """Where the run's files are now: as recorded, or in the same place relative to the record.
 
     Raises:
-        UnreadableInput: the record names none, or it is gone.
+        UnreadableInput: it is gone.
     """
-    where = f"{row.source}: {row.key}"
-    if row.checkpoint is None:
-        raise UnreadableInput(
-            "names no checkpoint", where=where, hint="only what this project measured can be verified"
-        )
-    recorded, folder = Path(row.checkpoint), Path(row.source).resolve().parent
+    recorded, folder = Path(row.checkpoint or ""), Path(row.source).resolve().parent
     if recorded.exists():
         return recorded.resolve()
     for start in range(1, len(recorded.parts)):
         candidate = folder.joinpath(*recorded.parts[start:])
         if candidate.exists():
             return candidate
-    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=where)
+    raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=f"{row.source}: {row.key}")
 
 
 def recorded_options(row: AuditRow, data: str | None = None, model: str | None = None) -> MeasureOptions:
@@ -141,6 +143,21 @@ def recorded_options(row: AuditRow, data: str | None = None, model: str | None =
         batch_size=options.batch_size or report.batch_size,
         norm_batches=report.norm_batches or options.norm_batches,
     )
+
+
+def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
+    """One line per file for its records that nothing can be measured again for."""
+    counts = Counter(row.source for row in records if row.checkpoint is None)
+    return [
+        Problem(
+            source, f"{source}: {count} {_plural(count)} no checkpoint; only what this project measured can be verified"
+        )
+        for source, count in counts.items()
+    ]
+
+
+def _plural(count: int) -> str:
+    return "record names" if count == 1 else "records name"
 
 
 def _prepared(row: AuditRow, data: str | None, model: str | None) -> tuple[AuditRow, MeasureOptions] | Problem:

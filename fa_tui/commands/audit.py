@@ -122,8 +122,8 @@ def audit_command(
     from fa_core.engine.audit import audit
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
+    from fa_tui.audit_progress import AuditProgress
     from fa_tui.commands.show import judged, print_rows
-    from fa_tui.progress import AuditProgress
 
     thresholds = options.thresholds_from(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp

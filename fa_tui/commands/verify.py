@@ -50,7 +50,7 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     from fa_core.engine.verify import verify
-    from fa_tui.progress import AuditProgress
+    from fa_tui.audit_progress import AuditProgress
 
     found = options.open_paths(paths)
     with AuditProgress() as progress:
@@ -63,7 +63,7 @@ def verify_command(
             on_event=progress,
             on_plan=progress.plan,
         )
-    options.tell_problems(result.failures)
+    options.tell_problems([*result.skipped, *result.failures])
     if format is VerifyFormat.json:
         json.dump([record(run) for run in result.runs], sys.stdout, indent=1, ensure_ascii=False)
         print()

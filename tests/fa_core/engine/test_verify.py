@@ -85,9 +85,14 @@ def test_nothing_recorded_is_said():
         verify([AuditRow(source="dfa.pt", key="dfa", method="dfa", checkpoint="dfa.pt")])
 
 
-def test_a_record_without_a_checkpoint_says_so():
-    with pytest.raises(UnreadableInput, match="names no checkpoint"):
-        find_checkpoint(AuditRow(source="a.json", key="bp_s1", method="bp"))
+def test_records_of_somebody_elses_are_skipped_with_one_line_per_file(audited):
+    report = DiagnosticReport(residual_norms=[1.0, 2.0])
+    published = [AuditRow(source="p.json", key=f"bp_s{n}", method="bp", report=report) for n in range(3)]
+    result = verify([*published, *scan([audited[0]]).rows], device="cpu", measure="faults:measure_described")
+    assert (len(result.runs), result.failures) == (1, [])
+    assert [problem.message.split(";")[0] for problem in result.skipped] == ["p.json: 3 records name no checkpoint"]
+    with pytest.raises(UnreadableInput, match=r"p\.json: 3 records name no checkpoint"):
+        verify(published)
 
 
 class TestSettings:
