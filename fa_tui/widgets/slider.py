@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from textual import events
@@ -138,7 +139,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._linear_step = step
         self._value = self._pending = value
         self._flush_scheduled = self._behind = False
-        self._ticks: Sequence[float] = ()
+        self._ticks: list[float] = []
+        self._nonfinite = 0
         self._flips = Flips((), above=above)
         self._rug: Rug | None = None
         self._entry: str | None = None
@@ -183,7 +185,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             ticks: one measured value per run.
             flips: the values at which some verdict flips, where that is not every tick.
         """
-        self._ticks = ticks
+        self._ticks = sorted(tick for tick in ticks if math.isfinite(tick))
+        self._nonfinite = len(ticks) - len(self._ticks)
         self._flips = Flips(ticks if flips is None else flips, above=self.above)
         self._rug = None
         self.repaint()
@@ -191,7 +194,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         _, cells, _ = widths(width)
         if self._rug is None or self._rug.cells != cells:
-            self._rug = Rug.of(self._ticks, self._scale, cells)
+            self._rug = Rug.of(self._ticks, self._nonfinite, self._scale, cells)
         face = Face(
             letter=self.letter,
             label=self.label,

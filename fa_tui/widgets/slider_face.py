@@ -8,8 +8,8 @@ Heavy = the plateau of unchanged verdicts; dashed = the side on which a run fire
 
 from __future__ import annotations
 
+import bisect
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,18 +33,25 @@ class Rug:
     nonfinite: int
 
     @classmethod
-    def of(cls, ticks: Sequence[float], scale: Scale, cells: int) -> Rug:
-        """Count the values per cell."""
-        finite = [tick for tick in ticks if math.isfinite(tick)]
-        inside = [tick for tick in finite if scale.contains(tick)]
-        below = sum(1 for tick in finite if tick < scale.lo)
-        return cls(
-            cells,
-            Counter(scale.cell(tick, cells) for tick in inside),
-            below,
-            len(finite) - len(inside) - below,
-            len(ticks) - len(finite),
-        )
+    def of(cls, ticks: Sequence[float], nonfinite: int, scale: Scale, cells: int) -> Rug:
+        """Count the values per cell: a search per cell, so that 100,000 runs cost what 15 do.
+
+        Args:
+            ticks: the finite values, sorted.
+            nonfinite: how many others there are.
+            scale: the track.
+            cells: its length.
+        """
+        start = below = bisect.bisect_left(ticks, scale.lo)
+        end = bisect.bisect_right(ticks, scale.hi)
+        counts: dict[int, int] = {}
+        for cell in range(cells):
+            edge = scale.value((cell + 0.5) / (cells - 1)) if cell < cells - 1 else scale.hi
+            stop = bisect.bisect_right(ticks, edge, start, end)
+            if stop > start:
+                counts[cell] = stop - start
+            start = stop
+        return cls(cells, counts, below, len(ticks) - end, nonfinite)
 
 
 @dataclass(frozen=True)

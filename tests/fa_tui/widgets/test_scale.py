@@ -9,6 +9,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from fa_tui.widgets.scale import Scale, covering
+from fa_tui.widgets.slider_face import Rug
 
 cells = st.integers(2, 300)
 exponents = st.integers(-300, 300)
@@ -61,6 +62,15 @@ def test_a_fitted_linear_scale_holds_every_value(values: list[float]) -> None:
     scale = covering([*values, math.nan, -math.inf], log=False)
     assert scale is not None
     assert all(scale.contains(value) for value in values)
+
+
+@given(scales(), st.integers(2, 100), st.lists(st.floats(allow_nan=False, allow_infinity=False), max_size=20))
+def test_the_rug_counts_every_run_once_in_or_next_to_its_cell(scale: Scale, width: int, values: list[float]) -> None:
+    rug = Rug.of(sorted(values), 3, scale, width)
+    assert sum(rug.counts.values()) + rug.below + rug.above == len(values)
+    expected = {scale.cell(value, width) for value in values if scale.contains(value)}
+    assert all(any(abs(cell - other) <= 1 for other in expected) for cell in rug.counts)
+    assert rug.nonfinite == 3
 
 
 def test_nothing_finite_gives_no_scale() -> None:
