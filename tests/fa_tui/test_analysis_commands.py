@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -100,6 +101,26 @@ def test_timeline_prints_first_fires_and_savings(tmp_path: Path, capsys: pytest.
     assert (stops[42]["acc"], stops[42]["final_acc"]) == (0.3076, 0.3076)
     code, out, _ = run(capsys, "timeline", tmp_path)
     assert code == 0 and "4/4/3" in out and "96%" in out
+
+
+def test_a_growing_trace_is_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "dfa_s42.jsonl"
+    write_trace(path, fires_b=50, epochs=10)
+
+    def grow_once(*watched: Path) -> Iterator[set[object]]:
+        assert watched == (tmp_path,)
+        write_trace(path, fires_b=5, epochs=12)
+        yield set()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("watchfiles.watch", grow_once)
+    code, out, err = run(capsys, "timeline", tmp_path, "--follow")
+    assert (code, err) == (0, "")
+    rows = [line.split() for line in out.splitlines() if line.strip().startswith("dfa_s42")]
+    assert [row[1] for row in rows] == ["10", "12"]
+    assert [row[3] for row in rows] == ["–", "5"]
 
 
 def test_timeline_of_audits_without_traces_says_so(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,89 @@
+"""Sections of the form: what they show, and what they say where numbers are missing."""
+
+from __future__ import annotations
+
+from fa_core.report import DiagnosticThresholds
+from fa_core.reporting import to_markdown
+from fa_core.reporting.blocks import Bullets, Grid, Paragraph
+from fa_core.reporting.sections.analyses import smallest_words
+from fa_core.reporting.sections.beyond import beyond_table
+from fa_core.reporting.sections.credit import credit_table
+from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
+from fa_core.reporting.sections.runs import evidence_note, summary
+from tests.fa_core.analysis.runs import row, table
+
+CREDIT = {
+    "gamma": [0.43, -0.01, -0.03, None],
+    "rho": [0.5, 0.1, 0.1, 0.1],
+    "missing": {"nudge": "the tail of the network cannot be run alone"},
+    "null": {"draws": 10, "deep_gamma_mean": 0.0043, "deep_gamma_std": 0.007, "rank": 0.5},
+}
+
+
+def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null() -> None:
+    blocks = list(credit_table(table(row(growth=2.0, credit=CREDIT))))
+    grid = next(block for block in blocks if isinstance(block, Grid))
+    assert grid.rows[0] == ("dfa_s42", "gamma", "-0.0200", "+0.4300", "-0.0100", "-0.0300", "N/A")
+    assert grid.rows[1][:3] == ("dfa_s42", "rho", "+0.1000")
+    text = to_markdown(blocks)
+    assert "nudge is N/A: the tail of the network" in text
+    assert "with fresh feedback deep Γ is +0.0043 ± 0.0070 over 10 draws" in text
+
+
+def test_credit_that_was_not_saved_reads_na_with_the_reason() -> None:
+    runs = table(
+        row(growth=2.0), row("bp", growth=2.0, unmeasured={"credit": "the checkpoint has no feedback beside it"})
+    )
+    text = to_markdown(credit_table(runs))
+    assert "N/A for dfa_s42: the credit signal (feedback matrices or bridge nets) is not with the numbers." in text
+    assert "N/A for bp_s42: the checkpoint has no feedback beside it." in text
+    assert "+1.0" not in text
+
+
+def test_a_fired_floor_has_its_cause_beside_it() -> None:
+    runs = table(
+        row("dfa", g_L=4e-10, batch_size=128, error_norm=0.9),
+        row("bp", g_L=5e-8, batch_size=128, error_norm=2e-5),
+        row("ep", g_L=1e-3, batch_size=128, error_norm=0.9),
+        row("fa", g_L=1e-9),
+    )
+    (grid,) = (block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid))
+    assert [cells[-1] for cells in grid.rows] == ["cancelled", "converged", "–", "undetermined"]
+    assert grid.rows[0][2] == "−250x" and grid.rows[2][2] == "+10000x"
+    assert grid.rows[3][5:7] == ("N/A", "N/A")
+
+
+def test_a_nan_fires_at_every_threshold_in_the_margin_table() -> None:
+    (grid,) = (b for b in beyond_table(table(row(growth=float("nan"))), DiagnosticThresholds()) if isinstance(b, Grid))
+    assert grid.rows[0][1] == "fires always"
+
+
+def test_the_summary_names_recorded_verdicts_that_differ() -> None:
+    runs = table(row(growth=100.0, recorded_verdict="trustworthy"))
+    text = to_markdown(summary(runs, DiagnosticThresholds()))
+    assert "dfa_s42 is recorded as “trustworthy” in its source" in text
+
+
+def test_bounds_and_proxies_are_counted() -> None:
+    (note,) = evidence_note(table(row(acc=0.3, growth_bound=8.0, evidence={"a": "bound"})))
+    assert isinstance(note, Paragraph)
+    assert "(a) is a bound on 1 runs" in note.text
+    assert list(evidence_note(table(row(growth=2.0)))) == []
+
+
+def test_provenance_flattens_hashes_and_says_when_there_are_none() -> None:
+    known = table(row(growth=2.0, batch_size=128, provenance={"device": "cpu", "versions": {"torch": "2.13"}}))
+    text = to_markdown(provenance(known))
+    assert "- device: cpu" in text and "- versions torch: 2.13" in text and "| 1 | 128 |" in text
+    text = to_markdown(provenance(table(row(growth=2.0))))
+    assert "No hashes, versions or devices are recorded" in text
+
+
+def test_the_disclosure_has_the_seven_pitfalls_numbered() -> None:
+    (listed,) = (block for block in pitfalls_block() if isinstance(block, Bullets))
+    assert listed.numbered and len(listed.items) == 7
+
+
+def test_sufficient_sets_read_as_words() -> None:
+    assert smallest_words(("",)).startswith("No diagnostic is needed")
+    assert "{(a), (c)} or {(b), (c)}" in smallest_words(("ac", "bc"))
