@@ -11,6 +11,7 @@ from textual.message import Message
 
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.ladder import R1, R3, R10, R20, Flips, Ladder
+from fa_tui.widgets.number_entry import NumberEntry, Pressed
 from fa_tui.widgets.numbers import exact, parse
 from fa_tui.widgets.painted import PaintedWidget, Row
 from fa_tui.widgets.scale import Scale
@@ -20,8 +21,6 @@ _WIDE_DECADES = 6
 """A log track longer than this steps in coarser rungs."""
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
-_ENTRY_START = "0123456789.-+"
-_ENTRY = _ENTRY_START + "eE"
 
 
 SLIDER_KEYS = """\
@@ -143,7 +142,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._nonfinite = 0
         self._flips = Flips((), above=above)
         self._rug: Rug | None = None
-        self._entry: str | None = None
+        self._entry = NumberEntry()
         self._error = ""
         self._dragging = False
         self.set_range(lo, hi, log)
@@ -156,7 +155,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def set_value(self, value: float) -> None:
         """Show a value set elsewhere; nothing is posted."""
         self._value = self._pending = value
-        self._entry, self._error = None, ""
+        self._entry.text, self._error = None, ""
         self.repaint()
 
     def catch_up(self) -> None:
@@ -205,7 +204,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             unit=self.unit,
             rug=self._rug,
             plateau=self._flips.plateau(self._value),
-            entry=self._entry,
+            entry=self._entry.text,
             error=self._error,
             focused=self.has_focus,
         )
@@ -233,31 +232,24 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._set_pending(self.default)
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        return character is not None and character in (_ENTRY if self._entry is not None else _ENTRY_START)
+        return self._entry.takes(character)
 
     def on_key(self, event: events.Key) -> None:
-        typed = event.character if event.is_printable else None
-        if self._entry is None:
-            if typed is None or typed not in _ENTRY_START:
-                return
-            self._edit(typed)
-        elif event.key == "enter":
-            self._commit()
-        elif event.key == "escape":
-            self._edit(None)
-        elif event.key == "backspace":
-            self._edit(self._entry[:-1] or None)
-        elif event.key in ("tab", "shift+tab"):
+        pressed = self._entry.press(event.key, event.character if event.is_printable else None)
+        if pressed is Pressed.NOTHING:
             return
-        elif typed is not None:
-            self._edit(self._entry + typed if typed in _ENTRY else self._entry)
+        if pressed is Pressed.ENTERED:
+            self._commit()
+        else:
+            self._error = ""
+            self.repaint()
         event.stop()
         event.prevent_default()
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
         if not has_focus:
-            if self._entry is not None:
+            if self._entry.text is not None:
                 self._commit()
             self._error = ""
         self.repaint()
@@ -300,7 +292,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _set_pending(self, value: float) -> None:
         self._pending = value
-        self._entry, self._error = None, ""
+        self._entry.text, self._error = None, ""
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self.set_timer(_FLUSH_SECONDS, self._flush)
@@ -316,12 +308,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         else:
             self.repaint()
 
-    def _edit(self, entry: str | None) -> None:
-        self._entry, self._error = entry, ""
-        self.repaint()
-
     def _commit(self) -> None:
-        text = self._entry or ""
+        text = self._entry.text or ""
         value = parse(text)
         if value is None:
             self._refuse(f"“{text}” is not a number: try {exact(self.default)}")
@@ -331,5 +319,5 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._set_pending(value + 0.0)  # -0.0 reads as 0
 
     def _refuse(self, why: str) -> None:
-        self._entry, self._error = None, why
+        self._entry.text, self._error = None, why
         self.repaint()
