@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -148,29 +148,48 @@ def _new_global() -> None:
     torch.backends.fp32_precision = "tf32"
 
 
+@pytest.fixture
+def default_switches() -> Iterator[None]:
+    """PyTorch's precision switches as they are at start, before and after a test that moves them."""
+    yield
+    if hasattr(torch.backends, "fp32_precision"):
+        torch.backends.fp32_precision = "none"
+    torch.set_float32_matmul_precision("highest")
+    torch.backends.cudnn.allow_tf32 = True
+    if hasattr(torch.backends, "fp32_precision"):
+        torch.backends.cuda.matmul.fp32_precision = "none"
+        torch.backends.mkldnn.matmul.fp32_precision = "none"
+        torch.backends.cudnn.conv.fp32_precision = "tf32"
+        torch.backends.cudnn.rnn.fp32_precision = "tf32"
+
+
+@pytest.mark.usefixtures("default_switches")
+def test_the_network_runs_with_tf32_off() -> None:
+    class Watched(Residual):
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            seen.append((torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32))
+            return super().forward(x, return_hidden)
+
+    seen: list[tuple[str, bool]] = []
+    torch.set_float32_matmul_precision("high")
+    diagnose(Watched(), batches(1))
+    assert set(seen) == {("highest", False)}
+    assert torch.get_float32_matmul_precision() == "high"
+
+
 @pytest.mark.parametrize(
     "set_up",
     [lambda: None, lambda: torch.set_float32_matmul_precision("medium"), _new_matmul, _new_conv, _new_global],
     ids=["default", "legacy", "matmul", "conv", "global"],
 )
+@pytest.mark.usefixtures("default_switches")
 def test_tf32_is_off_inside_and_restored_outside(set_up: Callable[[], None]) -> None:
     if not hasattr(torch.backends, "fp32_precision"):
         pytest.skip("this PyTorch has the older switches only")
-    original = precisions()
-    try:
-        set_up()
-        before = precisions()
-        with pytest.raises(ZeroDivisionError), full_float32():
-            inside = precisions()
-            raise ZeroDivisionError
-        assert inside["cuda"] == inside["conv"] == inside["rnn"] == inside["mkldnn"] == "ieee"
-        assert precisions() == before
-    finally:
-        torch.backends.fp32_precision = "none"
-        torch.set_float32_matmul_precision("highest")
-        torch.backends.cuda.matmul.fp32_precision = "none"
-        torch.backends.mkldnn.matmul.fp32_precision = "none"
-        torch.backends.cudnn.allow_tf32 = True
-        torch.backends.cudnn.conv.fp32_precision = "tf32"
-        torch.backends.cudnn.rnn.fp32_precision = "tf32"
-        assert precisions() == original
+    set_up()
+    before = precisions()
+    with pytest.raises(ZeroDivisionError), full_float32():
+        inside = precisions()
+        raise ZeroDivisionError
+    assert inside["cuda"] == inside["conv"] == inside["rnn"] == inside["mkldnn"] == "ieee"
+    assert precisions() == before
