@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from fa_core.errors import UsageError
+from fa_core.errors import UnreadableInput, UsageError
 from fa_core.rows import AuditRow, canonical_method
 from fa_tui import options
 
@@ -55,10 +55,13 @@ def runs(
     """Open the paths (the sample runs for none).
 
     Raises:
+        UnreadableInput: no run at all in these paths.
         UsageError: a method or seed that no run has, or a seed that is no number.
     """
     baseline = options.parse_frozen_baseline(frozen_baseline)
     found = options.open_paths(paths)
+    if not found.rows and not found.traces:
+        raise UnreadableInput("no run to analyse", where=", ".join(map(str, paths or ())), hint="name audits or traces")
     rows = baseline.apply(found.rows)
     wanted_methods = [canonical_method(name) for name in options.split_list(methods)]
     wanted_seeds = [_seed(word) for word in options.split_list(seeds)]

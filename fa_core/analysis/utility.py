@@ -49,7 +49,7 @@ class Utility(Result, frozen=True, kw_only=True):
         chance: accuracy at or below which S0 withdraws a run.
         strategies: S0, S1, S2 … S5, S_full.
         smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full catches;
-            ``("",)`` if accuracy alone does.
+            ``("",)`` if accuracy alone does, empty if S_full catches nothing.
         missed_without: letter → runs that S_full catches and the other three together do not.
         skipped: what could not be judged, and which input is missing.
     """
@@ -124,7 +124,7 @@ def decision_utility(
         runs=len(runs),
         chance=chance,
         strategies=strategies,
-        smallest_sets=_smallest_covers(needs),
+        smallest_sets=_smallest_covers(needs) if full.any() else (),
         missed_without={
             x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
             for x in LETTERS

@@ -158,6 +158,18 @@ def test_a_seed_or_method_nobody_has_is_a_usage_error(
     assert code == 2 and "--methods" in err
 
 
+@pytest.mark.parametrize("command", ["seeds", "sweep", "utility", "timeline", "report --out never.html"])
+def test_nothing_to_analyse_is_an_error_and_prints_no_table(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    code, out, err = run(capsys, *command.split(), "empty")
+    assert (code, out) == (3, "")
+    assert "Traceback" not in err and err.count("\n") <= 2
+    assert not (tmp_path / "never.html").exists()
+
+
 @pytest.mark.parametrize("ending", ["md", "html", "svg", "csv", "parquet"])
 def test_report_writes_each_kind_and_prints_its_path(
     published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], ending: str

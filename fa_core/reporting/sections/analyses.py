@@ -180,6 +180,8 @@ def utility_blocks(analysis: Utility) -> Iterator[Block]:
 
 def smallest_words(sets: tuple[str, ...]) -> str:
     """The smallest sufficient sets in words."""
+    if not sets:
+        return "S_full walks back nothing, so there is no set of diagnostics to choose."
     if sets == ("",):
         return "No diagnostic is needed beyond accuracy: S0 withdraws all that S_full does."
     listed = " or ".join("{" + ", ".join(f"({x})" for x in letters) + "}" for letters in sets)

@@ -85,5 +85,6 @@ def test_the_disclosure_has_the_seven_pitfalls_numbered() -> None:
 
 
 def test_sufficient_sets_read_as_words() -> None:
+    assert "nothing" in smallest_words(())
     assert smallest_words(("",)).startswith("No diagnostic is needed")
     assert "{(a), (c)} or {(b), (c)}" in smallest_words(("ac", "bc"))
