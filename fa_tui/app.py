@@ -1,12 +1,13 @@
 """The explorer's application: it opens paths, wires screens to the session and the jobs, and starts fast.
 
 What is imported here is paid before the first paint: no NumPy, no torch, no heavy widget. They come
-after it (`ExplorerApp.painted`), or when their screen opens.
+after it (`ExplorerScreen` settles), or when their screen opens.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
+from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from fa_core.report import DiagnosticThresholds
 from fa_tui.painting import FrugalApp
@@ -45,6 +47,13 @@ class RunMeasured(Message):
     def __init__(self, measured: Measured) -> None:
         self.measured = measured
         super().__init__()
+
+
+class PlainScrollBar(ScrollBarRender):
+    """A scrollbar of whole blanks, for terminals without block characters."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.VERTICAL_BARS)
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.HORIZONTAL_BARS)
 
 
 def _palette() -> type[Provider]:
@@ -98,11 +107,17 @@ class ExplorerApp(FrugalApp[int]):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = self.terminal.theme
+        if not self.terminal.unicode:
+            self.add_class("-ascii")
+            ScrollBar.renderer = PlainScrollBar
 
     def get_default_screen(self) -> ExplorerScreen:
         from fa_tui.screens.explorer import ExplorerScreen
 
-        return ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs)
+        screen = ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs)
+        # known before the first layout, so that nothing is styled and laid out twice
+        screen.set_classes(screen.classes_at(self.size))
+        return screen
 
     @property
     def explorer(self) -> ExplorerScreen:
@@ -124,14 +139,6 @@ class ExplorerApp(FrugalApp[int]):
             if hasattr(signal, name) and sys.platform != "win32":
                 number = getattr(signal, name)
                 loop.add_signal_handler(number, self.exit, 128 + number)
-
-    def painted(self) -> None:
-        """After the first paint: what could wait for it."""
-        self.set_timer(0.01, self._settle)
-
-    def _settle(self) -> None:
-        gc.enable()
-        self.explorer.show_rugs()
 
     # Measuring.
 
@@ -180,6 +187,8 @@ class ExplorerApp(FrugalApp[int]):
 
     def _show_jobs(self) -> None:
         self._jobs_due = False
+        if not self.screen_stack:
+            return  # the app is closing
         jobs = self.measuring.jobs()
         self.explorer.jobs_changed(jobs)
         from fa_tui.screens.jobs import JobsScreen
@@ -191,6 +200,10 @@ class ExplorerApp(FrugalApp[int]):
         measured = message.measured
         self.session.replace_row(measured.index, measured.row)
         self.explorer.row_changed(measured.index)
+        from fa_tui.screens.judged import JudgedScreen
+
+        if isinstance(self.screen, JudgedScreen):
+            self.screen.runs_changed()
         name = self.session.label(measured.index)
         if measured.problem:
             self.explorer.say(f"{name} measured, but not saved: {measured.problem}", "bad")
@@ -204,6 +217,12 @@ class ExplorerApp(FrugalApp[int]):
         from fa_tui.screens.jobs import JobsScreen
 
         self.push_screen(JobsScreen(self.measuring, glyphs=self.terminal.glyphs))
+
+    def action_show_lens(self, name: str) -> None:
+        """Open compare, timeline or analysis; a threshold moved there is moved here too."""
+        from fa_tui.screens.lenses import lens
+
+        self.push_screen(lens(name, self), lambda _: self.explorer.catch_up())
 
     def action_show_problems(self) -> None:
         """Open the list of paths that could not be opened."""
@@ -237,12 +256,11 @@ _JOBS_SECONDS = 0.1
 """Progress is shown at most so often: a key must never wait for it."""
 
 
-def short_path(path: str) -> str:
-    """A path relative to the current folder where it lies in it."""
-    try:
-        return str(Path(path).relative_to(Path.cwd()))
-    except ValueError:
-        return path
+def short_path(path: str, width: int = 60) -> str:
+    """A path relative to the current folder where it lies in it; a long one by its end, which says most."""
+    with contextlib.suppress(ValueError):
+        path = str(Path(path).relative_to(Path.cwd()))
+    return path if len(path) <= width else "…" + path[1 - width :]
 
 
 def run_explorer(

@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import NamedTuple
 
 from fa_core.rows import AuditRow
-from fa_core.runs import MANIFEST
 
 
 class GridLine(NamedTuple):
@@ -85,9 +84,7 @@ def _homes(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
 def _home(source: str, count: int) -> str:
     if count > 1:
         return source
-    path = PurePath(source)
-    # a run folder is known by its manifest: the runs lie side by side one folder up
-    return str(path.parent.parent if path.name == MANIFEST else path.parent)
+    return str(PurePath(source).parent)
 
 
 def _short_names(paths: set[str]) -> dict[str, str]:

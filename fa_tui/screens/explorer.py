@@ -2,35 +2,38 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
+from textual.geometry import Size
 from textual.screen import Screen
 
-from fa_core.report import LETTERS, DiagnosticThresholds
-from fa_tui.cells import LEGEND
+from fa_core.report import LETTERS
+from fa_tui.cells import ASCII_LEGEND, LEGEND
 from fa_tui.session import Flip, Session, flip_text
-from fa_tui.widgets.detail import DetailPane
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 if TYPE_CHECKING:
     from fa_core.engine import JobView
     from fa_tui.app import ExplorerApp
     from fa_tui.filters import Filter
+    from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.run_table import RunTable
+    from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 _FLUSH_SECONDS = 0.001
+_SETTLE_SECONDS = 0.01
+"""Long enough for the first paint to be on its way before anything else is imported."""
 
 
 class ExplorerScreen(Screen[None]):
@@ -45,7 +48,7 @@ class ExplorerScreen(Screen[None]):
     app: ExplorerApp
 
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-short"), (30, "-tall")]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (34, "-high")]
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "measure", "Measure", tooltip="measure the marked runs, or the one under the cursor"),
@@ -56,6 +59,9 @@ class ExplorerScreen(Screen[None]):
         Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
         Binding("escape", "matrix", "Matrix", show=False, tooltip="back to the matrix"),
+        Binding("C", "app.show_lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
+        Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
+        Binding("A", "app.show_lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
         Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
         Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="what could not be opened, and why"),
     ]
@@ -65,7 +71,8 @@ class ExplorerScreen(Screen[None]):
         self._session = session
         self._title = title
         self._glyphs = glyphs
-        self._pending: DiagnosticThresholds | None = None
+        self.detail: DetailPane | None = None
+        self.sliders: SlidersPanel | None = None
         self._detail_due = False
         self._can_measure = False
         self._quantity_shown = ""
@@ -76,29 +83,49 @@ class ExplorerScreen(Screen[None]):
         self._filter: Filter | None = None
         self._shown_count = 0
 
+    def classes_at(self, size: Size) -> Iterator[str]:
+        """The breakpoint classes of a terminal of this size."""
+        for length, breakpoints in (
+            (size.width, self.HORIZONTAL_BREAKPOINTS),
+            (size.height, self.VERTICAL_BREAKPOINTS),
+        ):
+            yield [name for least, name in breakpoints if length >= least][-1]
+
     def compose(self) -> ComposeResult:
         glyphs = self._glyphs
         yield Line(glyphs, id="title")
         with Horizontal(id="body"):
             yield Matrix(self._session, glyphs=glyphs, id="matrix")
-            yield DetailPane(glyphs=glyphs, id="detail")
-        yield SlidersPanel(self._session.thresholds, glyphs=glyphs, id="sliders")
+            yield Vertical(id="detail-place")
+        yield Vertical(id="sliders-place")
         yield Line(glyphs, id="status")
         yield KeyBar(glyphs)
         yield Line(glyphs, id="too-small")
 
     def on_mount(self) -> None:
         self.matrix = self.query_one(Matrix)
-        self.detail = self.query_one(DetailPane)
-        self.sliders = self.query_one(SlidersPanel)
         self.status = self.query_one("#status", Line)
         self.query_one("#too-small", Line).set(("too small: ", "warn"), ("40x10 at least", ""))
         self.matrix.focus()
         self._show_title()
         self._show_status()
-        self.show_counts()
+        self._offer_measuring()
+        self.set_timer(_SETTLE_SECONDS, self._settle)
+
+    async def _settle(self) -> None:
+        """After the first paint: what could wait for it, in the places kept free."""
+        from fa_tui.widgets.detail import DetailPane
+        from fa_tui.widgets.sliders_panel import SlidersPanel
+
+        gc.enable()
+        self.detail = DetailPane(glyphs=self._glyphs, id="detail")
+        self.sliders = SlidersPanel(self._session.thresholds, glyphs=self._glyphs, id="sliders")
         self._show_detail()
-        self.call_after_refresh(self.app.painted)
+        self.show_counts()
+        self._show_rugs()
+        with self.app.batch_update():
+            await self.query_one("#detail-place").mount(self.detail)
+            await self.query_one("#sliders-place").mount(self.sliders)
 
     # The run under the cursor.
 
@@ -121,7 +148,8 @@ class ExplorerScreen(Screen[None]):
     def _show_detail(self) -> None:
         self._detail_due = False
         row = self.row
-        self.detail.show(None if row is None else self._session.rows[row], self._session.thresholds)
+        if self.detail is not None:
+            self.detail.show(None if row is None else self._session.rows[row], self._session.thresholds)
         self._offer_measuring()
 
     def _offer_measuring(self) -> None:
@@ -136,8 +164,7 @@ class ExplorerScreen(Screen[None]):
 
     # Thresholds.
 
-    @on(ThresholdsChanged)
-    def _thresholds_changed(self, message: ThresholdsChanged) -> None:
+    def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         flips = self._session.set_thresholds(message.thresholds)
         if flips and self._filter is not None and self._filter.live:
             self.apply_filter(self._filter)
@@ -155,16 +182,19 @@ class ExplorerScreen(Screen[None]):
             count += f", {len(session) - measured} not measured"
         if flips:
             self._flipped = f"flipped: {flip_text(session, flips)}"
-        self.sliders.set_summary(count, self._flipped)
+        if self.sliders is not None:
+            self.sliders.set_summary(count, self._flipped)
 
-    def show_rugs(self) -> None:
+    def _show_rugs(self) -> None:
         """Put every run's number on the sliders' tracks."""
-        for letter in LETTERS:
-            self.sliders.set_runs(letter, self._session.values(letter))
+        if self.sliders is not None:
+            for letter in LETTERS:
+                self.sliders.set_runs(letter, self._session.values(letter))
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
-        self.sliders.slider(letter).focus()
+        if self.sliders is not None:
+            self.sliders.slider(letter).focus()
 
     def action_matrix(self) -> None:
         """Back to the runs."""
@@ -183,7 +213,7 @@ class ExplorerScreen(Screen[None]):
             await self.query_one("#body").mount(self._table)
         to_table = not self._table.display
         self._table.display = to_table
-        self.matrix.display = self.detail.display = not to_table
+        self.matrix.display = self.query_one("#detail-place").display = not to_table
         self.runs.lay_out(None if self._filter is None else self._filter.rows(self._session))
         if row is not None:
             self.runs.go_to(row)
@@ -195,7 +225,7 @@ class ExplorerScreen(Screen[None]):
 
         if not self.query(FilterLine):
             line = FilterLine(self._filter.text if self._filter else "")
-            await self.mount(line, after=self.query_one("#sliders"))
+            await self.mount(line, after=self.query_one("#sliders-place"))
 
     def apply_filter(self, chosen: Filter) -> None:
         """Show only the runs that pass."""
@@ -214,11 +244,24 @@ class ExplorerScreen(Screen[None]):
 
     # Rows and jobs.
 
+    @property
+    def shown(self) -> list[int] | None:
+        """The indices that pass the filter, or None without one."""
+        return None if self._filter is None else self._filter.rows(self._session)
+
+    def catch_up(self) -> None:
+        """Show thresholds that were moved on another screen."""
+        if self.sliders.thresholds != self._session.thresholds:
+            self.sliders.set_thresholds(self._session.thresholds)
+        self.runs.lay_out(self.shown)
+        self.show_counts()
+        self._show_detail()
+
     def row_changed(self, index: int) -> None:
         """A run was measured: show its verdict everywhere."""
         self.runs.row_changed(index)
         self.show_counts()
-        self.show_rugs()
+        self._show_rugs()
         if index == self.row:
             self._show_detail()
 
@@ -241,12 +284,15 @@ class ExplorerScreen(Screen[None]):
 
     def jobs_changed(self, jobs: Sequence[JobView]) -> None:
         """Show how far the jobs are."""
+        from fa_tui.job_line import progress_line
+
         self._progress = progress_line(jobs, self.app.measuring.name)
         self._show_status()
 
     def _show_status(self) -> None:
         if not self._progress and not self._said[0]:
-            self.status.set((f" {LEGEND}", "dim"))
+            legend = LEGEND if self._glyphs.name == "unicode" else ASCII_LEGEND
+            self.status.set((f" {legend}", "dim"))
             return
         gap = "   " if self._progress and self._said[0] else ""
         self.status.set((" ", ""), *self._progress, (gap, ""), self._said)
@@ -274,23 +320,3 @@ class ExplorerScreen(Screen[None]):
     def _shows_changed(self, message: Matrix.ShowsChanged) -> None:
         self._quantity_shown = message.quantity.label if message.quantity else ""
         self._show_title()
-
-
-def progress_line(jobs: Sequence[JobView], name: Callable[[str], str]) -> list[tuple[str, str]]:
-    """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
-    states = Counter(view.state.value for view in jobs)
-    pieces: list[tuple[str, str]] = []
-    running = [view for view in jobs if view.state.value == "running"]
-    if running:
-        first = running[0]
-        done = f"{first.done}/{first.total}" if first.total else "starting"
-        pieces.append((f"measuring {name(first.job.id)} {done}", "accent"))
-        if len(running) > 1:
-            pieces.append((f" and {len(running) - 1} more", "accent"))
-    if states["queued"]:
-        pieces.append((f"{', ' if pieces else ''}{states['queued']} queued", "dim"))
-    if pieces and states["done"]:
-        pieces.append((f", {states['done']} done", "dim"))
-    if states["failed"]:
-        pieces.append((f"{', ' if pieces else ''}{states['failed']} failed (J)", "bad"))
-    return pieces

@@ -74,7 +74,7 @@ Finished runs are on disk as soon as their line says done. A worker that dies fa
             return [Segment(name.ljust(width), self.style_of("header"))]
         view = self._jobs[line]
         state = view.state.value
-        text = (state, self._progress(view), view.device, self._glyphs.say(view.error or view.note))[column]
+        text = (state, self._progress(view), view.device, self._glyphs.say(_words(view)))[column]
         tone = _TONES[state] if column == 0 or (column == 3 and view.error) else "text"
         return [Segment(text[: width - 1].ljust(width), self.style_of(tone))]
 
@@ -165,4 +165,10 @@ class JobsScreen(Screen[None]):
         view = self.query_one(JobsTable).job
         log = view.log if view is not None else ""
         self.query_one("#log-title", Line).set((" log ", "dim"), (log, "dim"))
-        self.query_one("#log", TextLines).set_lines(list(log_tail(Path(log), 200)) if log else [])
+        said = [view.error] if view is not None and view.error else []
+        self.query_one("#log", TextLines).set_lines([*(log_tail(Path(log), 200) if log else []), *said])
+
+
+def _words(view: JobView) -> str:
+    """What a job has to say, without the path that its line names already."""
+    return view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note

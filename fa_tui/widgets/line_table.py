@@ -170,7 +170,7 @@ class LineTable(ScrollView, can_focus=True):
         regions = [
             Region(self.frozen_width + self._edges[column] - scroll_x, line + 1 - scroll_y, self.width_of(column), 1)
             for line, column in places
-            if 0 <= line - scroll_y < height - 1
+            if 0 <= line - scroll_y < height - 1 and column < self.column_count
         ]
         if regions:
             self.refresh(*regions)

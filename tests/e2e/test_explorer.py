@@ -1,0 +1,170 @@
+"""The explorer as a person has it: a real pseudo-terminal, keys and mouse in, a screen out."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal import PseudoTerminal
+
+Open = Callable[..., PseudoTerminal]
+
+LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
+MOUSE_OFF = b"\x1b[?1000l"
+
+
+def line_with(terminal: PseudoTerminal, text: str) -> tuple[int, str]:
+    """The first line of the screen that holds a text, and its number."""
+    return next((number, line) for number, line in enumerate(terminal.screen.display) if text in line)
+
+
+def cells(terminal: PseudoTerminal, method: str) -> list[str]:
+    """The verdict cells of a method's first line."""
+    pattern = re.compile(rf"^ {method} +\S+(?: MIXED)? ")
+    line = next(line for line in terminal.screen.display if pattern.match(line))
+    return re.findall(r"[✓✗?][a-d·-]{4}", line)
+
+
+def test_the_matrix_shows_the_published_verdicts(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    assert "9 of 15 walk back" in terminal.text()
+    assert cells(terminal, "dfa") == ["✗ab-d", "✗abcd", "✗ab-d"]
+    assert cells(terminal, "ep") == ["✓abc·"] * 3
+
+
+def test_walking_the_matrix_shows_each_run(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    terminal.press("down")
+    assert "DFA  seed 42" in terminal.text()
+    terminal.press("l", "j")
+    assert "seed 123" in terminal.text()
+    assert "STATE_BRIDGE" in terminal.text()
+
+
+def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    terminal.press("a")
+    row, track = line_with(terminal, "fires above")
+    knob, start = track.index("◆"), track.index("─")
+    column = knob
+    terminal.send(f"\x1b[<0;{knob + 1};{row + 1}M".encode())
+    while "> 5×" not in terminal.text() and column > start:
+        column -= 1
+        terminal.send(f"\x1b[<32;{column + 1};{row + 1}M".encode())
+    terminal.send(f"\x1b[<0;{column + 1};{row + 1}m".encode())
+    assert "11 of 15 walk back" in terminal.text()
+    assert cells(terminal, "ep") == ["✓abc·", "✗a--·", "✗a--·"]
+    assert "2/3 MIXED" in terminal.text()
+    terminal.press("home")
+    assert "9 of 15 walk back" in terminal.text()
+    assert cells(terminal, "ep") == ["✓abc·"] * 3
+
+
+def test_a_slider_step_costs_less_than_800_bytes(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    terminal.press("a")
+    sizes = sorted(len(terminal.press(key)) for key in ["left"] * 12 + ["right"] * 12)
+    assert sizes[len(sizes) // 2] <= 800
+
+
+def test_a_terminal_of_twenty_by_five_says_so_and_recovers(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table, columns=20, lines=5, ready="too small")
+    terminal.resize(80, 24)
+    terminal.wait_for("9 of 15 walk back")
+    assert terminal.process.poll() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_give_the_terminal_back(open_explorer: Open, published_table: Path, number: signal.Signals) -> None:
+    terminal = open_explorer(published_table)
+    terminal.process.send_signal(number)
+    burst = terminal.read(quiet=1.0, limit=10)
+    assert LEAVE_ALTERNATE_SCREEN in burst.data
+    assert MOUSE_OFF in burst.data
+    assert terminal.process.wait(timeout=10) == 128 + number
+
+
+def test_q_leaves_with_exit_code_zero(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    terminal.press("q", limit=5)
+    assert terminal.process.wait(timeout=10) == 0
+
+
+def test_neither_torch_nor_numpy_is_loaded(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    terminal.press("down", "a", "left")
+    maps = Path(f"/proc/{terminal.process.pid}/maps").read_text()
+    assert "/torch/" not in maps
+    assert "/numpy/" not in maps
+
+
+def test_a_terminal_without_unicode_or_colour_stays_readable(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table, env={"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"})
+    text = terminal.text()
+    assert text.isascii()
+    assert re.search(r"dfa +3/3 +xab-d +xabcd", text)
+
+
+def test_a_folder_with_bad_files_opens_with_the_good_ones(
+    open_explorer: Open, tmp_path: Path, published_table: Path
+) -> None:
+    (tmp_path / "good.json").write_bytes(published_table.read_bytes())
+    (tmp_path / "cut.json").write_bytes(published_table.read_bytes()[:5000])
+    terminal = open_explorer(tmp_path)
+    assert "9 of 15 walk back" in terminal.text()
+    assert "1 not opened (P)" in terminal.text()
+    terminal.press("P")
+    assert "cut.json" in terminal.text()
+
+
+@pytest.mark.slow
+def test_measuring_real_checkpoints_while_the_slider_moves(open_explorer: Open, three_runs: Path) -> None:
+    terminal = open_explorer(three_runs)
+    assert "3 not measured" in terminal.text()
+    terminal.press("*", "m")
+    terminal.wait_for("measuring")
+    terminal.press("a")
+    for _ in range(5):
+        assert len(terminal.press("left")) > 0
+    terminal.wait_for("of 3 walk back", limit=120)
+    assert all((run / "audit.json").is_file() for run in three_runs.iterdir())
+
+
+@pytest.mark.slow
+def test_killing_the_worker_fails_one_job_and_leaves_the_explorer_alive(open_explorer: Open, three_runs: Path) -> None:
+    terminal = open_explorer(three_runs)
+    terminal.press("*", "m")
+    terminal.wait_for("measuring")
+    os.kill(_worker_of(terminal.process.pid), signal.SIGKILL)
+    terminal.wait_for("1 failed (J)", limit=60)
+    terminal.press("J")
+    terminal.wait_for("SIGKILL")
+    terminal.wait_for("2 done" if "2 done" in terminal.text() else "done", limit=120)
+
+
+def _worker_of(parent: int) -> int:
+    children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    for task in Path(f"/proc/{parent}/task").iterdir():
+        children += (task / "children").read_text().split()
+    return next(
+        int(child) for child in children if b"fa_core.engine.worker" in Path(f"/proc/{child}/cmdline").read_bytes()
+    )
+
+
+@pytest.fixture
+def three_runs(tmp_path: Path, sample_runs: Path) -> Path:
+    """Three trained sample runs without their reports."""
+    import shutil
+
+    from fa_core.runs import MANIFEST
+
+    folder = tmp_path / "runs"
+    runs = sorted(path.parent for path in sample_runs.rglob(MANIFEST))[:3]
+    for run in runs:
+        shutil.copytree(run, folder / run.name, ignore=shutil.ignore_patterns("audit.json"))
+    return folder

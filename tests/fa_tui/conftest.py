@@ -1,0 +1,52 @@
+"""Explorers on the published audits, and on checkpoints that a fake worker measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.formats import scan
+from fa_core.rows import AuditRow
+from fa_tui.app import ExplorerApp
+from fa_tui.session import Session
+from fa_tui.terminal import Terminal
+
+COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
+PLAIN = Terminal(term="vt100", unicode=False, colours=0)
+
+MakeApp = Callable[..., ExplorerApp]
+
+
+def published_session(path: Path) -> Session:
+    return Session(scan([path]).rows)
+
+
+@pytest.fixture
+def session(published_table: Path) -> Session:
+    """The published table: 5 methods, 3 seeds, 9 walk-backs."""
+    return published_session(published_table)
+
+
+@pytest.fixture
+def app(session: Session) -> ExplorerApp:
+    """An explorer on the published table."""
+    return ExplorerApp(session, title="audit_table.json", terminal=COLOURFUL)
+
+
+@pytest.fixture
+def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
+    """Makes an explorer on unmeasured checkpoints of the given names; `fake_measure` measures them."""
+    monkeypatch.chdir(Path(__file__).parent)
+
+    def make(*names: str, **options: Any) -> ExplorerApp:
+        rows = [
+            AuditRow(source=str(tmp_path / name), key=name, method=name, seed=42, checkpoint=str(tmp_path / name))
+            for name in names
+        ]
+        settings = {"out": tmp_path / "results.json", "device": "cpu", "measure": "fake_measure:measure", **options}
+        return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, **settings)
+
+    return make

@@ -1,0 +1,137 @@
+"""Measuring from the explorer: real worker processes with a fake measure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from fa_core.formats import scan
+from fa_core.runs import AUDIT, MANIFEST
+from fa_tui.app import ExplorerApp
+from fa_tui.screens.jobs import JobsScreen
+from fa_tui.screens.quit import QuitScreen
+from tests.fa_tui.test_explorer import SIZE, screen_text
+
+MakeApp = Callable[..., ExplorerApp]
+
+
+async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+    """Let the app work until something holds."""
+    for _ in range(200):
+        if holds():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("never happened; the screen:\n" + screen_text(pilot.app))  # type: ignore[arg-type]
+
+
+async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring_app: MakeApp, tmp_path: Path) -> None:
+    app = measuring_app("one", "two")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "2 not measured" in screen_text(app)
+        await pilot.press("asterisk", "m")
+        await until(pilot, lambda: app.session.walk_backs() == 2)
+        await until(pilot, lambda: "2 of 2 walk back" in screen_text(app))
+        assert "✗a--·" in screen_text(app)
+        await until(pilot, lambda: "results.json" in screen_text(app))
+    app.close_jobs()
+    assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
+
+
+async def test_a_run_folder_gets_its_report_beside_its_weights(measuring_app: MakeApp, tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / MANIFEST).write_text("{}")
+    app = measuring_app("run")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m")
+        await until(pilot, lambda: app.session.walk_backs() == 1)
+    app.close_jobs()
+    assert json.loads((tmp_path / "run" / AUDIT).read_text())["verdict"] == "needs walk-back: residual stream exploded"
+    assert sorted(path.name for path in (tmp_path / "run").iterdir()) == [AUDIT, MANIFEST]
+
+
+async def test_the_slider_answers_while_a_run_is_measured(measuring_app: MakeApp, tmp_path: Path) -> None:
+    app = measuring_app("wait")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m")
+        await until(pilot, lambda: "measuring wait s42 1/3" in screen_text(app))
+        await pilot.press("a", *"5", "enter")
+        await pilot.pause()
+        assert app.session.thresholds.h_norm_explosion_ratio == 5.0
+        (tmp_path / "go").touch()
+        await until(pilot, lambda: app.session.walk_backs() == 1)
+    app.close_jobs()
+
+
+async def test_a_killed_worker_fails_its_one_job_and_the_next_is_measured(measuring_app: MakeApp) -> None:
+    app = measuring_app("killed", "fine")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("asterisk", "m")
+        await until(pilot, lambda: app.session.measured() == 1)
+        await until(pilot, lambda: "1 failed (J)" in screen_text(app))
+        await pilot.press("J")
+        await until(pilot, lambda: "SIGKILL" in screen_text(app))
+        assert isinstance(app.screen, JobsScreen)
+    app.close_jobs()
+
+
+async def test_a_failed_job_says_why_and_can_be_tried_again(measuring_app: MakeApp, tmp_path: Path) -> None:
+    app = measuring_app("broken")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m", "J")
+        await until(pilot, lambda: "the weights are empty" in screen_text(app))
+        (tmp_path / "go").touch()
+        await pilot.press("r")
+        await until(pilot, lambda: app.session.walk_backs() == 1)
+    app.close_jobs()
+
+
+async def test_a_job_can_be_cancelled(measuring_app: MakeApp) -> None:
+    app = measuring_app("wait")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m", "J")
+        await until(pilot, lambda: "running" in screen_text(app))
+        await pilot.press("x")
+        await until(pilot, lambda: "cancelled" in screen_text(app))
+        assert app.session.measured() == 0
+    app.close_jobs()
+
+
+async def test_leaving_while_jobs_run_asks_first(measuring_app: MakeApp) -> None:
+    app = measuring_app("wait")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m", "q")
+        await until(pilot, lambda: isinstance(app.screen, QuitScreen))
+        assert "1 job is not finished. Leave?" in screen_text(app)
+        await pilot.press("n")
+        await until(pilot, lambda: app.screen is app.explorer)
+        assert app.is_running
+        await pilot.press("q", "y")
+        await pilot.pause()
+    assert app.return_value == 0
+    app.close_jobs()
+
+
+async def test_a_file_that_cannot_be_written_is_told_and_the_numbers_are_kept(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    app = measuring_app("one", out=tmp_path / "file" / "results.json")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m")
+        await until(pilot, lambda: "not saved" in screen_text(app))
+        assert app.session.walk_backs() == 1
+    app.close_jobs()
+
+
+async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        app = measuring_app(name)
+        async with app.run_test(size=SIZE) as pilot:
+            await pilot.press("m")
+            await until(pilot, lambda app=app: app.session.walk_backs() == 1)
+        app.close_jobs()
+    assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
