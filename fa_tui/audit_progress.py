@@ -61,7 +61,8 @@ class AuditProgress:
 
     def _end(self, view: JobView) -> None:
         self._over += 1
-        self._say(f"[{self._over}/{self._total}] {name(view)}: {view.error or view.state.value}")
+        if view.state is not JobState.CANCELLED:
+            self._say(f"[{self._over}/{self._total}] {name(view)}: {view.error or view.state.value}")
         if self._bars is not None:
             if view.job.id in self._tasks:
                 self._bars.remove_task(self._tasks.pop(view.job.id))

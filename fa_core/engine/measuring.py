@@ -16,8 +16,9 @@ from fa_core.engine.baselines import OWN_BASELINES
 from fa_core.engine.credit import measure_credit
 from fa_core.engine.evaluation import Evaluation, evaluation, settle
 from fa_core.engine.jobs import Job
-from fa_core.engine.memory import halving
+from fa_core.engine.memory import halving, is_out_of_memory, release
 from fa_core.engine.watch import Watch
+from fa_core.errors import FaError, MeasureError
 from fa_core.measure import accuracy, diagnose
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.network import network_for
@@ -36,7 +37,18 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
         FaError: whatever keeps it from being measured, in words.
         Cancelled: the job was cancelled.
     """
-    return measure_run(job, device, watch).to_dict()
+    try:
+        return measure_run(job, device, watch).to_dict()
+    except Exception as error:
+        if isinstance(error, FaError) or not is_out_of_memory(error):
+            raise
+        release()
+        # not in a pass, which is halved, but already while the network or the samples were put there
+        raise MeasureError(
+            f"out of memory: the network or the samples do not fit on {device}",
+            where=job.checkpoint,
+            hint="free the device, or choose another one with --device",
+        ) from error
 
 
 def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None = None) -> DiagnosticReport:

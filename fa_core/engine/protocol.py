@@ -58,12 +58,13 @@ class Done(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """From the worker: why there is no report, in the parts of an `FaError`."""
+    """From the worker: why there is no report, in the parts of an `FaError`; ``fatal`` = it cannot go on."""
 
     job_id: str
     what: str
     where: str = ""
     hint: str = ""
+    fatal: bool = False
 
 
 class Stopped(_Message, frozen=True):

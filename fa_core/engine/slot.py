@@ -113,20 +113,27 @@ class Slot(threading.Thread):
                         return replace(measured, recorded_verdict=None)
                     except InvalidReport as error:
                         return error
-                case protocol.Failed(what=what, where=where, hint=hint):
+                case protocol.Failed(what=what, where=where, hint=hint, fatal=fatal):
+                    if fatal:
+                        self._dismiss(worker)
                     return JobFailed(what, where=where, hint=hint)
                 case protocol.Stopped():
                     return JobCancelled("cancelled", where=job.checkpoint)
                 case None:
                     return self._bury(job, worker)
 
-    def _bury(self, job: Job, worker: WorkerProcess) -> FaError:
-        """What to say about a worker that is gone; the next job gets a new one."""
-        cause, words = worker.cause_of_death(), worker.last_words()
+    def _dismiss(self, worker: WorkerProcess) -> None:
+        """Part with a worker; the next job gets a new one."""
         with self._lock:
             self._worker = None
-            cancelled = self._cancelling is not None
         worker.close(self._grace)
+
+    def _bury(self, job: Job, worker: WorkerProcess) -> FaError:
+        """What to say about a worker that is gone."""
+        cause, words = worker.cause_of_death(), worker.last_words()
+        with self._lock:
+            cancelled = self._cancelling is not None
+        self._dismiss(worker)
         if cancelled:
             return JobCancelled("cancelled", where=job.checkpoint)
         what = f"its worker on {self._device} {cause}" if worker.ready else f"no worker could start ({cause})"

@@ -68,11 +68,20 @@ def outcome(measure: Measure, job: Job, device: str, watch: Watch) -> protocol.F
     except Cancelled:
         return protocol.Stopped(job.id)
     except FaError as error:
-        return protocol.Failed(job.id, error.what, error.where, error.hint)
+        return protocol.Failed(job.id, error.what, error.where, error.hint, _device_lost(error))
     except Exception as error:
         traceback.print_exc()
         what = traceback.format_exception_only(error)[-1].strip()
-        return protocol.Failed(job.id, what, job.checkpoint, "the worker's log has the traceback")
+        return protocol.Failed(job.id, what, job.checkpoint, "the worker's log has the traceback", _device_lost(error))
+
+
+def _device_lost(error: BaseException | None) -> bool:
+    """Whether a CUDA error caused this: every later call of this process would fail with it too."""
+    while error is not None:
+        if "CUDA error" in str(error):
+            return True
+        error = error.__cause__
+    return False
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -27,6 +27,8 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
         raise UnreadableInput("is empty", where=job.checkpoint, hint="save it again")
     if fault == "bug":
         raise ZeroDivisionError("division by zero")
+    if fault == "lost":
+        raise UnreadableInput("the network failed") from RuntimeError("CUDA error: device-side assert triggered")
     if fault == "stuck":
         threading.Event().wait()
     if fault == "gate":

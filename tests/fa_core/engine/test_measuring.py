@@ -289,3 +289,11 @@ class TestOutOfMemory:
         with pytest.raises((RuntimeError, MeasureError), match="something else broke"):
             measured(run, watch)
         assert watch.notes == []
+
+    def test_before_the_first_pass_names_the_device(self, run, monkeypatch):
+        def full(plan, device):
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+
+        monkeypatch.setattr(measuring, "evaluation", full)
+        with pytest.raises(MeasureError, match=r"dfa_s42: out of memory: .* do not fit on cpu"):
+            measure(Job(id="1", checkpoint=str(run)), "cpu", Watching())

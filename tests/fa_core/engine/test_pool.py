@@ -84,6 +84,14 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_is_in_the_log(make_po
     assert "Traceback" in Path(log).read_text()
 
 
+def test_a_worker_that_lost_its_device_is_replaced(make_pool):
+    pool = make_pool()
+    first, lost, after = (pool.submit(job(name)) for name in ("first", "lost", "after"))
+    with pytest.raises(JobFailed, match="the network failed"):
+        lost.result(30)
+    assert after.result(30).provenance["pid"] != first.result(30).provenance["pid"]
+
+
 def test_a_worker_that_cannot_start_says_why(make_pool, monkeypatch, tmp_path):
     (tmp_path / "broken_import.py").write_text("raise ImportError(\"No module named 'torch'\")")
     pool = make_pool(measure="broken_import:measure")
