@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from fa_core.measure import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
 from fa_core.measure.stability import drift_of, mean_pairwise_cosine
+from fa_core.measure.stream import batch_mean_ce
 
 
 @pytest.mark.parametrize(
@@ -121,3 +122,11 @@ def test_a_network_that_cannot_run_in_float64_keeps_its_float32_answer() -> None
 
     net = Stubborn(torch.ones(2, 2))
     assert accuracy(net, [(torch.ones(1, 2), torch.tensor([0]))]) == 1.0
+
+
+@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+def test_the_loss_of_half_precision_logits_is_taken_in_float32(half: torch.dtype) -> None:
+    logits, y = torch.tensor([[3.0, 0.1, -2.0]], dtype=half), torch.tensor([0])
+    loss = batch_mean_ce(logits, y)
+    assert loss.dtype == torch.float32
+    assert loss == nn.functional.cross_entropy(logits.float(), y)
