@@ -32,7 +32,7 @@ def check_command(
 
         fa-tui check runs/ --frozen-baseline 0.349
     """
-    from fa_tui.commands.show import judged
+    from fa_tui.commands.show import judged, name
 
     thresholds = options.thresholds_from(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
@@ -44,8 +44,8 @@ def check_command(
     for row in rows:
         if row.report.verdict != TRUSTWORTHY:
             held = False
-            seed = "" if row.seed is None else f" seed {row.seed}"
-            print(
-                f"{row.method}{seed}: {row.report.verdict} [{row.report.coverage or 'nothing'} measured] ({row.source})"
-            )
+            report = row.report
+            print(f"{name(row)}: {report.verdict} [{report.coverage or 'nothing'} measured] ({row.source})")
+            for what in report.nonfinite.values():
+                print(f"  {what}")
     raise typer.Exit(3 if found.problems or not rows else 0 if held else 1)

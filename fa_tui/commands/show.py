@@ -145,53 +145,77 @@ def numbers(row: AuditRow) -> list[str]:
     return ["–" if value is None else pattern.format(value) for value, pattern in patterns]
 
 
-HEADINGS = ("method", "seed", "acc", "‖h_L‖", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "abcd", "verdict")
+HEADINGS = ("method", "seed", "abcd", "acc", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "‖h_L‖", "verdict")
+WORDS = ("method", "abcd", "verdict")
+LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
+"""Columns that a narrow terminal does without."""
+
+
+def line(row: AuditRow) -> tuple[str, ...]:
+    """A row's cells under `HEADINGS`."""
+    report = row.report
+    acc, h_last, growth, g_last, drift, margin = numbers(row)
+    seed = "–" if row.seed is None else str(row.seed)
+    cell = cell_text(report.flags, report.coverage)
+    return (row.method, seed, cell, acc, growth, g_last, drift, margin, h_last, report.verdict)
 
 
 def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
     """The rows as a Markdown table."""
     yield "| " + " | ".join(HEADINGS) + " |"
-    yield "|" + "|".join(["---", *["---:"] * 7, "---", "---"]) + "|"
+    yield "|" + "|".join("---" if heading in WORDS else "---:" for heading in HEADINGS) + "|"
     for row in rows:
-        seed = "–" if row.seed is None else str(row.seed)
-        yield (
-            "| "
-            + " | ".join(
-                [row.method, seed, *numbers(row), cell_text(row.report.flags, row.report.coverage), row.report.verdict]
-            )
-            + " |"
-        )
+        yield "| " + " | ".join(line(row)) + " |"
 
 
 def _print_rich(rows: Sequence[AuditRow]) -> None:
     from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 240, highlight=False)
-    wide = console.width >= 190 or not sys.stdout.isatty()
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for heading in HEADINGS if wide else HEADINGS[:-1]:
-        right = heading not in ("method", "abcd", "verdict")
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
-    for row in rows:
-        seed = "–" if row.seed is None else str(row.seed)
-        values = [row.method, seed, *numbers(row), cell_text(row.report.flags, row.report.coverage)]
-        style = "dim" if not row.report.coverage else "" if not row.report.flags else "bold"
-        table.add_row(*values, *([row.report.verdict] if wide else []), style=style)
-    console.print(table)
-    for line in summary(rows):
-        console.print(line, soft_wrap=True)
+    # a pipe has no width: nothing is cut there
+    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False)
+    if rows:
+        lines = [line(row) for row in rows]
+        widths = {
+            heading: 2 + max(map(cell_len, column)) for heading, *column in zip(HEADINGS, HEADINGS, *lines, strict=True)
+        }
+        shown = list(HEADINGS)
+        for heading in LEFT_OUT_FIRST:
+            if sum(widths[name] for name in shown) > console.width:
+                shown.remove(heading)
+        table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        for heading in shown:
+            table.add_column(heading, justify="left" if heading in WORDS else "right", no_wrap=True)
+        for row, cells in zip(rows, lines, strict=True):
+            style = "dim" if not row.report.coverage else "bold" if row.report.flags else ""
+            table.add_row(*(cells[HEADINGS.index(heading)] for heading in shown), style=style)
+        console.print(table)
+    for text in summary(rows):
+        console.print(text, soft_wrap=True)
 
 
 def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
     """Counts of verdicts, and every recorded verdict that differs from the recomputed one."""
+    if not rows:
+        yield "0 runs"
+        return
     verdicts = [row.report.verdict for row in rows]
     trusted, unmeasured = verdicts.count(TRUSTWORTHY), verdicts.count(NOT_MEASURED)
-    parts = [f"{trusted} trustworthy", f"{len(rows) - trusted - unmeasured} need walk-back"]
+    walked = len(rows) - trusted - unmeasured
+    parts = [f"{trusted} trustworthy", f"{walked} {'needs' if walked == 1 else 'need'} walk-back"]
     if unmeasured:
         parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
-    yield f"{len(rows)} runs: " + ", ".join(parts) + f".  {LEGEND}"
+    yield f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}: " + ", ".join(parts)
+    yield LEGEND
     for row in rows:
+        for what in row.report.nonfinite.values():
+            yield f"{name(row)}: {what}"
         if row.report.coverage and row.report.recorded_differs:
-            yield f"{row.method} seed {row.seed}: recorded as “{row.report.recorded_verdict}” in {row.source}"
+            yield f"{name(row)}: recorded as “{row.report.recorded_verdict}” in {row.source}"
+
+
+def name(row: AuditRow) -> str:
+    """A run in words, e.g. ``dfa seed 42``."""
+    return row.method if row.seed is None else f"{row.method} seed {row.seed}"
