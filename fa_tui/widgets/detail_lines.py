@@ -20,6 +20,11 @@ from fa_tui.widgets.scale import Scale, covering
 from fa_tui.widgets.sparkline import sparkline
 
 _SPARK_CELLS = 24
+_INDENT = 6
+_LEAST = 24
+_NARROW = 44
+"""Below this width a diagnostic's line leaves out what its glyph says too."""
+_IN_PARENTHESES = re.compile(r" \([^)]*\)")
 _HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
@@ -28,7 +33,7 @@ _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 def detail_lines(
     row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs, cause: str = ""
 ) -> list[Row]:
-    """Everything known about a run, in lines of at most `width` cells.
+    """Everything known about a run, in lines of at most `width` cells (from 34 on; below, they are to be cut).
 
     Args:
         row: the run.
@@ -37,6 +42,7 @@ def detail_lines(
         glyphs: characters to draw with.
         cause: why (b) fires, where that was found out.
     """
+    width = max(width, _LEAST)
     report = row.report.with_thresholds(thresholds)
     lines = [_title(row, report, width, glyphs)]
     if not report.coverage:
@@ -119,18 +125,25 @@ def _judged(diagnostic: Diagnostic, words: str, report: DiagnosticReport, width:
         glyph, style = glyphs.passes, "detail--passes"
     else:
         glyph, style = glyphs.unmeasured, "detail--dim"
+    dim = style == "detail--dim"
     state, _, rest = words.partition(": ")
-    first, *more = textwrap.wrap(glyphs.say(rest), max(8, width - len(state) - 4), break_on_hyphens=False) or [""]
-    text = "detail--dim" if style == "detail--dim" else "detail--number"
-    lines: list[Row] = [[(f"{glyph} {state}: ", style), (first, text)]]
-    lines += [[(f"      {line}", text)] for line in more]
-    margin = glyphs.say(margin_words(diagnostic, report))
-    if margin:
-        used = sum(len(piece) for piece, _ in lines[-1])
-        if used + 2 + len(margin) <= width:
-            lines[-1].append((margin.rjust(width - used), "detail--dim"))
-        else:
-            lines.append([(f"      {margin}", "detail--dim")])
+    margin = margin_words(diagnostic, report)
+    if width < _NARROW and margin:
+        number, _, limit = rest.rpartition(" (")
+        head, body, under = f"({letter})", number, f"{limit[:-1]}, {_IN_PARENTHESES.sub('', margin)}"
+    else:
+        head, body, under = f"{state}:", rest, margin
+    room = max(8, width - _INDENT)
+    first, *more = textwrap.wrap(glyphs.say(f"{glyph} {head} {body}"), width, subsequent_indent=" " * _INDENT)
+    lead = len(glyph) + 1 + len(head)
+    text = "detail--dim" if dim else "detail--number"
+    lines: list[Row] = [[(first[:lead], style), (first[lead:], text)], *([(line, text)] for line in more)]
+    under = glyphs.say(under)
+    used = sum(len(piece) for piece, _ in lines[-1])
+    if under and used + 2 + len(under) <= width:
+        lines[-1].append((under.rjust(width - used), "detail--dim"))
+    else:
+        lines += [[(" " * _INDENT + line, "detail--dim")] for line in textwrap.wrap(under, room)]
     return lines
 
 
@@ -211,8 +224,11 @@ def _signed(value: float | None) -> str:
 
 
 def _provenance(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
-    facts: list[tuple[str, object]] = [("source", f"{row.source} [{row.key}]"), ("checkpoint", row.checkpoint)]
-    facts += [
+    room = max(8, width - 12)
+    facts: list[tuple[str, object]] = [
+        ("source", _tail(row.source, room, glyphs)),
+        ("run", row.key),
+        ("checkpoint", _tail(row.checkpoint or "", room, glyphs)),
         ("deep Γ", _deep_gamma(report.credit)),
         ("notes", report.notes),
         ("accuracy", _accuracy(report)),
@@ -227,11 +243,18 @@ def _provenance(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Gly
     for name, value in facts:
         if value is None or value == "":
             continue
-        text = textwrap.wrap(glyphs.say(str(value)), max(8, width - 12), break_on_hyphens=False) or [""]
+        text = textwrap.wrap(glyphs.say(str(value)), room, break_on_hyphens=False) or [""]
         for index, piece in enumerate(text):
             head = glyphs.say(name)[:11] if index == 0 else ""
             lines.append([(head.ljust(12), "detail--head"), (piece, "detail--dim")])
     return lines
+
+
+def _tail(path: str, room: int, glyphs: Glyphs) -> str:
+    """The end of a path: that is where paths differ."""
+    if len(path) <= room:
+        return path
+    return glyphs.ellipsis + path[len(path) - room + len(glyphs.ellipsis) :]
 
 
 def _deep_gamma(credit: Mapping[str, Any] | None) -> str:

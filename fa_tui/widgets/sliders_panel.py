@@ -140,7 +140,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         for slider in self._sliders.values():
             slider.catch_up()
         self._summary.display = True
-        self._summary.set((count, "strong"), (f"   {flips}" if flips else "", "warn"))
+        self._summary.set((f" {count}", "strong"), (f"   {flips}" if flips else "", "warn"))
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""

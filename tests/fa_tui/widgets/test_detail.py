@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow)
     assert "✗ (a) FIRES: growth per block 2043 (limit 50)" in shown
     assert "past by ×40.9 (1993)" in shown
     assert "✓ (c) passes: drift cosine +0.047 (ceiling 0.3)" in shown
-    assert "audit.json [dfa_s42]" in shown
+    assert "source      audit.json" in shown and "run         dfa_s42" in shown
     layers = [line.split() for line in shown.splitlines() if line[:3].strip().isdigit()]
     assert [row[1] for row in layers] == ["35825", "7.32e7", "1.74e8", "3.39e8", "4.35e8"]
 
@@ -120,6 +121,25 @@ def test_provenance_is_listed() -> None:
 @pytest.mark.parametrize("width", [34, 48, 60, 100])
 def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int) -> None:
     assert [line for line in text(dfa, width).splitlines() if len(line) > width] == []
+
+
+@pytest.mark.parametrize("width", [0, 1, 7])
+def test_a_pane_too_small_to_read_is_drawn_all_the_same(dfa: AuditRow, width: int) -> None:
+    assert text(dfa, width) == text(dfa, 24)
+
+
+def test_a_narrow_pane_gives_each_diagnostic_two_lines_at_most(dfa: AuditRow) -> None:
+    lines = text(dfa, 34).splitlines()
+    starts = [index for index, line in enumerate(lines) if line[2:3] == "("]
+    assert lines[starts[0]] == "✗ (a) growth per block 2043"
+    assert lines[starts[0] + 1] == "      limit 50, past by ×40.9"
+    assert all(later - earlier <= 2 for earlier, later in itertools.pairwise(starts))
+
+
+def test_a_long_path_shows_its_end() -> None:
+    row = AuditRow(source="/a" * 80 + "/audit.json", key="k", method="m", report=DiagnosticReport())
+    (line,) = [line for line in text(row, 40).splitlines() if line.startswith("source")]
+    assert line.endswith("/a/audit.json") and "…" in line and len(line) == 40
 
 
 def test_ascii_is_ascii(dfa: AuditRow) -> None:
