@@ -1,0 +1,190 @@
+"""Compare: marked runs, or the seeds of a method, side by side on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from fa_core.report import DiagnosticReport
+from fa_tui.cells import cell_text
+from fa_tui.comparison import MARKED, Group, agreement, column_labels, groups_of
+from fa_tui.screens.judged import JudgedScreen
+from fa_tui.session import Session
+from fa_tui.widgets.compare_view import CompareView, Scales
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.numbers import short
+from fa_tui.widgets.scale import covering
+
+
+class CompareScreen(JudgedScreen):
+    """Flips through methods with one key; the marked runs come first.
+
+    Args:
+        session: the runs and what judges them.
+        at: the run to start with: its method over its seeds, where fewer than two runs are marked.
+        shown: indices that pass the filter (default: all).
+        glyphs: characters to draw with.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next method"),
+        Binding("p,shift+tab", "flip(-1)", "Previous", key_display="p", tooltip="compare the method before"),
+        Binding("z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"),
+        Binding("C", "dismiss", "Back", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    CompareScreen {
+        & CompareView { height: 1fr; }
+        & #agreement, & #here { height: 1; }
+    }
+    """
+
+    def __init__(
+        self, session: Session, *, at: int | None = None, shown: Iterable[int] | None = None, glyphs: Glyphs
+    ) -> None:
+        super().__init__(session, glyphs=glyphs)
+        self._shown = None if shown is None else list(shown)
+        self._groups = groups_of(session, self._shown)
+        self._at = _starting_group(self._groups, at)
+        self._shared = True
+        self._all: Scales | None = None
+
+    def body(self) -> Iterable[Widget]:
+        yield CompareView(self.session, glyphs=self.glyphs)
+        yield Line(self.glyphs, id="agreement")
+        yield Line(self.glyphs, id="here")
+
+    def on_mount(self) -> None:
+        self.view = self.query_one(CompareView)
+        self._show()
+
+    @property
+    def group(self) -> Group | None:
+        """What is compared."""
+        return self._groups[self._at] if self._groups else None
+
+    def judge(self) -> None:
+        self.view.judge()
+        self._say()
+
+    def runs_changed(self) -> None:
+        group = self.group
+        self._groups, self._all = groups_of(self.session, self._shown), None
+        names = [(one.home, one.name) for one in self._groups]
+        kept = (group.home, group.name) if group else None
+        self._at = names.index(kept) if kept in names else 0
+        self.show_rugs()
+        self.count(())
+        self._show()
+
+    def action_flip(self, step: int) -> None:
+        """Compare the next method, or the one before."""
+        if self._groups:
+            self._at = (self._at + step) % len(self._groups)
+            self._show()
+
+    def action_rescale(self) -> None:
+        """Draw bars on the scale of all runs, or of these alone."""
+        self._shared = not self._shared
+        self._show()
+
+    def on_line_table_moved(self) -> None:
+        self._say_here()
+
+    def _show(self) -> None:
+        group = self.group
+        if group is not None:
+            scales = self._scales_of_all() if self._shared else scales_of(self.session, group.rows)
+            self.view.compare(group.rows, column_labels(self.session, group), scales)
+        self._say()
+
+    def _scales_of_all(self) -> Scales:
+        if self._all is None:
+            self._all = scales_of(self.session, (row for group in self._groups for row in group.rows))
+        return self._all
+
+    def _say(self) -> None:
+        group = self.group
+        if group is None:
+            self.set_title((" compare ", "accent"), (" nothing to compare: no runs", "strong"))
+            return
+        count = (
+            f"  {len(group.rows)} of {len(group.rows) + group.left_out}" if group.left_out else f"  {len(group.rows)}"
+        )
+        self.set_title(
+            (" compare ", "accent"),
+            (f" {group.name} ", "strong"),
+            (f"{group.home} " if group.home else "", "dim"),
+            (f"{count} run{'' if len(group.rows) == 1 else 's'}", "dim"),
+            (f"   {self._at + 1}/{len(self._groups)} (n p)", "dim"),
+            ("" if self._shared else "   bars: own scale (z)", "accent"),
+        )
+        self.query_one("#agreement", Line).set(*self._agreement(group))
+        self._say_here()
+
+    def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
+        if len(group.rows) < 2:
+            return [(" one run: nothing to compare it with; mark two to six in the matrix (space)", "warn")]
+        reports = self.view.reports
+        if not any(report.coverage for report in reports):
+            return [(" none of these runs is measured", "warn")]
+        agree, disagree = agreement(reports)
+        who = "runs" if group.name == MARKED else "seeds"
+        if disagree:
+            fired = (
+                f"{x} fires on {sum(x in report.flags for report in reports)} of {_measured(x, reports)}"
+                for x in disagree
+            )
+            return [
+                (f" {who} disagree: {', '.join(fired)}", "warn"),
+                (f"; agree on {', '.join(agree)}" if agree else "", "dim"),
+            ]
+        flags = "".join(sorted(set().union(*(report.flags for report in reports))))
+        ascii_only = self.glyphs.name == "ascii"
+        return [
+            (f" {who} agree: ", "dim"),
+            (cell_text(flags, agree, ascii_only=ascii_only), "bad" if flags else "good"),
+        ]
+
+    def _say_here(self) -> None:
+        """The value under the cursor with every digit worth reading, and where its run comes from."""
+        here, group = self.view.under_cursor, self.group
+        line = self.query_one("#here", Line)
+        if here is None or group is None:
+            line.set()
+            return
+        entry, column = here
+        if column is None:
+            line.set((" max/min and mean ± std are over the runs shown", "dim"))
+            return
+        row = self.session.rows[group.rows[column]]
+        value = entry.spread.values[column] if entry.spread else None
+        what = {"h": f"‖h_{entry.label}‖", "g": f"‖g_{entry.label}‖", "growth": f"growth {entry.label}"}
+        said = f"{what.get(entry.kind, entry.label)} = {short(value, 6)}" if value is not None else entry.label
+        if entry.kind == "verdict":
+            said = self.session.verdict(group.rows[column])
+        line.set((f" {self.session.label(group.rows[column])}: ", "strong"), (said, ""), (f"   {row.source}", "dim"))
+
+
+def scales_of(session: Session, rows: Iterable[int]) -> Scales:
+    """One logarithmic scale for ‖h‖ and one for ‖g‖ that hold all layers of the runs."""
+    reports = [session.rows[row].report for row in rows]
+    return Scales(
+        covering((value for report in reports for value in report.residual_norms), log=True),
+        covering((value for report in reports for value in report.bp_grad_norms), log=True),
+    )
+
+
+def _measured(letter: str, reports: Sequence[DiagnosticReport]) -> int:
+    return sum(letter in report.coverage for report in reports)
+
+
+def _starting_group(groups: Sequence[Group], row: int | None) -> int:
+    if groups and groups[0].name == MARKED:
+        return 0
+    return next((place for place, group in enumerate(groups) if row in group.rows), 0)

@@ -1,0 +1,143 @@
+"""A screen that shows judged runs, with the four sliders at hand: what it shows follows the thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widget import Widget
+
+from fa_core.report import LETTERS
+from fa_tui.session import Flip, Session, flip_text
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
+
+_FLUSH_SECONDS = 0.001
+
+
+class JudgedScreen(Screen[None]):
+    """Title, body, sliders, keys. A subclass gives the body and says what a new judgement changes.
+
+    On a tall screen the sliders stand below the body; on a low one they come with the keys a b c d
+    and go with Esc.
+
+    Args:
+        session: the runs and what judges them.
+        glyphs: characters to draw with.
+    """
+
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "escape", "back", "Back", key_display="esc", tooltip="from the sliders to the runs, then to the matrix"
+        ),
+        *(
+            Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="move this threshold")
+            for letter in LETTERS
+        ),
+    ]
+
+    DEFAULT_CSS = """
+    JudgedScreen {
+        & #title { background: $panel; }
+        & #sliders { display: none; }
+        &.-tall #sliders, &.-sliding #sliders { display: block; }
+    }
+    """
+
+    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.session = session
+        self.glyphs = glyphs
+        self._flips: list[Flip] = []
+        self._due = False
+
+    def body(self) -> Iterable[Widget]:
+        """What stands between title and sliders; the first of it that can gets the focus."""
+        raise NotImplementedError
+
+    def judge(self) -> None:
+        """Show what the session's thresholds make of the runs."""
+        raise NotImplementedError
+
+    def runs_changed(self) -> None:
+        """Runs were measured or read anew."""
+        raise NotImplementedError
+
+    @property
+    def judged(self) -> Session:
+        """The runs that the sliders show and count."""
+        return self.session
+
+    def compose(self) -> ComposeResult:
+        yield Line(self.glyphs, id="title")
+        yield from self.body()
+        yield SlidersPanel(self.session.thresholds, glyphs=self.glyphs, id="sliders")
+        yield KeyBar(self.glyphs)
+
+    def on_mount(self) -> None:
+        self.sliders = self.query_one(SlidersPanel)
+        self.focus_body()
+        self.show_rugs()
+        self.count(())
+
+    def focus_body(self) -> None:
+        """Give the keys to the body."""
+        for widget in self.focus_chain:
+            if self.sliders not in widget.ancestors_with_self:
+                widget.focus()
+                return
+
+    def set_title(self, *pieces: tuple[str, str]) -> None:
+        """What the top line says."""
+        self.query_one("#title", Line).set(*pieces)
+
+    def show_rugs(self) -> None:
+        """Put every run's number on the sliders' tracks."""
+        for letter in LETTERS:
+            self.sliders.set_runs(letter, self.judged.values(letter))
+
+    def count(self, flips: Sequence[Flip]) -> None:
+        """Say how many runs are walked back, and what just flipped."""
+        judged = self.judged
+        flipped = f"flipped: {flip_text(judged, flips)}" if flips else ""
+        self.sliders.set_summary(f"{judged.walk_backs()} of {judged.measured()} walk back", flipped)
+
+    @on(ThresholdsChanged)
+    def _thresholds_changed(self, message: ThresholdsChanged) -> None:
+        flips = self.session.set_thresholds(message.thresholds)
+        if self.judged is not self.session:
+            flips = self.judged.set_thresholds(message.thresholds)
+        self.count(flips)
+        self.soon()
+
+    def soon(self) -> None:
+        """Judge once for all that changes in this turn: a held key must not queue work."""
+        if not self._due:
+            self._due = True
+            self.set_timer(_FLUSH_SECONDS, self._flush)
+
+    def _flush(self) -> None:
+        self._due = False
+        self.judge()
+
+    def action_slider(self, letter: str) -> None:
+        """Go to one threshold."""
+        self.add_class("-sliding")
+        self.call_after_refresh(self.sliders.slider(letter).focus)
+
+    def action_back(self) -> None:
+        """From the sliders to the body, from the body to where the screen was opened."""
+        if self.focused is not None and self.sliders in self.focused.ancestors_with_self:
+            self.remove_class("-sliding")
+            self.focus_body()
+        else:
+            self.dismiss()
