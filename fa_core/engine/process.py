@@ -16,6 +16,9 @@ from fa_core.engine import protocol
 LAST_WORDS_BYTES = 4096
 """How much of a dead worker's log is read for the message about it."""
 
+DEATH_THROES = 10.0
+"""Seconds that a worker which closed its end may take to be gone."""
+
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
@@ -109,8 +112,12 @@ class WorkerProcess:
             self._popen.stdout.close()
 
     def cause_of_death(self) -> str:
-        """How it ended (waits for it), in words: the signal's name or the exit status."""
-        code = self._popen.wait()
+        """How it ended, in words: the signal's name or the exit status. For one that is silent already."""
+        try:
+            code = self._popen.wait(DEATH_THROES)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            code = self._popen.wait()
         if code >= 0:
             return f"exited with status {code}"
         try:

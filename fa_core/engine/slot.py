@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
+import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import protocol
@@ -78,6 +79,8 @@ class Slot(threading.Thread):
             result: DiagnosticReport | FaError = self._converse(job, self._give(job))
         except OSError as error:
             result = JobFailed(f"no worker could be started ({error.strerror})", where=job.checkpoint)
+        except (ValueError, msgspec.ValidationError) as error:
+            result = self._misunderstood(job, error)
         with self._lock:
             if self._cancelling is not None:
                 self._cancelling.cancel()
@@ -127,6 +130,13 @@ class Slot(threading.Thread):
         with self._lock:
             self._worker = None
         worker.close(self._grace)
+
+    def _misunderstood(self, job: Job, error: Exception) -> FaError:
+        """What to say about a worker that said what nobody understands: the next one may be of another version."""
+        if self._worker is not None:
+            self._worker.kill()
+            self._dismiss(self._worker)
+        return JobFailed(f"its worker sent what is no message ({error})", where=job.checkpoint)
 
     def _bury(self, job: Job, worker: WorkerProcess) -> FaError:
         """What to say about a worker that is gone."""

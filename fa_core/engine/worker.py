@@ -104,14 +104,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os.chdir(args.cwd)
     try:
         measure = _resolve(args.measure, args.cwd)
+        send(protocol.Ready(os.getpid()))
+        while True:
+            job = control.jobs.get()
+            send(outcome(measure, job, args.device, JobWatch(job.id, send, control)))
     except Exception:
         traceback.print_exc()
         # not by returning: Python cannot shut down in order while a thread waits on its stdin
         os._exit(1)
-    send(protocol.Ready(os.getpid()))
-    while True:
-        job = control.jobs.get()
-        send(outcome(measure, job, args.device, JobWatch(job.id, send, control)))
 
 
 def _private_stdout() -> IO[bytes]:

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fa_core.engine import provenance
+from fa_core.engine import protocol, provenance
 from fa_core.engine.jobs import Job
 from fa_core.engine.watch import Watch
 from fa_core.errors import UnreadableInput
@@ -29,6 +29,10 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
         raise ZeroDivisionError("division by zero")
     if fault == "lost":
         raise UnreadableInput("the network failed") from RuntimeError("CUDA error: device-side assert triggered")
+    if fault == "unsendable":
+        return {"method_name": object()}
+    if fault == "gibberish":
+        watch._send(protocol.Cancel(job.id))  # type: ignore[attr-defined] - only a client says this
     if fault == "stuck":
         threading.Event().wait()
     if fault == "gate":

@@ -92,6 +92,17 @@ def test_a_worker_that_lost_its_device_is_replaced(make_pool):
     assert after.result(30).provenance["pid"] != first.result(30).provenance["pid"]
 
 
+@pytest.mark.parametrize(
+    ("fault", "words"), [("unsendable", "exited with status 1.*object"), ("gibberish", "sent what is no message")]
+)
+def test_a_worker_that_cannot_make_itself_understood_is_replaced(make_pool, fault, words):
+    pool = make_pool()
+    first, broken, after = (pool.submit(job(name)) for name in ("first", fault, "after"))
+    with pytest.raises(JobFailed, match=words):
+        broken.result(30)
+    assert after.result(30).provenance["pid"] != first.result(30).provenance["pid"]
+
+
 def test_a_worker_that_cannot_start_says_why(make_pool, monkeypatch, tmp_path):
     (tmp_path / "broken_import.py").write_text("raise ImportError(\"No module named 'torch'\")")
     pool = make_pool(measure="broken_import:measure")
