@@ -24,7 +24,7 @@ _INDENT = 6
 _LEAST = 24
 _NARROW = 44
 """Below this width a diagnostic's line leaves out what its glyph says too."""
-_IN_PARENTHESES = re.compile(r" \([^)]*\)")
+_LEFT_OUT = re.compile(r" \([^)]*\)| to(?= spare)")
 _HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
@@ -130,7 +130,7 @@ def _judged(diagnostic: Diagnostic, words: str, report: DiagnosticReport, width:
     margin = margin_words(diagnostic, report)
     if width < _NARROW and margin:
         number, _, limit = rest.rpartition(" (")
-        head, body, under = f"({letter})", number, f"{limit[:-1]}, {_IN_PARENTHESES.sub('', margin)}"
+        head, body, under = f"({letter})", number, f"{limit[:-1]}, {_LEFT_OUT.sub('', margin)}"
     else:
         head, body, under = f"{state}:", rest, margin
     room = max(8, width - _INDENT)

@@ -133,6 +133,7 @@ def test_a_narrow_pane_gives_each_diagnostic_two_lines_at_most(dfa: AuditRow) ->
     starts = [index for index, line in enumerate(lines) if line[2:3] == "("]
     assert lines[starts[0]] == "✗ (a) growth per block 2043"
     assert lines[starts[0] + 1] == "      limit 50, past by ×40.9"
+    assert text(run(dfa.report), 32, thresholds=DiagnosticThresholds(g_norm_floor=1e-9)).count("spare") == 2
     assert all(later - earlier <= 2 for earlier, later in itertools.pairwise(starts))
 
 
