@@ -181,8 +181,9 @@ def test_a_cancelled_job_can_be_retried(make_pool, told):
     pool.cancel("endless")
     with pytest.raises(JobCancelled):
         endless.result(30)
-    again = pool.retry("endless")
+    told.wait_for(lambda view: view.job.id == "endless" and view.state is JobState.CANCELLED)
     told.views.clear()
+    again = pool.retry("endless")
     told.wait_for(lambda view: view.done > 1)
     pool.cancel("endless")
     with pytest.raises(JobCancelled):
