@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
@@ -36,6 +36,8 @@ class Grid(NamedTuple):
 def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> Grid:
     """Lay rows out as methods × seeds, under one heading per source where there are several.
 
+    An axis that has one value throughout a source stands in its heading, not on every line.
+
     Args:
         rows: all runs.
         shown: indices to lay out, in order (default: all).
@@ -47,25 +49,30 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> 
     seeds = sorted({rows[index].seed for index in indices}, key=_seed_order)
     column_of = {seed: column for column, seed in enumerate(seeds)}
     homes = _homes(rows, indices)
+    varying = _varying_axes(rows, homes)
     groups: dict[str, dict[str, list[int | None]]] = {}
     for index in indices:
         row = rows[index]
         lines = groups.setdefault(homes[index], {})
-        label, copies = _line_label(row), 1
+        name = _line_label(row, varying[homes[index]])
+        label, copies = name, 1
         column = column_of[row.seed]
         while (cells := lines.setdefault(label, [None] * len(seeds)))[column] is not None:
             copies += 1
-            label = f"{_line_label(row)} #{copies}"
+            label = f"{name} #{copies}"
         cells[column] = index
-    return _assemble(tuple(_seed_label(seed) for seed in seeds), groups)
+    headings = {home: _heading(home, rows, homes, varying[home]) for home in groups}
+    return _assemble(tuple(_seed_label(seed) for seed in seeds), groups, headings)
 
 
-def _assemble(columns: tuple[str, ...], groups: dict[str, dict[str, list[int | None]]]) -> Grid:
+def _assemble(
+    columns: tuple[str, ...], groups: dict[str, dict[str, list[int | None]]], headings: dict[str, str]
+) -> Grid:
     lines: list[GridLine] = []
     places: dict[int, tuple[int, int]] = {}
     for home, methods in groups.items():
         if len(groups) > 1:
-            lines.append(GridLine(home, ()))
+            lines.append(GridLine(headings[home], ()))
         for label, cells in methods.items():
             places.update({cell: (len(lines), column) for column, cell in enumerate(cells) if cell is not None})
             lines.append(GridLine(label, tuple(cells)))
@@ -102,9 +109,29 @@ def _short_names(paths: set[str]) -> dict[str, str]:
     return names
 
 
-def _line_label(row: AuditRow) -> str:
-    axes = " ".join(f"{_AXIS_SIGNS.get(name, name)}={_axis(value)}" for name, value in sorted(row.axes.items()))
-    return f"{row.method} {axes}" if axes else row.method
+def _varying_axes(rows: Sequence[AuditRow], homes: dict[int, str]) -> dict[str, set[str]]:
+    """Home → the axes whose values differ among its rows."""
+    kinds: dict[str, set[frozenset[tuple[str, str]]]] = {}
+    for index, home in homes.items():
+        kinds.setdefault(home, set()).add(frozenset((name, str(value)) for name, value in rows[index].axes.items()))
+    return {
+        home: {name for name, _ in frozenset().union(*seen) - frozenset.intersection(*seen)}
+        for home, seen in kinds.items()
+    }
+
+
+def _heading(home: str, rows: Sequence[AuditRow], homes: dict[int, str], varying: set[str]) -> str:
+    first = next(rows[index] for index, other in homes.items() if other == home)
+    shared = {name: value for name, value in first.axes.items() if name not in varying}
+    return f"{home}  {_axes_text(shared)}".rstrip()
+
+
+def _line_label(row: AuditRow, varying: set[str]) -> str:
+    return f"{row.method} {_axes_text({name: row.axes[name] for name in row.axes if name in varying})}".rstrip()
+
+
+def _axes_text(axes: Mapping[str, object]) -> str:
+    return " ".join(f"{_AXIS_SIGNS.get(name, name)}={_axis(value)}" for name, value in sorted(axes.items()))
 
 
 def _axis(value: object) -> str:

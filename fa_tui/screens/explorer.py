@@ -251,7 +251,7 @@ class ExplorerScreen(Screen[None]):
 
     def catch_up(self) -> None:
         """Show thresholds that were moved on another screen."""
-        if self.sliders.thresholds != self._session.thresholds:
+        if self.sliders is not None and self.sliders.thresholds != self._session.thresholds:
             self.sliders.set_thresholds(self._session.thresholds)
         self.runs.lay_out(self.shown)
         self.show_counts()

@@ -67,12 +67,18 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
             yield f"# {title}"
             yield from body.splitlines()
             yield ""
-    yield "# Keys that work everywhere here"
+    yield "# Keys that work here"
+    for tooltip, keys in _keys(screen).items():
+        yield f"  {' '.join(keys):<12} {tooltip}"
+
+
+def _keys(screen: Screen[object]) -> dict[str, list[str]]:
+    """What keys do → the keys, as they are shown; each action once."""
+    keys: dict[str, list[str]] = {}
     seen = set()
     for active in screen.active_bindings.values():
         binding = active.binding
         if binding.tooltip and active.enabled and binding.action not in seen:
             seen.add(binding.action)
-            key = binding.key_display or screen.app.get_key_display(binding)
-            yield f"  {key:<12} {binding.tooltip}"
-    yield f"  {'ctrl+p':<12} every command by name"
+            keys.setdefault(binding.tooltip, []).append(binding.key_display or screen.app.get_key_display(binding))
+    return keys

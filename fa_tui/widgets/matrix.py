@@ -18,8 +18,8 @@ from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.verdict_cell import WIDTH as CELL
 from fa_tui.widgets.verdict_cell import verdict_segments
 
-NAME_LIMIT = 26
-_NUMBER_CELL = 8
+_LONGEST_NAME, _SHORTEST_NAME = 32, 14
+_NUMBER_CELL = 7
 _COUNT_TITLE = "walk back"
 
 
@@ -43,10 +43,10 @@ The matrix: one line per method, one column per seed
   (a) the residual stream explodes       (b) the BP gradient is at the numerical floor
   (c) its direction is mostly drift      (d) deep blocks do not beat a frozen-random baseline
 
-  ↑ ↓ ← → or h j k l   move            PgUp PgDn Home End or g G   further
-  space                mark a run      *                           all that are not measured, or none
-  m                    measure what is marked, or the run under the cursor
-  v, V                 show a number instead of letters: the next, the one before
+  ↑ ↓ ← → or h j k l      move; PgUp PgDn Home End or g G go further
+  space                   mark a run; * marks all that are not measured yet, or none
+  m                       measure what is marked, or the run under the cursor
+  v, V                    a number instead of letters: the next one, the one before
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -71,7 +71,7 @@ The matrix: one line per method, one column per seed
         self._glyphs = glyphs
         self._grid: Grid = build_grid(())
         self._counts: dict[int, str] = {}
-        self._name_width = self._count_width = self._gap = 0
+        self._longest_name = self._name_width = self._count_width = self._gap = 0
         self.quantity: Quantity | None = None
         self.lay_out()
 
@@ -81,7 +81,7 @@ The matrix: one line per method, one column per seed
         self._grid = build_grid(self._session.rows, shown)
         self._counts.clear()
         names = (len(line.label) + 3 for line in self._grid.lines if not line.is_heading)
-        self._name_width = max(9, min(NAME_LIMIT, max(names, default=0)))
+        self._longest_name = max(9, min(_LONGEST_NAME, max(names, default=0)))
         fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self._fit()
@@ -89,13 +89,13 @@ The matrix: one line per method, one column per seed
             self.move_to(*self._grid.places[kept])
 
     def _fit(self) -> None:
-        """Widths of the columns; the gaps shrink before anything has to scroll."""
+        """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
         columns = self._grid.columns
         cell = max([_NUMBER_CELL if self.quantity else CELL, *map(len, columns)])
-        frozen = self._name_width + self._count_width
-        room = self.view.width - frozen
-        self._gap = next((gap for gap in (4, 3) if not room or len(columns) * (cell + gap) <= room), 2)
-        self.set_widths(frozen, [cell + self._gap] * len(columns))
+        room = (self.view.width or 1000) - self._count_width - len(columns) * cell
+        self._gap = next((gap for gap in (4, 3) if self._longest_name + len(columns) * gap <= room), 2)
+        self._name_width = min(self._longest_name, max(_SHORTEST_NAME, room - len(columns) * self._gap))
+        self.set_widths(self._name_width + self._count_width, [cell + self._gap] * len(columns))
 
     def on_resize(self) -> None:
         self._fit()
@@ -152,7 +152,7 @@ The matrix: one line per method, one column per seed
         if line is None:
             title = " method".ljust(self._name_width) + _COUNT_TITLE.ljust(self._count_width)
             return [Segment(title, self.style_of("header"))]
-        label = _clip(self._grid.lines[line].label, self._name_width - 3, self._glyphs)
+        label = _shorten(self._grid.lines[line].label, self._name_width - 3, self._glyphs)
         count = self._counts.get(line)
         if count is None:
             count = self._counts[line] = count_text(self._grid.lines[line], self._session)
@@ -232,8 +232,17 @@ def count_text(line: GridLine, session: Session) -> str:
     return f"{walked}/{len(measured)}" + (" MIXED" if 0 < walked < len(measured) else "")
 
 
+def _shorten(text: str, width: int, glyphs: Glyphs) -> str:
+    """Text cut in its middle: a method's name stands first and what tells it apart last."""
+    text = glyphs.say(text)
+    if len(text) <= width:
+        return text
+    left = (width - len(glyphs.ellipsis)) // 2
+    return text[:left] + glyphs.ellipsis + text[len(text) - (width - left - len(glyphs.ellipsis)) :]
+
+
 def _clip(text: str, width: int, glyphs: Glyphs) -> str:
-    """Text cut to a width from the left: the end of a name is what tells runs apart."""
+    """Text cut to a width from the left: the end of a path is what tells it apart."""
     text = glyphs.say(text)
     if len(text) <= width:
         return text

@@ -57,3 +57,8 @@ def test_two_runs_of_one_name_are_both_shown() -> None:
 def test_a_filter_lays_out_only_what_it_lets_through() -> None:
     grid = build_grid([row("bp", 1), row("dfa", 2)], shown=[1])
     assert (grid.columns, [line.label for line in grid.lines]) == (("s2",), ["dfa"])
+
+
+def test_an_axis_of_one_value_stands_in_the_heading_only() -> None:
+    grid = build_grid([row("bp", 1, "x/a", d=64), row("dfa", 1, "x/b", d=64, lam=0.01), row("bp", 1, "y/c", d=64)])
+    assert [line.label for line in grid.lines] == ["x  d=64", "bp", "dfa λ=0.01", "y  d=64", "bp"]
