@@ -28,6 +28,9 @@ AUDIT = "audit.json"
 RESUME = "resume.pt"
 FORMAT = "fa-run/1"
 
+WITHOUT_BASELINE = frozenset({"frozen", "shallow", "random_init"})
+"""Controls that get no frozen baseline: two are baselines themselves, an untrained net claims nothing of its depth."""
+
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a run is. Names in it are looked up in the built-in registries, never imported.

@@ -8,12 +8,10 @@ from msgspec.structs import replace
 
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.runs import WITHOUT_BASELINE
 
 FROZEN = "frozen"
 """The control whose accuracy is the baseline."""
-
-OWN_BASELINES = (FROZEN, "shallow")
-"""Controls that are baselines themselves: (d) has nothing to say about them."""
 
 FILLED_FROM = "frozen_baseline_from"
 """Provenance member that says where a baseline came from that was not in the run's manifest."""
@@ -46,7 +44,7 @@ def filled(row: AuditRow, acc: float | None, source: str) -> AuditRow:
 
 def _filled(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
     who = _alike(row)
-    if row.method in OWN_BASELINES or row.report.frozen_baseline_acc is not None or who is None:
+    if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or who is None:
         return row
     fitting = [candidate for candidate in frozen if _alike(candidate) == who]
     if not fitting:

@@ -12,7 +12,6 @@ from msgspec.structs import replace
 from torch import Tensor, nn
 
 from fa_core.engine import provenance
-from fa_core.engine.baselines import OWN_BASELINES
 from fa_core.engine.credit import measure_credit
 from fa_core.engine.evaluation import Evaluation, evaluation, settle
 from fa_core.engine.jobs import Job
@@ -24,7 +23,7 @@ from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.network import network_for
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport
-from fa_core.runs import WEIGHTS, Manifest, is_run, read_manifest
+from fa_core.runs import WEIGHTS, WITHOUT_BASELINE, Manifest, is_run, read_manifest
 
 TEST_BATCH = 1000
 """Samples per forward pass when only the accuracy is wanted."""
@@ -129,7 +128,7 @@ class _TestPart:
 
 
 def _is_baseline(manifest: Manifest) -> bool:
-    return manifest.method in OWN_BASELINES
+    return manifest.method in WITHOUT_BASELINE
 
 
 def _no_baseline(manifest: Manifest | None) -> dict[str, str]:

@@ -7,14 +7,14 @@ from pathlib import Path
 import msgspec
 
 from fa_core.errors import FaError
-from fa_core.runs import Manifest, is_run, read_manifest
+from fa_core.runs import WITHOUT_BASELINE, Manifest, is_run, read_manifest
 from fa_core.training.plan import BASELINE
 
 
 def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
     """Accuracy of the finished frozen-blocks run beside `folder` with the same network, data, seed and recipe.
 
-    λ may differ: with frozen blocks the penalty trains nothing. A control on frozen or absent blocks has no baseline.
+    λ may differ: with frozen blocks the penalty trains nothing. Controls in `WITHOUT_BASELINE` have none.
 
     Args:
         folder: the run's folder; its siblings are searched.
@@ -23,7 +23,7 @@ def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
     Returns:
         A fraction, or None if there is no such run.
     """
-    if manifest.method in (BASELINE, "shallow"):
+    if manifest.method in WITHOUT_BASELINE:
         return None
     wanted = _alike(manifest)
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
