@@ -61,6 +61,8 @@ def _term(term: str) -> Test:
     if term.startswith("-") and len(term) > 1:
         inner = _term(term[1:])
         return lambda session, row: not inner(session, row)
+    if term[-1] in "<>=":
+        raise UsageError(f"{term} needs a number", hint=f"write {term}100")
     numeric = _NUMERIC.match(term)
     if numeric:
         return _numeric(numeric["name"], numeric["sign"], numeric["value"])

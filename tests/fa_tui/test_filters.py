@@ -45,7 +45,7 @@ def test_flags_follow_the_thresholds(session: Session) -> None:
     assert keys(session, "method:ep flag:a") == ["ep_s123", "ep_s456"]
 
 
-@pytest.mark.parametrize("text", ["growth>ten", "flag:x", "is:nice", "growth:3"])
+@pytest.mark.parametrize("text", ["growth>", "growth>ten", "flag:x", "is:nice", "growth:3"])
 def test_a_term_that_means_nothing_is_refused_in_one_line(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         Filter(text)
