@@ -20,7 +20,7 @@ from fa_tui.widgets.scale import Scale
 _BRAILLE = 0x2800
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
-_AXIS = 8
+AXIS = 8
 """Cells for the numbers beside the chart."""
 
 
@@ -71,7 +71,7 @@ class Chart:
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The chart with its axes in `height` rows of `width` cells."""
-    columns, lines = max(1, width - _AXIS), max(1, height - 1)
+    columns, lines = max(1, width - AXIS), max(1, height - 1)
     cells = _Cells(columns, lines)
     for level in chart.levels:
         line = lines - 1 - chart.y.cell(level.value, lines)
@@ -93,7 +93,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     labels = _labels(chart, lines)
     rows: list[Row] = [
         [
-            (labels.get(line, "").rjust(_AXIS - 2) + " ", "chart--axis"),
+            (labels.get(line, "").rjust(AXIS - 2) + " ", "chart--axis"),
             (glyphs.divider, "chart--axis"),
             *cells.row(line),
         ]
@@ -101,7 +101,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     ]
     left, right = short(chart.x.lo), short(chart.x.hi)
     middle = glyphs.say(chart.x_label).center(max(0, columns - len(left) - len(right)))
-    return [*rows, [(" " * _AXIS + left + middle + right, "chart--axis")]] if height > 1 else rows
+    return [*rows, [(" " * AXIS + left + middle + right, "chart--axis")]] if height > 1 else rows
 
 
 class _Cells:
