@@ -11,6 +11,7 @@ import fnmatch
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -30,7 +31,7 @@ HERE = Path(__file__).parent
 
 def main_set() -> list[RunPlan]:
     """Every method under one recipe on the task where depth helps: input 16, d = 64, L = 4."""
-    task = {"arch": "resmlp", "data": "synthetic:alpha=1.0,input=16", "widths": [64], "depths": [4]}
+    task: dict[str, Any] = {"arch": "resmlp", "data": "synthetic:alpha=1.0,input=16", "widths": [64], "depths": [4]}
     recipe = Recipe(epochs=20, lr=3e-3, weight_decay=0.01, schedule="cosine")
     methods = ["frozen", "bp", "dfa", "fa", "state_bridge", "ep", "random_init"]
     published = plan_runs(["credit_bridge"], SEEDS, recipe=recipe, method_args={"variant": "published"}, **task)
@@ -40,9 +41,9 @@ def main_set() -> list[RunPlan]:
 def controls() -> list[RunPlan]:
     """What the collapse needs and what prevents it, on the wide input: input 128, d = 128, L = 4."""
     recipe = Recipe(epochs=16, lr=3e-3, weight_decay=0.01, schedule="cosine")
-    task = {"data": "synthetic:alpha=1.0,input=128", "recipe": recipe, "axes": {"input": 128}}
-    wide = {"arch": "resmlp", "widths": [128], "depths": [4], **task}
-    bare = wide | {"arch_args": {"terminal_ln": False}, "axes": {"input": 128, "ln": "none"}}
+    task: dict[str, Any] = {"data": "synthetic:alpha=1.0,input=128", "recipe": recipe, "axes": {"input": 128}}
+    wide: dict[str, Any] = {"arch": "resmlp", "widths": [128], "depths": [4], **task}
+    bare: dict[str, Any] = wide | {"arch_args": {"terminal_ln": False}, "axes": {"input": 128, "ln": "none"}}
     return [
         *plan_runs(["frozen", "bp", "dfa", "random_init"], [42], **wide),
         *plan_runs(["dfa"], [42], lams=[1e-2], **wide),
@@ -54,7 +55,7 @@ def controls() -> list[RunPlan]:
 def floor() -> list[RunPlan]:
     """Two runs under (b)'s floor for opposite reasons: DFA by cancellation, BP by convergence."""
     hot = Recipe(epochs=8, lr=1e-2, weight_decay=0.01, schedule="cosine")
-    small = {"arch": "resmlp", "widths": [128], "depths": [4]}
+    small: dict[str, Any] = {"arch": "resmlp", "widths": [128], "depths": [4]}
     long = Recipe(epochs=100, lr=1e-3, weight_decay=0.01, schedule="constant", batch_size=32)
     data = "synthetic:alpha=1.0,input=128"
     return [
@@ -88,7 +89,7 @@ def store_half(folder: Path, data: DataSet, trained: DiagnosticReport) -> str:
     """Keep the weights in float16 and audit those, unless that changes the verdict."""
     path = folder / WEIGHTS
     whole = path.read_bytes()
-    with safe_open(path, "pt") as file:  # type: ignore[no-untyped-call]
+    with safe_open(path, "pt") as file:
         tensors = {name: file.get_tensor(name).half() for name in file.keys()}  # noqa: SIM118
         label = file.metadata()
     write_bytes(path, save(tensors, label))
