@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from fa_core.report import LETTERS, DiagnosticThresholds, verdict_text
+from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
@@ -106,6 +106,13 @@ class Session:
         self.rows[index] = row
         self._table = None
         self._judge_all()
+
+    def assumed_baseline(self, method: str) -> float | None:
+        """The frozen-baseline accuracy assumed for a method's runs that record none, or None."""
+        if self._baseline is None:
+            return None
+        probe = AuditRow(source="", key="", method=method, report=DiagnosticReport(bp_grad_norms=[1.0]))
+        return self._baseline.apply([probe])[0].report.frozen_baseline_acc
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""

@@ -11,7 +11,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from fa_core.analysis.timeline import STOP_ON, EarlyStop, stopped_at
+from fa_core.analysis.timeline import STOP_ON, EarlyStop, epochs_done, stopped_at
 from fa_core.columns import Bits, Mask
 from fa_core.formats import Trace
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
@@ -52,6 +52,10 @@ class Replay:
     def numbers(self, run: int) -> list[int]:
         """The epoch numbers of one run, one per record."""
         return self._numbers[run]
+
+    def trained(self, run: int) -> int:
+        """For how many epochs a run was trained by its last record."""
+        return epochs_done(self.traces[run], len(self._numbers[run]) - 1)
 
     def record_at(self, run: int, epoch: int) -> int | None:
         """The row of a run as it was at an epoch: its last record up to there; None before its first."""

@@ -192,8 +192,8 @@ def stopped_at(trace: Trace, at: int, on: str, total_epochs: int | None = None) 
         total_epochs: length the run was planned for; default: what the trace holds.
     """
     epochs = trace.epochs
-    trained = _epochs_done(trace, at)
-    total = max(total_epochs or 0, _epochs_done(trace, len(epochs) - 1))
+    trained = epochs_done(trace, at)
+    total = max(total_epochs or 0, epochs_done(trace, len(epochs) - 1))
     accs = [epoch.test_acc for epoch in epochs if epoch.test_acc is not None]
     acc, final = epochs[at].test_acc, accs[-1] if accs else None
     later = [epoch.seconds for epoch in epochs[at + 1 :]]
@@ -210,7 +210,7 @@ def stopped_at(trace: Trace, at: int, on: str, total_epochs: int | None = None) 
     )
 
 
-def _epochs_done(trace: Trace, index: int) -> int:
+def epochs_done(trace: Trace, index: int) -> int:
     """Epochs trained when a record was written.
 
     A trace that counts from 1 says so itself. One that counts from 0 and whose first record has a loss

@@ -24,8 +24,8 @@ _FLUSH_SECONDS = 0.001
 class JudgedScreen(Screen[None]):
     """Title, body, sliders, keys. A subclass gives the body and says what a new judgement changes.
 
-    On a tall screen the sliders stand below the body; on a low one they come with the keys a b c d
-    and go with Esc.
+    On a tall screen the sliders stand below the body; on a low one they come one by one with the
+    keys a b c d and go with Esc.
 
     Args:
         session: the runs and what judges them.
@@ -50,6 +50,9 @@ class JudgedScreen(Screen[None]):
         & #title { background: $panel; }
         & #sliders { display: none; }
         &.-tall #sliders, &.-sliding #sliders { display: block; }
+        & #sliders > ThresholdSlider { height: 1; }
+        &.-low #sliders > ThresholdSlider { height: 0; }
+        & #sliders > ThresholdSlider.-expanded, &.-low #sliders > ThresholdSlider.-expanded { height: 2; }
     }
     """
 

@@ -1,0 +1,103 @@
+"""The runs as they were at an epoch: what the timeline's matrix shows. No terminal code."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from msgspec.structs import replace
+
+from fa_core.analysis import DIAGNOSTICS, EarlyStop, Replay
+from fa_core.columns import Bits
+from fa_core.formats import Trace
+from fa_core.report import DiagnosticThresholds
+from fa_core.rows import AuditRow
+from fa_tui.session import BITS, Flip, Session
+
+
+class EpochSession(Session):
+    """A session whose rows are one epoch of a replay; scrubbing moves it to another.
+
+    Attributes:
+        replay: all epochs of all runs; row i of the session is its run i.
+        epoch: where the session stands.
+        fired: the diagnostics that fire, per record of the replay.
+
+    Args:
+        replay: with at least one run.
+        thresholds: what judges.
+    """
+
+    def __init__(self, replay: Replay, thresholds: DiagnosticThresholds) -> None:
+        self.replay = replay
+        self.epoch = replay.epochs[-1]
+        self.fired: Bits = replay.flags(thresholds)
+        self._judged_by = thresholds
+        super().__init__(self._rows_now(), thresholds=thresholds, traces=replay.traces)
+
+    def go_to(self, epoch: int) -> list[Flip]:
+        """Show another epoch; the runs whose fired letters differ from those shown before."""
+        before = list(self.flags)
+        self.epoch = epoch
+        self._move()
+        after = zip(before, self.flags, strict=True)
+        return [Flip(run, old, new) for run, (old, new) in enumerate(after) if old != new]
+
+    def follow(self, replay: Replay) -> None:
+        """Take longer traces, or other ones. Who stood at the last epoch stands at the last one again."""
+        at_end = self.epoch == self.replay.epochs[-1]
+        self.replay = replay
+        self.fired = replay.flags(self.thresholds)
+        self.traces = replay.traces
+        self.marked = {run for run in self.marked if run < len(replay.traces)}
+        self.epoch = replay.epochs[-1] if at_end else min(self.epoch, replay.epochs[-1])
+        self._move()
+
+    def values(self, letter: str) -> list[float]:
+        """One diagnostic's number at this epoch, for every run in which it was measured."""
+        column = getattr(self.replay.table, DIAGNOSTICS[letter].column)
+        return [float(column[record]) for record in self._records() if self._coverage(record) & BITS[letter]]
+
+    def first_fires(self, run: int) -> dict[str, int | None]:
+        """Letter → the first epoch at which it fires on a run, None if never; only letters that were measured."""
+        return self.replay.first_fires(run, self.fired)
+
+    def stops(self, stop_on: str) -> list[EarlyStop | None]:
+        """Per run, what stopping at the first epoch at which one of the letters fires would have saved."""
+        return [self.replay.stop(run, self.fired, stop_on) for run in range(len(self.rows))]
+
+    def saved_by(self, stops: Sequence[EarlyStop | None]) -> float:
+        """The share of all epochs that early stops save, runs that go on to their end included."""
+        totals = [self.replay.trained(run) for run in range(len(self.rows))]
+        trained = sum(total if stop is None else stop.epochs_trained for stop, total in zip(stops, totals, strict=True))
+        return 1.0 - trained / sum(totals) if sum(totals) else 0.0
+
+    def _move(self) -> None:
+        self.rows = self._rows_now()
+        self._table = None
+        self._judge_all()
+
+    def _rows_now(self) -> list[AuditRow]:
+        folders = _folders(self.replay.traces)
+        rows = (self.replay.row_at(run, self.epoch) for run in range(len(folders)))
+        return [replace(row, source=folder) for row, folder in zip(rows, folders, strict=True)]
+
+    def _judge_all(self) -> None:
+        if self._judged_by != self.thresholds:
+            self.fired, self._judged_by = self.replay.flags(self.thresholds), self.thresholds
+        records = self._records()
+        self.flags = [0 if record is None else int(self.fired[record]) for record in records]
+        self.coverage = [self._coverage(record) for record in records]
+
+    def _records(self) -> list[int | None]:
+        return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]
+
+    def _coverage(self, record: int | None) -> int:
+        return 0 if record is None else int(self.replay.table.coverage[record])
+
+
+def _folders(traces: Sequence[Trace]) -> list[str]:
+    """Per run its file, or the folder of a file of its own: so that runs of one folder lie on one matrix."""
+    runs_in = Counter(trace.source for trace in traces)
+    return [trace.source if runs_in[trace.source] > 1 else str(PurePath(trace.source).parent) for trace in traces]

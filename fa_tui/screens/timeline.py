@@ -1,0 +1,347 @@
+"""Timeline: the runs over their epochs, the thresholds, first fires, and the matrix as it was."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.widget import Widget
+
+from fa_core.analysis import EarlyStop, Replay, frozen_baselines
+from fa_core.errors import UsageError
+from fa_tui.cells import cell_text
+from fa_tui.epochs import EpochSession
+from fa_tui.screens.judged import JudgedScreen
+from fa_tui.session import Session, letters_of
+from fa_tui.widgets.chart import Chart, Curve, Level
+from fa_tui.widgets.epoch_chart import (
+    SHOWN,
+    EpochChart,
+    Scrubbed,
+    fire_point,
+    fires_when,
+    line_of,
+    points_of,
+    scale_of,
+)
+from fa_tui.widgets.epoch_matrix import EpochMatrix
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.line_table import LineTable
+from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.numbers import short
+from fa_tui.widgets.scrubber import Scrubber, epoch_scale, nearest
+
+DRAWN_AT_MOST = 60
+"""Curves drawn at a time; more are a smear, and too much work for a key press."""
+
+STOP_ON = ("ab", "a", "b", "abc", "abcd")
+
+
+class TimelineScreen(JudgedScreen):
+    """Four charts (or one large), a scrubber, and the matrix at the scrubbed epoch.
+
+    Args:
+        session: the runs, their traces and what judges them.
+        at: the run to choose, if it has a trace.
+        glyphs: characters to draw with.
+
+    Raises:
+        UsageError: there is no trace.
+    """
+
+    help_text = """\
+The runs over their epochs
+  Every curve is a run; the bold one is the run under the matrix' cursor. The dashed line is the
+  threshold, ✗ the epoch at which a run first fires (∞ at the top: its value is not finite there).
+
+  1 2 3 4   growth, ‖g_L‖, stability or accuracy alone      0   all four, where there is room
+  , .       one epoch back, on                              [ ] to the next change of letters
+  s         which diagnostics would have stopped a run: a and b, a, b, a to c, any
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"),
+        Binding("full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"),
+        Binding("left_square_bracket", "jump(-1)", "Last change", key_display="[", tooltip="last change of letters"),
+        Binding("right_square_bracket", "jump(1)", "Next change", key_display="]", tooltip="next change of letters"),
+        *(
+            Binding(str(place), f"only({place})", shown.title, show=False, tooltip=f"{shown.title} alone")
+            for place, shown in enumerate(SHOWN, 1)
+        ),
+        Binding("0", "only(0)", "All charts", show=False, tooltip="all four charts"),
+        Binding("s", "stop_on", "Stop on", tooltip="which diagnostics would have stopped a run"),
+        Binding("T", "dismiss", "Back", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    TimelineScreen {
+        & #charts { height: 1fr; }
+        & #charts Horizontal { height: 1fr; }
+        & #below { height: auto; max-height: 45%; }
+        & EpochMatrix { width: 1fr; height: auto; max-height: 100%; min-height: 4; }
+        & #said { width: 1fr; height: auto; padding: 0 0 0 1; }
+        &.-narrow, &.-one {
+            & EpochChart { display: none; }
+            & EpochChart.-only { display: block; }
+            & #charts Horizontal { display: none; }
+            & #charts Horizontal.-only { display: block; }
+        }
+        &.-narrow #below { layout: vertical; }
+        &.-narrow #said { width: 100%; padding: 0; dock: top; height: 2; }
+        &.-narrow #said > .-wide-only, & #said > .-empty { display: none; }
+    }
+    """
+
+    def __init__(self, session: Session, *, at: int | None = None, glyphs: Glyphs) -> None:
+        replay = _replay(session)
+        if not replay.traces:
+            raise UsageError("no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl")
+        super().__init__(session, glyphs=glyphs)
+        self._epochs = EpochSession(replay, session.thresholds)
+        self._start = 0 if at is None else _run_of(replay, session, at)
+        self._stop_on = STOP_ON[0]
+        self._only = 0
+        self._stops: list[EarlyStop | None] = []
+        self._points: dict[str, list[list[tuple[float, float]]]] = {}
+
+    @property
+    def judged(self) -> Session:
+        return self._epochs
+
+    def body(self) -> Iterable[Widget]:
+        charts = [EpochChart(shown, self.glyphs) for shown in SHOWN]
+        yield Vertical(Horizontal(*charts[:2]), Horizontal(*charts[2:]), id="charts")
+        yield Scrubber(self._epochs.replay.epochs, glyphs=self.glyphs)
+        lines = [Line(self.glyphs, id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
+        for line in (*lines[:3], lines[4]):
+            line.add_class("-wide-only")
+        yield Horizontal(EpochMatrix(self._epochs, glyphs=self.glyphs), Vertical(*lines, id="said"), id="below")
+
+    def on_mount(self) -> None:
+        self.charts = list(self.query(EpochChart))
+        self.matrix = self.query_one(EpochMatrix)
+        self.scrubber = self.query_one(Scrubber)
+        self.action_only(0)
+        self.matrix.go_to(self._start)
+        self.scrubber.focus()
+        self._read()
+        self.judge()
+
+    @property
+    def run_chosen(self) -> int:
+        """The run whose curve lies on top."""
+        return self.matrix.row or 0
+
+    def runs_changed(self) -> None:
+        replay = _replay(self.session)
+        if replay.traces:
+            self._epochs.follow(replay)
+            self.matrix.refit()
+            self.show_rugs()
+            self._read()
+            self.judge()
+
+    def _read(self) -> None:
+        self._points = {shown.column: points_of(self._epochs.replay, shown) for shown in SHOWN}
+
+    # What moves.
+
+    @on(Scrubbed)
+    def _scrubbed(self, message: Scrubbed) -> None:
+        epoch = nearest(self._epochs.replay.epochs, message.epoch)
+        if epoch != self._epochs.epoch:
+            self._go_to(epoch)
+
+    def _go_to(self, epoch: int) -> None:
+        flips = self._epochs.go_to(epoch)
+        if self.matrix.quantity:
+            self.matrix.refresh()
+        else:
+            self.matrix.verdicts_changed(flips)
+        if self.sliders.display:
+            self.show_rugs()
+        self.count(flips)
+        self.soon()
+
+    @on(LineTable.Moved)
+    @on(LineTable.Marked)
+    def _chosen(self) -> None:
+        self.soon()
+
+    @on(Matrix.ShowsChanged)
+    def _shows_changed(self) -> None:
+        self._say_title()
+
+    def on_scrubber_chosen(self, message: Scrubber.Chosen) -> None:
+        self.matrix.action_cursor(message.step, 0)
+
+    def action_scrub(self, step: int) -> None:
+        """One recorded epoch on or back."""
+        self.scrubber.action_step(step)
+
+    def action_jump(self, direction: int) -> None:
+        """To the next epoch at which some run's letters change, or the last one before."""
+        changes, now = self._epochs.replay.flips(self._epochs.fired), self._epochs.epoch
+        ahead = [epoch for epoch in changes if (epoch > now if direction > 0 else epoch < now)]
+        if ahead:
+            self._go_to(ahead[0] if direction > 0 else ahead[-1])
+
+    def action_only(self, place: int) -> None:
+        """Show one chart alone (1 to 4), or all (0); a narrow screen shows one at any time."""
+        self._only = place
+        self.set_class(place > 0, "-one")
+        for number, chart in enumerate(self.charts, 1):
+            chosen = number == max(1, place)
+            chart.set_class(chosen, "-only")
+            if chosen and chart.parent is not None:
+                for row in self.query("#charts Horizontal"):
+                    row.set_class(row is chart.parent, "-only")
+
+    def action_stop_on(self) -> None:
+        """Let other diagnostics stop the runs."""
+        self._stop_on = STOP_ON[(STOP_ON.index(self._stop_on) + 1) % len(STOP_ON)]
+        self.judge()
+
+    # What is shown.
+
+    def judge(self) -> None:
+        epochs, chosen = self._epochs, self.run_chosen
+        self._stops = epochs.stops(self._stop_on)
+        fires = epochs.first_fires(chosen)
+        self.scrubber.set(epochs.replay.epochs, epochs.epoch, epochs.replay.flips(epochs.fired), fires)
+        drawn = self._drawn()
+        first = {run: epochs.first_fires(run) for run in drawn}
+        for chart in self.charts:
+            self._draw(chart, drawn, first)
+        self._say_title(len(drawn))
+        self._say(chosen, fires)
+        self.matrix.refresh_frozen(self.matrix.visible_lines())
+
+    def _drawn(self) -> list[int]:
+        """The runs that get a curve: the marked ones, or all; the chosen one last, on top."""
+        chosen = self.run_chosen
+        wanted = sorted(self._epochs.marked) or range(len(self._epochs.rows))
+        return [*[run for run in wanted if run != chosen][: DRAWN_AT_MOST - 1], chosen]
+
+    def _draw(self, widget: EpochChart, drawn: Sequence[int], first: dict[int, dict[str, int | None]]) -> None:
+        if not widget.display:
+            return
+        epochs, chosen, shown = self._epochs, self.run_chosen, widget.shown
+        points = self._points[shown.column]
+        line = line_of(shown, self.session.thresholds, self._baseline(chosen))
+        scale = scale_of(points, line, shown.log)
+        looks = [self.matrix.look(run) for run in drawn]
+        curves = [Curve(points[run], look.style, look.mark) for run, look in zip(drawn[:-1], looks[:-1], strict=True)]
+        curves.append(
+            Curve(points[chosen], "chart--chosen", self.glyphs.knob if self.glyphs.braille else looks[-1].mark)
+        )
+        marks = (fire_point(points[run], first[run].get(shown.letter), scale, self.glyphs) for run in drawn)
+        curves += [mark for mark in marks if mark is not None]
+        chart = Chart(
+            curves,
+            epoch_scale(epochs.replay.epochs),
+            scale,
+            [Level(line, "chart--threshold")] if math.isfinite(line) else [],
+            cursor=float(epochs.epoch),
+            x_label="epoch",
+        )
+        value = dict(points[chosen]).get(float(epochs.epoch))
+        said = "" if value is None or math.isnan(value) else f"{epochs.label(chosen)}: {short(value)}"
+        widget.set(chart, fires_when(shown.letter, self.session.thresholds), said)
+
+    def _baseline(self, run: int) -> float:
+        acc = self._epochs.rows[run].report.frozen_baseline_acc
+        return math.nan if acc is None else acc
+
+    def _say_title(self, drawn: int | None = None) -> None:
+        epochs = self._epochs
+        numbers, runs = epochs.replay.epochs, len(epochs.rows)
+        pieces = [
+            (" timeline ", "accent"),
+            (f" {runs} run{'' if runs == 1 else 's'}, epochs {numbers[0]}…{numbers[-1]} ", "strong"),
+        ]
+        growing = sum(trace.unfinished for trace in epochs.replay.traces)
+        if growing:
+            pieces.append((f"  {growing} still growing", "accent"))
+        if drawn is not None and drawn < runs:
+            pieces.append((f"  {drawn} drawn (* for all)", "warn"))
+        if self.matrix.quantity:
+            pieces.append((f"  showing {self.matrix.quantity.label} (v)", "accent"))
+        self.set_title(*pieces)
+
+    def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
+        epochs = self._epochs
+        report, stop = epochs.rows[chosen].report, self._stops[chosen]
+        mask, ascii_only = epochs.flags[chosen], self.glyphs.name == "ascii"
+        cell = cell_text(letters_of(mask), letters_of(epochs.coverage[chosen]), ascii_only=ascii_only)
+        tone = "bad" if mask else "good" if epochs.coverage[chosen] else "dim"
+        self.query_one("#run", Line).set(
+            (f"{epochs.label(chosen)} ", "strong"), (f"at epoch {epochs.epoch}: ", "dim"), (cell, tone)
+        )
+        numbers = (
+            ("growth", report.max_per_block_growth),
+            ("‖g_L‖", report.g_L),
+            ("stability", report.cross_batch_stability),
+        )
+        said = [f"{name} {short(value)}" for name, value in numbers if value is not None]
+        if report.headline_acc is not None:
+            said.append(f"acc {short(report.headline_acc, 4)}")
+        self.query_one("#numbers", Line).set(("  ".join(said), ""))
+        words = [f"({x}) {'never' if epoch is None else epoch}" for x, epoch in fires.items()]
+        self.query_one("#fires", Line).set(("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", ""))
+        self.query_one("#stop", Line).set(*self._stop_words(chosen, stop))
+        there = "" if stop is None else _accuracies(stop)
+        line = self.query_one("#stop-acc", Line)
+        line.set((f"  {there}", "dim"))
+        line.set_class(not there, "-empty")
+        self.query_one("#all", Line).set(*self._all_words())
+
+    def _stop_words(self, chosen: int, stop: EarlyStop | None) -> list[tuple[str, str]]:
+        """Whether the chosen run would have been stopped, and what that saves."""
+        name = self._epochs.label(chosen)
+        on = " or ".join(f"({x})" for x in self._stop_on)
+        if stop is None:
+            return [(f"{name}: never stopped on {on} ", "dim"), ("(s)", "dim")]
+        here = "here" if stop.epoch == self._epochs.epoch else f"at epoch {stop.epoch}"
+        said = [(f"{name} would have stopped {here} ", "warn"), (f"({', '.join(stop.on)})", "bad")]
+        said.append((f": saves {stop.saved:.0%}", "strong"))
+        return said
+
+    def _all_words(self) -> list[tuple[str, str]]:
+        stopped = sum(stop is not None for stop in self._stops)
+        share = self._epochs.saved_by(self._stops)
+        on = ", ".join(self._stop_on)
+        return [
+            (f"stopping on {on} (s): ", "dim"),
+            (f"{stopped} of {len(self._stops)} runs", ""),
+            (f", saves {share:.0%} of all epochs", "strong" if stopped else "dim"),
+        ]
+
+
+def _accuracies(stop: EarlyStop) -> str:
+    if stop.acc is None or stop.final_acc is None:
+        return ""
+    return f"accuracy {short(stop.acc, 4)} there, {short(stop.final_acc, 4)} at the end"
+
+
+def _replay(session: Session) -> Replay:
+    known = frozen_baselines(session.traces, session.table)
+    assumed = (session.assumed_baseline(trace.method) for trace in session.traces)
+    return Replay(session.traces, [guess if own is None else own for own, guess in zip(known, assumed, strict=True)])
+
+
+def _run_of(replay: Replay, session: Session, row: int) -> int:
+    """The run of the replay that a row of the session is the audit of; the first where none is."""
+    wanted = session.rows[row]
+    for run, trace in enumerate(replay.traces):
+        if trace.source.startswith(wanted.source) and trace.key == wanted.key:
+            return run
+    same = (
+        run for run, trace in enumerate(replay.traces) if (trace.method, trace.seed) == (wanted.method, wanted.seed)
+    )
+    return next(same, 0)
