@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 
 from fa_core.engine.board import OnEvent
-from fa_core.engine.devices import resolve_devices, threads_per_worker
+from fa_core.engine.devices import resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.jobs import Job, MeasureOptions, no_data
-from fa_core.engine.ledger import Adjust, Ledger, check_writable, finished_before
+from fa_core.engine.ledger import Adjust, Ledger, check_writable
 from fa_core.engine.pool import WorkerPool
 from fa_core.engine.provenance import run_of
+from fa_core.engine.resume import finished_before
 from fa_core.engine.watch import DEFAULT_MEASURE
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.report import DiagnosticReport
@@ -60,7 +61,7 @@ def audit(
         options: how to measure.
         resume: take over runs that ``out`` holds from the same files and settings; keep its other rows.
         device: see `resolve_devices`.
-        jobs: how many workers; None = one per device.
+        jobs: how many workers; None = one per device, on a CPU more for many runs (see `workers_for`).
         adjust: done to finished rows before they are written (thresholds, baselines that the person gave).
         on_event: told every change of a job, from another thread; a job's id is its place in `measurable(rows)`.
         on_plan: told once, before measuring: (runs to measure, runs skipped).
@@ -153,7 +154,7 @@ def run_jobs(
     Returns:
         Whether the person interrupted it.
     """
-    devices = resolve_devices(device, jobs)[: len(todo)]
+    devices = workers_for(len(todo), device, jobs)
     if not devices:
         return False
     with WorkerPool(devices, on_event, threads=threads_per_worker(devices), measure=measure) as pool:

@@ -17,6 +17,12 @@ import msgspec
 
 from fa_core.errors import UsageError
 
+RUNS_PER_WORKER = 8
+"""Runs that repay starting another worker on a CPU."""
+
+MOST_CPU_WORKERS = 8
+"""Each holds torch and the data set: some hundred MB."""
+
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
     """A device and its state now.
@@ -61,6 +67,18 @@ def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
         raise UsageError(f"--device {spec!r} names no device", hint=_known())
     count = len(names) if jobs is None else jobs
     return [names[worker % len(names)] for worker in range(count)]
+
+
+def workers_for(runs: int, spec: str = "auto", jobs: int | None = None) -> list[str]:
+    """`resolve_devices`, no more workers than runs; on a CPU alone, one worker per `RUNS_PER_WORKER` runs.
+
+    Networks of this field are small: two workers of one thread measure many of them in half the time of one
+    worker of two threads, but each takes seconds to start and holds the data.
+    """
+    devices = resolve_devices(spec, jobs)
+    if jobs is None and devices == ["cpu"]:
+        devices *= max(1, min(usable_cores(), MOST_CPU_WORKERS, runs // RUNS_PER_WORKER))
+    return devices[:runs]
 
 
 def threads_per_worker(devices: Sequence[str]) -> int | None:

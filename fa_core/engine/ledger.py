@@ -9,11 +9,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fa_core.engine import provenance
-from fa_core.engine.baselines import as_measured, filled, with_measured_baselines
-from fa_core.engine.jobs import MeasureOptions
-from fa_core.errors import FaError, UnreadableInput, UsageError
-from fa_core.formats import scan, write_audit_table
+from fa_core.engine.baselines import filled, with_measured_baselines
+from fa_core.engine.resume import recorded_audits
+from fa_core.errors import UsageError
+from fa_core.formats import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
@@ -81,72 +80,13 @@ def check_writable(out: Path) -> None:
         raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
     try:
         if out.exists() and out.stat().st_size:
-            _audits_in(out)
+            recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)
         probe = out.with_name(f".{out.name}.probe")
         probe.touch()
         probe.unlink()
     except OSError as error:
         raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
-
-
-def finished_before(
-    out: Path, rows: Sequence[AuditRow], options: MeasureOptions
-) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
-    """What an earlier audit left in its file.
-
-    Args:
-        out: the file; it need not be there.
-        rows: the rows to be measured.
-        options: the settings they are to be measured with.
-
-    Returns:
-        Row index → the report of the same files measured with the same settings; and the file's other rows.
-
-    Raises:
-        UsageError: the file is no audit table.
-    """
-    if not out.exists() or not out.stat().st_size:
-        return {}, []
-    recorded = [replace(row, report=as_measured(row.report)) for row in _audits_in(out)]
-    found: dict[int, DiagnosticReport] = {}
-    used: set[int] = set()
-    wanted = provenance.settings(options)
-    for index, row in enumerate(rows):
-        fingerprint = _fingerprint(row)
-        fitting = [
-            place
-            for place, other in enumerate(recorded)
-            if place not in used
-            and other.report.provenance.get("settings") == wanted
-            and other.report.provenance.get("hashes") == fingerprint
-            and (other.method, other.seed, other.axes) == (row.method, row.seed, row.axes)
-        ]
-        if fitting:
-            used.add(fitting[0])
-            found[index] = recorded[fitting[0]].report
-    measured_again = {row.checkpoint for index, row in enumerate(rows) if index not in found}
-    others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in measured_again]
-    return found, others
-
-
-def _fingerprint(row: AuditRow) -> dict[str, str] | None:
-    try:
-        return provenance.input_hashes(Path(row.checkpoint or ""))
-    except FaError:
-        return None
-
-
-def _audits_in(out: Path) -> list[AuditRow]:
-    try:
-        rows = scan([out]).rows
-    except UnreadableInput as error:
-        raise UsageError(
-            f"is there already and is no audit table ({error.what})", where=out, hint="choose another --out"
-        ) from error
-    if any(not row.report.coverage for row in rows):
-        raise UsageError("is there already and is no audit table", where=out, hint="choose another --out")
-    return rows
 
 
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:

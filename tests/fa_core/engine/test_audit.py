@@ -141,6 +141,20 @@ class TestResume:
         self.again([described("dfa")], out, seen)
         assert list(json.loads(out.read_text())["reports"]) == ["bp_s42", "dfa_s42"]
 
+    def test_knows_runs_that_were_moved_and_copies_apart(self, described, tmp_path, seen):
+        out, rows = tmp_path / "audit.json", [described("bp"), described("dfa")]
+        copy = tmp_path / "copy.json"
+        copy.write_text(Path(str(rows[0].checkpoint)).read_text())
+        rows.insert(1, AuditRow(source=str(copy), key="bp_s42", method="bp", seed=42, checkpoint=str(copy)))
+        run(rows, out)
+        moved = Path(str(rows[2].checkpoint)).rename(tmp_path / "moved.json")
+        rows[2] = AuditRow(source=str(moved), key="dfa_s42", method="dfa", seed=42, checkpoint=str(moved))
+        result = self.again(rows[1:], out, seen)
+        assert seen == []
+        named = [row.report.provenance["checkpoint"] for row in result.rows]
+        assert named == [str(copy), str(moved)]
+        assert len(json.loads(out.read_text())["reports"]) == 3
+
     def test_starts_a_file_that_is_not_there(self, described, tmp_path, seen):
         assert len(self.again([described("bp")], tmp_path / "audit.json", seen).rows) == 1
 

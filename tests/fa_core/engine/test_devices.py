@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from fa_core.engine import devices
-from fa_core.engine.devices import list_devices, resolve_devices, threads_per_worker
+from fa_core.engine.devices import list_devices, resolve_devices, threads_per_worker, workers_for
 from fa_core.errors import UsageError
 
 
@@ -114,6 +114,18 @@ def test_cores_are_shared_out_between_workers(monkeypatch):
     assert threads_per_worker(["cpu"]) is None
     assert threads_per_worker(["cpu"] * 3) == 2
     assert threads_per_worker(["cpu"] * 20) == 1
+
+
+@pytest.mark.parametrize(("runs", "workers"), [(1, 1), (7, 1), (16, 2), (1000, 4)])
+def test_many_runs_on_a_cpu_are_worth_several_workers(no_cards, monkeypatch, runs, workers):
+    monkeypatch.setattr(devices, "usable_cores", lambda: 4)
+    assert workers_for(runs) == ["cpu"] * workers
+
+
+def test_a_number_of_workers_that_was_given_is_kept_but_for_idle_ones(cards):
+    assert workers_for(100, "cpu", 3) == ["cpu"] * 3
+    assert workers_for(2, "cuda:all") == ["cuda:0", "cuda:1"]
+    assert workers_for(0) == []
 
 
 def test_a_cpu_build_of_torch_has_no_cards_whatever_the_driver_says(tmp_path, monkeypatch):
