@@ -15,10 +15,18 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
     >>> str(unknown_name("method", "dfaa", ["bp", "dfa"]))
     "unknown method 'dfaa'; did you mean dfa? known: bp, dfa"
     """
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    guess = f"did you mean {near[0]}? " if near else ""
-    return UsageError(f"unknown {kind} {name!r}", hint=f"{guess}known: {', '.join(names)}")
+    return UsageError(f"unknown {kind} {name!r}", hint=nearest(name, known))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The hint for an unknown name: the nearest known one, if one is near, and all of them in their order.
+
+    >>> nearest("resmpl", ["vit_mini", "resmlp"])
+    'did you mean resmlp? known: vit_mini, resmlp'
+    """
+    names = list(known)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(names)}"
 
 
 def diagnostic_letters(text: str, option: str) -> frozenset[str]:

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, StepInfo, output_error
 from fa_core.methods.bridge import BridgeMethod, BridgeNet
 from fa_core.models.base import StreamNet
-from fa_core.models.registry import nearest
+from fa_core.naming import unknown_name
 
 Value = Callable[[int, Tensor, Tensor], Tensor]
 """(l, h_l, s) ↦ V, (B, 1)."""
@@ -55,9 +54,7 @@ class CreditBridge(BridgeMethod):
     ) -> None:
         super().__init__(net, generator, lr)
         if variant not in self.VARIANTS:
-            raise UsageError(
-                f"unknown variant {variant!r} of credit_bridge", hint=nearest(variant, list(self.VARIANTS))
-            )
+            raise unknown_name("variant of credit_bridge", variant, self.VARIANTS)
         self.variant = self.VARIANTS[variant]
         sizes = [torch.Size(shape).numel() for shape in net.state_shapes]
         width = 2 * net.head.in_features

@@ -19,7 +19,7 @@ from fa_core.methods.ep import EquilibriumPropagation
 from fa_core.methods.fa import FeedbackAlignment
 from fa_core.methods.state_bridge import StateBridge
 from fa_core.models.base import StreamNet
-from fa_core.models.registry import nearest
+from fa_core.naming import nearest, unknown_name
 from fa_core.rows import canonical_method
 
 ENTRY_POINTS = "fa_core.methods"
@@ -59,7 +59,7 @@ def method_class(name: str) -> type[Method]:
         return METHODS[name]
     plugins = _plugins()
     if name not in plugins:
-        raise UsageError(f"unknown method {name!r}", hint=nearest(name, known_methods()))
+        raise unknown_name("method", name, known_methods())
     where = f"entry point {name} = {plugins[name].value}"
     try:
         rule = plugins[name].load()
@@ -90,7 +90,7 @@ def make_method(name: str, net: StreamNet, seed: int = 0, **args: Any) -> Method
     options = _options(rule)
     for option in args:
         if options is not None and option not in options:
-            raise UsageError(f"method {rule.name} has no option {option!r}", hint=nearest(option, options) or "")
+            raise UsageError(f"method {rule.name} has no option {option!r}", hint=nearest(option, options))
     return rule(net, feedback_generator(seed), **args).to(next(net.parameters()).device)
 
 

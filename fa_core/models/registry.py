@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from inspect import signature
 from typing import Any
@@ -15,15 +14,10 @@ from fa_core.models.resmlp import ResMLP
 from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.studentnet import StudentNet
 from fa_core.models.vit_mini import ViTMini
+from fa_core.naming import nearest, unknown_name
 
 ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP, ViTMini, StudentNet, SmallCNN)}
 """Registry name → network class."""
-
-
-def nearest(name: str, known: Sequence[str]) -> str:
-    """The hint of an unknown name: the nearest known one, if any, and all of them."""
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return (f"did you mean {close[0]}? " if close else "") + f"known: {', '.join(known)}"
 
 
 def build(arch: str, *, seed: int | None = None, **args: Any) -> StreamNet:
@@ -42,7 +36,7 @@ def build(arch: str, *, seed: int | None = None, **args: Any) -> StreamNet:
     [(8,), (8,), (8,)]
     """
     if arch not in ARCHS:
-        raise UsageError(f"unknown network {arch!r}", hint=nearest(arch, list(ARCHS)))
+        raise unknown_name("network", arch, ARCHS)
     known = list(signature(ARCHS[arch]).parameters)
     for name in args:
         if name not in known:

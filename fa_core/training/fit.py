@@ -9,7 +9,7 @@ from typing import Any
 from fa_core.data import DataSet
 from fa_core.errors import UsageError
 from fa_core.models import ARCHS
-from fa_core.models.registry import nearest
+from fa_core.naming import unknown_name
 
 
 def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, An
         UsageError: unknown network, or data of a kind it does not take (both shapes are said).
     """
     if arch not in ARCHS:
-        raise UsageError(f"unknown network {arch!r}", hint=nearest(arch, list(ARCHS)))
+        raise unknown_name("network", arch, ARCHS)
     known = signature(ARCHS[arch]).parameters
     decided: dict[str, Any] = {"num_classes": data.num_classes}
     if "input_dim" in known:
