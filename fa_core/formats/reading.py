@@ -32,7 +32,7 @@ _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _KNOWN = ", ".join([*(form.name for form in FORMATS), checkpoint_file.NAME])
 
 
-def scan(paths: Paths) -> Scan:
+def scan(paths: Paths, *, run_traces: bool = True) -> Scan:
     """Audits, unmeasured checkpoints and traces under some paths.
 
     Folders are searched recursively, in sorted order, hidden ones left out; a file that is none of ours is an
@@ -40,13 +40,14 @@ def scan(paths: Paths) -> Scan:
 
     Args:
         paths: files and folders.
+        run_traces: whether to read the traces in run folders, which take longer than all the rest.
 
     Raises:
         UnreadableInput: the only path given cannot be read, or is a file in which nothing can be.
     """
     found = Scan()
     with _without_collector():
-        for finding in findings(paths):
+        for finding in findings(paths, run_traces=run_traces):
             for item in finding.checked() if isinstance(finding, StoredRows) else (finding,):
                 if isinstance(item, AuditRow):
                     found.rows.append(item)
@@ -103,12 +104,13 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
     return table
 
 
-def findings(paths: Paths, *, lone_raises: bool = True) -> Iterator[Finding]:
+def findings(paths: Paths, *, lone_raises: bool = True, run_traces: bool = True) -> Iterator[Finding]:
     """Everything found, in order.
 
     Args:
         paths: files and folders.
         lone_raises: whether an only path that cannot be read raises.
+        run_traces: whether to read the traces in run folders.
 
     Raises:
         UnreadableInput: as `lone_raises` says.
@@ -116,16 +118,16 @@ def findings(paths: Paths, *, lone_raises: bool = True) -> Iterator[Finding]:
     seen: set[Identity] = set()
     lone = lone_raises and len(paths) == 1
     for path in paths:
-        yield from _under(os.fspath(path), seen, named_raises=lone)
+        yield from _under(os.fspath(path), seen, named_raises=lone, run_traces=run_traces)
 
 
-def _under(path: str, seen: set[Identity], *, named_raises: bool) -> Iterator[Finding]:
+def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bool) -> Iterator[Finding]:
     """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
     walk = Walk(path, seen)
     empty = True
     try:
         for place in walk:
-            for finding in _at(place, walk):
+            for finding in _at(place, walk, run_traces):
                 empty = False
                 yield finding
     except FaError as error:
@@ -138,19 +140,19 @@ def _under(path: str, seen: set[Identity], *, named_raises: bool) -> Iterator[Fi
         yield Problem(path, f"{path}: nothing here that this project reads; it reads: {_KNOWN}")
 
 
-def _at(place: Place, walk: Walk) -> Iterator[Finding]:
+def _at(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
     try:
-        yield from _in_folder(place, walk) if place.is_folder else _in_file(place)
+        yield from _in_folder(place, walk, run_traces) if place.is_folder else _in_file(place)
     except FaError as error:
         if place.named and not place.is_folder:
             raise
         yield Problem(place.path, str(error))
 
 
-def _in_folder(place: Place, walk: Walk) -> Iterator[Finding]:
+def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
     walk.skip = frozenset({CREDIT})
     if run_folder.sniff(Path(place.path)):
-        yield from run_folder.read(Path(place.path))
+        yield from run_folder.read(Path(place.path), trace=run_traces)
         walk.skip = run_folder.OWN_FILES
 
 

@@ -38,8 +38,8 @@ def sniff(folder: Path) -> bool:
     return str(data.get("format", "")).startswith("fa-run/") or {"method", "arch", "data"} <= data.keys()
 
 
-def read(folder: Path) -> Iterator[Finding]:
-    """One row, and the trace if there is one. A broken report or trace is a problem, not the end of the run.
+def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
+    """One row, and the trace if there is one and it is asked for. A broken report or trace is a problem, not the end of the run.
 
     Raises:
         UnreadableInput: the manifest cannot be read.
@@ -60,6 +60,8 @@ def read(folder: Path) -> Iterator[Finding]:
         checkpoint=str(folder),
         axes=name.axes,
     )
+    if not trace:
+        return
     try:
         yield from _trace(folder / TRACE, name)
     except FaError as error:
