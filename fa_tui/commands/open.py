@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -47,6 +48,8 @@ def open_command(
         from fa_tui.commands.show import print_table
 
         raise typer.Exit(print_table(paths, thresholds, baseline, "table"))
+    # a collection amid the explorer's imports costs more than their garbage; it is on again after the first paint
+    gc.disable()
     from fa_tui.app import run_explorer
 
     raise typer.Exit(run_explorer(_named(paths), thresholds=thresholds, frozen_baseline=baseline, device=device))

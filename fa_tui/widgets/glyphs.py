@@ -5,7 +5,7 @@ No meaning hangs on colour alone, so each state has its own character.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 _TO_ASCII = str.maketrans(
     {
@@ -17,8 +17,7 @@ _TO_ASCII = str.maketrans(
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Glyphs:
+class Glyphs(msgspec.Struct, frozen=True):
     """One set of characters. Each is one cell wide unless it says otherwise.
 
     Attributes:
