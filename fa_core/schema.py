@@ -51,7 +51,9 @@ def schema(name: str) -> dict[str, Any]:
     return SCHEMAS[name]()
 
 
-def _schema_of(kind: type) -> Callable[[], dict[str, Any]]:
+def schema_of(kind: type) -> Callable[[], dict[str, Any]]:
+    """A function that gives the JSON Schema of a struct, with what its docstring says of each attribute."""
+
     def build() -> dict[str, Any]:
         (reference,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
         root = definitions.pop(reference["$ref"].rpartition("/")[2])
@@ -75,9 +77,9 @@ def _describe(definition: dict[str, Any]) -> None:
 
 
 SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
-    "report": _schema_of(DiagnosticReport),
-    "audit-table": _schema_of(AuditTableFile),
-    "manifest": _schema_of(Manifest),
-    "trace": _schema_of(TraceEpoch),
+    "report": schema_of(DiagnosticReport),
+    "audit-table": schema_of(AuditTableFile),
+    "manifest": schema_of(Manifest),
+    "trace": schema_of(TraceEpoch),
 }
 """What can be asked for: a report (``audit.json``), an audit table, a run's manifest, a line of its trace."""

@@ -26,10 +26,17 @@ def schema_command(name: NameArgument = None) -> None:
         fa-tui schema
 
         fa-tui schema report > report.schema.json
-    """
-    from fa_core.schema import SCHEMAS, schema
 
+        fa-tui schema settings
+    """
+    from fa_core.naming import unknown_name
+    from fa_core.schema import SCHEMAS, schema_of
+    from fa_tui.settings import Settings
+
+    schemas = {**SCHEMAS, "settings": schema_of(Settings)}
     if name is None:
-        print("\n".join(SCHEMAS))
+        print("\n".join(schemas))
+    elif name in schemas:
+        output.print_json(schemas[name]())
     else:
-        output.print_json(schema(name))
+        raise unknown_name("schema", name, schemas)
