@@ -1,0 +1,226 @@
+"""Write README.md from the audits in this folder: ``python sample_runs/readme.py``. Every number is read, none typed.
+
+Only the reference figures are constants: what the protocol's authors and our own first trials report.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from fa_core.report import DiagnosticReport
+from fa_core.runs import AUDIT, MANIFEST, TRACE, Manifest, read_manifest
+
+HERE = Path(__file__).parent
+ORDER = ("bp", "ep", "state_bridge", "fa", "dfa", "credit_bridge", "frozen", "random_init")
+
+NUMBERS = ("accuracy", "(d) pp", "(a) growth", "‖h_L‖", "(b) ‖g_L‖", "(c) drift")
+
+REFERENCE_MAIN = {
+    "bp": "acc 0.65",
+    "frozen": "acc 0.60",
+    "dfa": "acc 0.59, growth 52–53 after 2,500 steps",
+    "credit_bridge": "input 128: acc 0.11, growth 231–240",
+    "state_bridge": "input 128: acc 0.49, growth 1.3",
+    "ep": "input 128: acc 0.49, growth 1.2",
+}
+REFERENCE_CONTROLS = {
+    "frozen_input128_s42": "acc 0.53, growth 1.0",
+    "bp_input128_s42": "acc 0.42, growth 1.1",
+    "dfa_input128_s42": "acc 0.51, growth 1,922 and 6,255",
+    "dfa_input128_lam0.01_s42": "acc 0.49, growth 1.0 (lr 1e-3)",
+    "dfa_input128_ln-none_s42": "acc 0.50, growth 2.7 (lr 1e-3)",
+}
+REFERENCE_FLOOR = {"bp_data-digits_s42": "acc 0.989, growth 1.6, ‖g_L‖ 5.6e-8"}
+
+
+class Run:
+    """One run folder, read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.name = folder.name
+        self.manifest: Manifest = read_manifest(folder)
+        self.report = DiagnosticReport.from_dict(json.loads((folder / AUDIT).read_text()), str(folder))
+        trace = folder / TRACE
+        lines = trace.read_text().splitlines() if trace.exists() else []
+        self.trace: list[dict[str, Any]] = [json.loads(line) for line in lines]
+
+    def first_fire(self, letter: str) -> int | None:
+        """The first epoch whose numbers fire a diagnostic."""
+        for entry in self.trace:
+            report = DiagnosticReport(
+                residual_norms=entry["residual_norms"],
+                bp_grad_norms=entry["bp_grad_norms"],
+                cross_batch_stability=entry["cross_batch_stability"],
+            )
+            if letter in report.flags:
+                return int(entry["epoch"])
+        return None
+
+    @property
+    def gain(self) -> float:
+        """γ_L = ‖g_L‖·B / ‖e_T‖, free of loss and batch size."""
+        report = self.report
+        assert report.g_L is not None and report.batch_size and report.error_norm
+        return report.g_L * report.batch_size / report.error_norm
+
+    @property
+    def deep_gamma(self) -> float | None:
+        return (self.report.credit or {}).get("deep_gamma")
+
+
+def runs_of(group: str) -> list[Run]:
+    """The measured runs of a folder, in the order of the table."""
+    folders = [path.parent for path in (HERE / group).glob(f"*/{MANIFEST}") if (path.parent / AUDIT).exists()]
+    runs = [Run(folder) for folder in folders]
+    return sorted(runs, key=lambda run: (_rank(run.manifest.method), run.name.rpartition("_s")[0], run.manifest.seed))
+
+
+def _rank(method: str) -> int:
+    return ORDER.index(method) if method in ORDER else len(ORDER)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def spread(values: Iterable[float | None], pattern: str) -> str:
+    """Smallest and largest over seeds."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return "–"
+    low, high = pattern.format(min(known)), pattern.format(max(known))
+    return low if low == high else f"{low} … {high}"
+
+
+def verdicts(runs: Sequence[Run]) -> str:
+    """Which letters fire, seed by seed."""
+    found = defaultdict(list)
+    for run in runs:
+        found["".join(sorted(run.report.flags)) or "none"].append(str(run.manifest.seed))
+    return "; ".join(
+        fired if len(found) == 1 else f"{fired} ({', '.join(seeds)})" for fired, seeds in sorted(found.items())
+    )
+
+
+def main_table() -> str:
+    groups: Mapping[str, list[Run]] = defaultdict(list)
+    for run in runs_of("main"):
+        groups[run.manifest.method].append(run)
+    rows = []
+    for method, runs in groups.items():
+        reports = [run.report for run in runs]
+        rows.append(
+            [
+                method,
+                spread((report.headline_acc for report in reports), "{:.3f}"),
+                spread((report.margin_pp for report in reports), "{:+.1f}"),
+                spread((report.max_per_block_growth for report in reports), "{:.3g}"),
+                spread((report.h_L for report in reports), "{:.2g}"),
+                spread((report.g_L for report in reports), "{:.1e}"),
+                spread((report.cross_batch_stability for report in reports), "{:+.2f}"),
+                spread((run.deep_gamma for run in runs), "{:+.2f}"),
+                verdicts(runs),
+                REFERENCE_MAIN.get(method, "–"),
+            ]
+        )
+    return table(
+        [
+            "method",
+            "accuracy",
+            "(d) pp",
+            "(a) growth",
+            "‖h_L‖",
+            "(b) ‖g_L‖",
+            "(c) drift",
+            "deep Γ",
+            "fires",
+            "reference",
+        ],
+        rows,
+    )
+
+
+def single_table(group: str, reference: Mapping[str, str]) -> str:
+    rows = []
+    for run in runs_of(group):
+        report = run.report
+        rows.append(
+            [
+                f"`{run.name}`",
+                _number(report.headline_acc, "{:.3f}"),
+                _number(report.margin_pp, "{:+.1f}"),
+                _number(report.max_per_block_growth, "{:.3g}"),
+                _number(report.h_L, "{:.2g}"),
+                _number(report.g_L, "{:.1e}"),
+                _number(report.cross_batch_stability, "{:+.2f}"),
+                f"{run.gain:.1e}",
+                _number(report.error_norm, "{:.1e}"),
+                "".join(sorted(report.flags)) or "none",
+                report.coverage,
+                reference.get(run.name, "–"),
+            ]
+        )
+    return table(
+        ["run", *NUMBERS, "γ_L", "‖e_T‖", "fires", "measured", "reference"],
+        rows,
+    )
+
+
+def timeline_table() -> str:
+    """When (a) and (b) fire first in the runs where one of them does."""
+    rows = []
+    for run in [*runs_of("main"), *runs_of("controls"), *runs_of("floor")]:
+        fires = {letter: run.first_fire(letter) for letter in "ab"}
+        if any(epoch is not None for epoch in fires.values()):
+            epochs = [str(fires[letter]) if fires[letter] else "never" for letter in "ab"]
+            rows.append([f"`{run.name}`", *epochs, str(len(run.trace))])
+    return table(["run", "(a) at epoch", "(b) at epoch", "of"], rows)
+
+
+def published_table() -> str:
+    """The same columns from the published ResMLP audit (CIFAR-10, d = 256)."""
+    recorded = json.loads((HERE / "audit_table_s42_s123_s456.json").read_text())["reports"]
+    groups: Mapping[str, list[DiagnosticReport]] = defaultdict(list)
+    for key, value in recorded.items():
+        groups[key.rpartition("_s")[0]].append(DiagnosticReport.from_dict(value, key))
+    columns: list[tuple[Callable[[DiagnosticReport], float | None], str]] = [
+        (lambda report: report.headline_acc, "{:.3f}"),
+        (lambda report: report.margin_pp, "{:+.1f}"),
+        (lambda report: report.max_per_block_growth, "{:.3g}"),
+        (lambda report: report.h_L, "{:.2g}"),
+        (lambda report: report.g_L, "{:.1e}"),
+        (lambda report: report.cross_batch_stability, "{:+.2f}"),
+    ]
+    rows = [
+        [method, *(spread(map(value, groups[method]), pattern) for value, pattern in columns)]
+        for method in sorted(groups, key=_rank)
+    ]
+    return table(["method", *NUMBERS], rows)
+
+
+def _number(value: float | None, pattern: str) -> str:
+    return "–" if value is None else pattern.format(value)
+
+
+def text() -> str:
+    """The README: the template with its tables filled in."""
+    filled = (HERE / "README.template.md").read_text(encoding="utf-8")
+    blocks = {
+        "main": main_table(),
+        "controls": single_table("controls", REFERENCE_CONTROLS),
+        "floor": single_table("floor", REFERENCE_FLOOR),
+        "timeline": timeline_table(),
+        "published": published_table(),
+    }
+    for name, block in blocks.items():
+        filled = filled.replace(f"{{{{{name}}}}}", block)
+    return filled
+
+
+if __name__ == "__main__":
+    (HERE / "README.md").write_text(text(), encoding="utf-8")
