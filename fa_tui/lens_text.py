@@ -1,0 +1,113 @@
+"""What the analysis screen says about the line under its cursor. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+
+from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve
+from fa_core.analysis.diagnostics import DIAGNOSTICS
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
+from fa_core.reporting.sections.analyses import plateau_words
+from fa_tui.widgets.chart import Chart, Curve
+from fa_tui.widgets.numbers import short
+from fa_tui.widgets.scale import Scale, covering
+
+
+def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
+    """The table among some blocks, and what is said beside it."""
+    grid, said = Grid(headings=("",), rows=()), []
+    for block in blocks:
+        if isinstance(block, Grid):
+            grid = block
+        elif isinstance(block, Bullets):
+            said += [f"- {item}" for item in block.items]
+        elif isinstance(block, Paragraph):
+            said.append(block.text)
+    return grid, said
+
+
+def reordered(grid: Grid, first: Sequence[str]) -> Grid:
+    """The table with some columns moved to the front, all set left."""
+    order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
+    return Grid(
+        headings=tuple(grid.headings[i] for i in order),
+        rows=tuple(tuple(row[i] for i in order) for row in grid.rows),
+        caption=grid.caption,
+        words=len(order),
+        marked=grid.marked,
+    )
+
+
+def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
+    """How many runs fire and how many walk back, as functions of one threshold, which the cursor marks.
+
+    Args:
+        curve: the step functions.
+        threshold: where it stands.
+        runs: how many there are.
+    """
+    diagnostic = DIAGNOSTICS[curve.letter]
+    shown = [*curve.points, threshold]
+    x = covering(shown, log=diagnostic.log) or Scale(0.0, 1.0)
+    return Chart(
+        [
+            Curve(steps(curve.points, curve.fired, x), "chart--1", curve.letter),
+            Curve(steps(curve.points, curve.walk_backs, x), "chart--6", "w"),
+        ],
+        x,
+        # quarters of it are whole numbers
+        Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4)),
+        cursor=threshold,
+        x_label=f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}",
+    )
+
+
+def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:
+    """A step function as the corners of its line.
+
+    >>> steps([2.0, 3.0], [5, 1, 0], Scale(1.0, 4.0))
+    [(1.0, 5.0), (2.0, 5.0), (2.0, 1.0), (3.0, 1.0), (3.0, 0.0), (4.0, 0.0)]
+    """
+    edges = [x.lo, *(edge for point in points for edge in (point, point)), x.hi]
+    return list(zip(edges, (float(count) for count in counts for _ in range(2)), strict=True))
+
+
+def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
+    """What the chart's curves and its cursor are."""
+    fired, walked = curve.at(one.threshold)
+    span = f", no verdict changes in {plateau_words(one)}" if one.plateau else ""
+    return [
+        (f" {curve.letter}", "accent"),
+        (f" ({curve.letter}) fires on {fired}  ", ""),
+        ("w", "accent"),
+        (f" walk back: {walked}  ", ""),
+        (f"at {short(one.threshold)}{span}", "dim"),
+    ]
+
+
+def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:
+    """Which runs a reporting habit withdraws, and which it lets pass."""
+    missed = [name for name in full.walked_back if name not in strategy.walked_back]
+    yield f"# {strategy.name}: {strategy.looks_at}"
+    yield f"  walks back {len(strategy.walked_back)}: {', '.join(strategy.walked_back) or 'none'}"
+    if strategy.name != full.name:
+        yield f"  lets pass what {full.name} walks back: {', '.join(missed) or 'none'}"
+    yield f"  could look at what it needs on {strategy.judged} of {analysis.runs} runs"
+    counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
+    if counts:
+        yield f"  by method: {counts}"
+
+
+def group_words(group: SeedGroup) -> Iterator[str]:
+    """One method over its seeds: verdicts in words, and every number's range."""
+    seeds = ", ".join("no seed" if seed is None else str(seed) for seed in group.seeds)
+    yield f"# {group.method}: seeds {seeds}"
+    for text, count in group.verdicts.items():
+        yield f"  {count} × {text}"
+    if group.disagree:
+        yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"
+    for name, stat in group.stats.items():
+        if stat.min is not None and stat.max is not None:
+            yield f"  {name}: {short(stat.min)} to {short(stat.max)} over {stat.n}"
+    yield from (f"  {note}" for note in group.notes)

@@ -1,0 +1,167 @@
+"""Analysis: sweep, utility and seeds, from the functions and tables of the commands of these names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.widget import Widget
+
+from fa_core.analysis import (
+    SeedTable,
+    Sensitivity,
+    Utility,
+    decision_utility,
+    deep_gamma,
+    over_seeds,
+    sensitivities,
+    verdict_curve,
+)
+from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
+from fa_tui.lens_text import curve_chart, curve_words, group_words, parts, reordered, strategy_words
+from fa_tui.screens.judged import JudgedScreen
+from fa_tui.session import Session
+from fa_tui.widgets.canvas import Canvas
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.grid_table import GridTable
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.line_table import LineTable
+from fa_tui.widgets.tabs import TabLine
+from fa_tui.widgets.text_lines import TextLines
+
+NAMES = ("sweep", "utility", "seeds")
+
+
+class AnalysisScreen(JudgedScreen):
+    """Three tabs, each a table, and below it more about the line under the cursor.
+
+    Args:
+        session: the runs and what judges them.
+        glyphs: characters to draw with.
+    """
+
+    help_text = """\
+Analyses of all runs, as the commands of the same names print them
+  1 sweep     does each threshold separate healthy methods (bp, fa, ep) from the others, and how far may it
+              move before a verdict changes (plateau)? Of each group: range, (median), runs that fire.
+              Below: how many runs fire, and how many walk back (w), as the threshold moves.
+  2 utility   which runs would each reporting habit withdraw: accuracy (S0), with Γ (S1), with one
+              diagnostic (S2 to S5), with all (S_full)? Below: which it withdraws and which it lets pass.
+  3 seeds     every method over its seeds: mean ± population std, fired letters, and where seeds disagree.
+
+  1 2 3, tab       choose an analysis          ↑ ↓ or k j   another line     ← → or h l   its columns
+  a b c d          move a threshold: all three follow
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *(
+            Binding(str(place), f"open({place - 1})", name.capitalize(), tooltip=f"the analysis {name}")
+            for place, name in enumerate(NAMES, 1)
+        ),
+        Binding("tab", "turn(1)", "Next", show=False),
+        Binding("shift+tab", "turn(-1)", "Previous", show=False),
+        Binding("A", "dismiss", "Back", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    AnalysisScreen {
+        & GridTable { height: auto; max-height: 55%; }
+        & #curve { height: 1fr; display: none; }
+        & #curve-title { display: none; }
+        & #about { height: auto; max-height: 40%; padding: 0 1; }
+        &.-sweep #curve, &.-sweep #curve-title { display: block; }
+        &.-low.-sliding.-sweep #about { display: none; }
+        &.-utility #about, &.-seeds #about { height: 1fr; max-height: 100%; }
+    }
+    """
+
+    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
+        super().__init__(session, glyphs=glyphs)
+        self._open = 0
+        self._lines = [0] * len(NAMES)
+        self._gammas = _gammas(session)
+        self._said: list[str] = []
+        self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
+
+    def body(self) -> Iterable[Widget]:
+        yield TabLine(NAMES)
+        yield GridTable(glyphs=self.glyphs)
+        yield Line(self.glyphs, id="curve-title")
+        yield Canvas(glyphs=self.glyphs, id="curve")
+        yield TextLines(self.glyphs, id="about")
+
+    def on_mount(self) -> None:
+        self.table = self.query_one(GridTable)
+        self.about = self.query_one("#about", TextLines)
+        self.action_open(0)
+
+    def runs_changed(self) -> None:
+        self._gammas = _gammas(self.session)
+        self.show_rugs()
+        self.count(())
+        self.judge()
+
+    def action_turn(self, step: int) -> None:
+        """Open the next analysis, or the one before."""
+        self.action_open((self._open + step) % len(NAMES))
+
+    def action_open(self, place: int) -> None:
+        """Open one of the analyses; its cursor stands where it was left."""
+        self._lines[self._open] = self.table.line
+        self._open = place
+        for number, name in enumerate(NAMES):
+            self.set_class(number == place, f"-{name}")
+        self.query_one(TabLine).open(place)
+        self.set_title((" analysis ", "accent"), (f" {NAMES[place]} ", "strong"), (f" {len(self.session)} runs", "dim"))
+        self.table.scroll_to(0, 0, animate=False, immediate=True)
+        self.judge()
+        self.table.move_to(self._lines[place])
+        self.table.focus()
+
+    def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
+        self.action_open(message.place)
+
+    @on(LineTable.Moved)
+    def _moved(self) -> None:
+        self._tell()
+
+    def judge(self) -> None:
+        table, thresholds = self.session.table, self.session.thresholds
+        if self._open == 0:
+            self._found = sensitivities(table, thresholds)
+            grid, self._said = parts(sensitivity_blocks(self._found))
+            # what is looked at first must be on a narrow screen too
+            grid = reordered(grid, ("diagnostic", "gap", "plateau", "threshold"))
+        elif self._open == 1:
+            self._found = decision_utility(table, thresholds, gammas=self._gammas)
+            grid, self._said = parts(utility_blocks(self._found))
+        else:
+            self._found = over_seeds(table, thresholds)
+            grid, self._said = parts(seeds_blocks(self._found))
+        self.table.set_grid(grid)
+        self._tell()
+
+    def _tell(self) -> None:
+        """More about the line under the cursor."""
+        found, line = self._found, self.table.line
+        about: list[str] = []
+        if isinstance(found, Utility):
+            about = list(strategy_words(found.strategies[line], found.strategies[-1], found))
+        elif isinstance(found, SeedTable):
+            about = list(group_words(found.groups[line])) if found.groups else []
+        elif found:
+            self._show_curve(found[line])
+        gap = [""] if about and self._said else []
+        self.about.set_lines([*about, *gap, *self._said])
+
+    def _show_curve(self, one: Sensitivity) -> None:
+        curve = verdict_curve(self.session.table, one.letter, self.session.thresholds)
+        self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.session)))
+        self.query_one("#curve-title", Line).set(*curve_words(curve, one))
+
+
+def _gammas(session: Session) -> dict[int, float]:
+    """Row → deep Γ, read once: a slider must not read every report again."""
+    return {index: deep_gamma(row.report.credit) for index, row in enumerate(session.rows)}
