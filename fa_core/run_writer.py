@@ -49,6 +49,11 @@ class RunWriter:
         """Write ``audit.json`` (format 2)."""
         write_json(self.folder / AUDIT, report.to_dict())
 
+    def start(self) -> None:
+        """Remove what an earlier run left: none of it is true of the new one."""
+        for name in (AUDIT, CREDIT, TRACE, RESUME):
+            (self.folder / name).unlink(missing_ok=True)
+
     def finished(self) -> None:
         """Remove what only an unfinished run needs."""
         (self.folder / RESUME).unlink(missing_ok=True)

@@ -90,7 +90,7 @@ def load_cifar(
     """Read a CIFAR folder in whichever layout it holds.
 
     Args:
-        spec: the whole SPEC, kept in the data set.
+        spec: the whole SPEC; the data set keeps it with an absolute path, so that it is found from anywhere.
         text: the folder, or the folder that holds the unpacked archive.
         layouts: the layouts to look for.
         classes: C.
@@ -103,15 +103,16 @@ def load_cifar(
 
     Source: the layouts as described on the CIFAR page of A. Krizhevsky.
     """
+    name = spec.partition(":")[0]
     if not text:
-        name = spec.partition(":")[0]
         raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
-    folder, layout = _find(Path(text).expanduser(), layouts)
+    given = Path(text).expanduser().resolve()
+    folder, layout = _find(given, layouts)
     train = [layout.read(folder / name) for name in layout.train]
     pixels, labels = np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])
     test_pixels, test_labels = layout.read(folder / layout.test)
     return DataSet(
-        spec,
+        f"{name}:{given}",
         _standardised(pixels, moments),
         torch.from_numpy(labels),
         _standardised(test_pixels, moments),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import torch
@@ -17,7 +17,7 @@ class DataSet:
     """Training and test samples.
 
     Attributes:
-        spec: what it was loaded from, e.g. ``"synthetic:alpha=1.0,input=16"``.
+        spec: what it was loaded from, e.g. ``"synthetic:alpha=1.0,input=16"``; paths in it are absolute.
         train_x: (N, *input_shape) float32.
         train_y: (N,) int64 in [0, num_classes).
         test_x: (M, *input_shape) float32.
@@ -53,6 +53,16 @@ class DataSet:
                 f"train samples are {tuple(self.train_x.shape[1:])}, test samples {tuple(self.test_x.shape[1:])}",
                 where=self.spec,
             )
+
+    def to(self, device: torch.device | str) -> DataSet:
+        """The same data set with its tensors on another device."""
+        return replace(
+            self,
+            train_x=self.train_x.to(device),
+            train_y=self.train_y.to(device),
+            test_x=self.test_x.to(device),
+            test_y=self.test_y.to(device),
+        )
 
     @property
     def input_shape(self) -> tuple[int, ...]:

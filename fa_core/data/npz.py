@@ -18,7 +18,7 @@ def load_npz(spec: str, text: str) -> DataSet:
     """Read train_x, train_y, test_x, test_y (or x_train, y_train, ...) from an archive; nothing in it can run code.
 
     Args:
-        spec: the whole SPEC, kept in the data set.
+        spec: the whole SPEC; the data set keeps it with an absolute path.
         text: the file.
 
     Raises:
@@ -27,14 +27,14 @@ def load_npz(spec: str, text: str) -> DataSet:
     """
     if not text:
         raise UsageError("npz needs a file", hint="write npz:FILE")
-    path = Path(text).expanduser()
+    path = Path(text).expanduser().resolve()
     try:
         with np.load(path, allow_pickle=False) as archive:
             if not isinstance(archive, np.lib.npyio.NpzFile):
                 raise UnreadableInput("a single array, not an .npz archive", where=path)
             for names in _SPELLINGS:
                 if set(names) <= set(archive.files):
-                    return from_arrays(spec, *(archive[name] for name in names))
+                    return from_arrays(f"npz:{path}", *(archive[name] for name in names))
             found = ", ".join(archive.files) or "nothing"
     except OSError as error:
         raise UnreadableInput(f"cannot read it ({error.strerror or error})", where=path) from error

@@ -133,6 +133,8 @@ def _is_baseline(manifest: Manifest) -> bool:
 
 def _no_baseline(manifest: Manifest | None) -> dict[str, str]:
     if manifest is not None and _is_baseline(manifest):
+        if manifest.method == "random_init":
+            return {"d": "an untrained net claims nothing of its depth"}
         return {"d": f"{manifest.method} is a baseline itself"}
     return {}
 

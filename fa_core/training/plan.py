@@ -13,6 +13,9 @@ from fa_core.training.recipe import Recipe
 BASELINE = "frozen"
 """The control whose accuracy is (d)'s baseline."""
 
+UNPENALISED = (BASELINE, "shallow")
+"""Controls with no block in training, so that λ changes nothing: they are trained once, without it."""
+
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
     """One run that is to be trained.
@@ -73,7 +76,7 @@ def plan_runs(
         arch: built-in network name.
         data: the data SPEC.
         recipe: its ``lam`` is replaced by each of `lams`.
-        lams: penalties λ; an axis if there are several or it is not 0.
+        lams: penalties λ; an axis if there are several or it is not 0. Frozen and shallow have none.
         widths: values of ``d``; an axis if there are several.
         depths: values of ``L``; an axis if there are several.
         arch_args: further network arguments.
@@ -83,12 +86,18 @@ def plan_runs(
     """
     plans = []
     ordered = sorted(methods, key=lambda method: method != BASELINE)
-    sizes = itertools.product(widths or (None,), depths or (None,))
-    for method, lam, (d, L), seed in itertools.product(ordered, lams or (recipe.lam,), list(sizes), seeds):
+    sizes = list(itertools.product(widths or (None,), depths or (None,)))
+    penalties = tuple(lams) or (recipe.lam,)
+    runs = [
+        (method, lam, *size, seed)
+        for method in ordered
+        for lam, size, seed in itertools.product((0.0,) if method in UNPENALISED else penalties, sizes, seeds)
+    ]
+    for method, lam, d, L, seed in runs:
         chosen = dict(axes or {})
         if arch != "resmlp":
             chosen["arch"] = arch
-        if lam or len(lams) > 1:
+        if lam or (len(penalties) > 1 and method not in UNPENALISED):
             chosen["lam"] = lam
         if len(widths) > 1:
             chosen["d"] = d

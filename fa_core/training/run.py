@@ -21,6 +21,7 @@ from fa_core.run_writer import RunWriter
 from fa_core.runs import RESUME, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry
 from fa_core.training.audit import audit_run
+from fa_core.training.baseline import sibling_baseline
 from fa_core.training.fit import fitted_args
 from fa_core.training.loop import Diverged, make_optimizer, steps_per_epoch, train_epoch
 from fa_core.training.plan import RunPlan
@@ -74,6 +75,7 @@ class Run:
         self.batches = eval_batches(data, seed=plan.eval_seed)
         self.name = plan.name
         self.trace: list[dict[str, Any]] = []
+        self.baseline: float | None = None
         self.writer = RunWriter(folder)
         self.manifest = Manifest(
             method=rule.name,
@@ -104,12 +106,14 @@ class Run:
                 return found
             self._restore(found)
             return None
+        self.writer.start()
         self._save()
         return None
 
     def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
         """Train the epochs that are left."""
         steps = steps_per_epoch(self.data, self.recipe) if self.optimizer else 0
+        self.baseline = sibling_baseline(self.writer.folder, self.manifest)
         while self.optimizer and self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
             epoch = self.manifest.epochs_done + 1
             moment = Moment(run=self.name, epoch=epoch, epochs=self.recipe.epochs, step=0, steps=steps)
@@ -133,7 +137,8 @@ class Run:
             )
         except Diverged as error:
             loss, stopped = float("nan"), f"diverged: {error.what}"
-        report = measure_epoch(self.net, self.data, self.batches, thresholds=self.thresholds)
+        given = {"thresholds": self.thresholds, "frozen_baseline_acc": self.baseline}
+        report = measure_epoch(self.net, self.data, self.batches, **given)
         gamma = alignment(self.net, self.method, *self.batches[0])
         rate = self.optimizer.param_groups[0]["lr"]
         entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)

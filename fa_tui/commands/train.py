@@ -12,6 +12,7 @@ import typer
 
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
+from fa_core.rows import canonical_method
 from fa_tui import options
 from fa_tui.options import DEFAULTS
 
@@ -66,10 +67,15 @@ def train_command(
     optimizer: Annotated[str, typer.Option(help="adamw, adam or sgd.")] = "adamw",
     batch_size: Annotated[int, typer.Option(help="Samples per step.")] = 128,
     eval_seed: Annotated[int, typer.Option(help="Picks the evaluation batches.")] = 0,
-    stop_on: Annotated[str, typer.Option(metavar="LETTERS", help="End a run when one of these fires, e.g. a,b.")] = "",
+    stop_on: Annotated[
+        str,
+        typer.Option(
+            metavar="LETTERS", help="End a run when one of these fires, e.g. a,b; (d) needs a frozen run in --out."
+        ),
+    ] = "",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with unfinished runs, skip finished ones.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again over what is there.")] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's).")] = None,
     g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
     h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
@@ -99,7 +105,7 @@ def train_command(
     if terminal_ln is not None:
         arch_args["terminal_ln"] = terminal_ln
     plans = plan_runs(
-        [name.replace("-", "_").lower() for name in options.split_list(method)],
+        [canonical_method(name) for name in options.split_list(method)],
         _numbers("--seeds", seeds, int),
         arch=arch,
         data=data,
@@ -144,7 +150,7 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
     if threads is not None:
         torch.set_num_threads(threads)
     target = resolve_devices(device)[0]
-    samples = load_data(plans[0].data, allow_code=True)
+    samples = load_data(plans[0].data, allow_code=True).to(target)
     check_plans(plans, samples, out, resume=choice["resume"], overwrite=choice["overwrite"], stop_on=choice["stop_on"])
     with TrainingProgress(len(plans)) as progress:
         for plan in plans:

@@ -16,8 +16,8 @@ from fa_core.formats import scan
 from fa_core.methods import restore_method
 from fa_core.models import build
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
-from fa_core.runs import AUDIT, CREDIT, MANIFEST, TRACE, WEIGHTS, read_manifest
-from fa_core.train import check_plans, train_run
+from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.train import Moment, check_plans, train_run
 
 from .conftest import plan
 
@@ -159,3 +159,21 @@ def test_data_that_do_not_fit_the_network_say_both_sizes(tmp_path: Path) -> None
     wide = load_data("synthetic:input=7,train=64,test=64")
     with pytest.raises(Exception, match=r"\(6,\).*\(32, 7\)|takes samples of shape \(6,\)"):
         train_run(plan(arch_args={"d": 8, "L": 1, "input_dim": 6}), wide, tmp_path)
+
+
+def test_stop_on_d_judges_by_the_frozen_run_beside_it(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan("frozen"), data, tmp_path / "frozen_s42")
+    high = DiagnosticThresholds(frozen_acc_margin_pp=101.0)
+    done = train_run(plan(), data, tmp_path / "dfa_s42", stop_on="d", thresholds=high)
+    assert done.manifest.stopped.startswith("(d) fired at epoch 1")
+
+
+def test_training_over_an_old_run_leaves_nothing_of_it(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan("dfa"), data, tmp_path)
+
+    def interrupt(moment: Moment) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        train_run(plan("bp"), data, tmp_path, overwrite=True, on_moment=interrupt)
+    assert {path.name for path in tmp_path.iterdir()} == {MANIFEST, WEIGHTS, RESUME}

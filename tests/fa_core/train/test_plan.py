@@ -1,0 +1,60 @@
+"""Which runs a command means, and recipes that cannot be meant."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from fa_core.errors import UsageError
+from fa_core.train import Recipe, plan_runs
+
+BASE = {"arch": "resmlp", "data": "synthetic", "recipe": Recipe()}
+
+
+def test_every_combination_is_one_run_with_a_name_of_its_own() -> None:
+    plans = plan_runs(["bp", "dfa"], [1, 2], lams=[0, 1e-3], widths=[8, 16], depths=[2, 4], **BASE)
+    assert len({plan.name for plan in plans}) == len(plans) == 2 * 2 * 2 * 2 * 2
+    assert "dfa_lam0.001_d16_L4_s2" in {plan.name for plan in plans}
+
+
+def test_one_width_is_no_axis_but_a_penalty_is() -> None:
+    (plan,) = plan_runs(["dfa"], [1], lams=[1e-2], widths=[8], **BASE)
+    assert (plan.axes, plan.arch_args, plan.recipe.lam) == ({"lam": 1e-2}, {"d": 8}, 1e-2)
+
+
+def test_frozen_runs_come_first_and_once_whatever_the_penalties() -> None:
+    plans = plan_runs(["dfa", "frozen"], [1, 2], lams=[0, 1e-2], **BASE)
+    assert [plan.name for plan in plans[:2]] == ["frozen_s1", "frozen_s2"]
+    assert [plan.method for plan in plans].count("frozen") == 2
+    assert all(plan.recipe.lam == 0 for plan in plans[:2])
+
+
+def test_another_network_is_an_axis() -> None:
+    (plan,) = plan_runs(["dfa"], [42], **(BASE | {"arch": "studentnet"}))
+    assert plan.name == "dfa_arch-studentnet_s42"
+
+
+def test_cosine_starts_at_the_rate_and_ends_near_zero() -> None:
+    recipe = Recipe(lr=0.1)
+    rates = [recipe.lr_at(step, 100) for step in range(100)]
+    assert rates[0] == 0.1
+    assert rates == sorted(rates, reverse=True)
+    assert rates[99] == pytest.approx(0.05 * (1 + math.cos(0.99 * math.pi)))
+    assert Recipe(lr=0.1, schedule="constant").lr_at(99, 100) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"lr": 0.0}, "lr is 0.0; give a number above 0"),
+        ({"lr": math.nan}, "lr is nan"),
+        ({"epochs": -1}, "epochs is -1; give a number of at least 0"),
+        ({"batch_size": 0}, "batch_size is 0; give a number of at least 1"),
+        ({"lam": math.inf}, "lam is inf"),
+        ({"optimizer": "adamww"}, "unknown optimizer 'adamww'; did you mean adamw"),
+    ],
+)
+def test_a_recipe_that_cannot_be_meant_is_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Recipe(**change)  # type: ignore[arg-type]
