@@ -25,12 +25,13 @@ class Control(Method):
     """
 
     def __init__(self, net: StreamNet, generator: torch.Generator, of: str, **args: Any) -> None:
-        from fa_core.methods.registry import method_class  # the registry lists this class too
+        from fa_core.methods.registry import check_options, method_class  # the registry lists this class too
 
         super().__init__(net, generator)
         rule = method_class(of)
         if issubclass(rule, (Control, Shallow, RandomInit)):
             raise UsageError(f"{self.name} cannot train by the control {of!r}", hint="name a rule such as bp or dfa")
+        check_options(rule, args)
         self.rule = rule(net, generator, **args)
         self.draws_feedback = self.rule.draws_feedback
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, signature
 from typing import Any
@@ -87,11 +87,24 @@ def make_method(name: str, net: StreamNet, seed: int = 0, **args: Any) -> Method
     torch.Size([10, 8])
     """
     rule = method_class(name)
-    options = _options(rule)
-    for option in args:
-        if options is not None and option not in options:
-            raise UsageError(f"method {rule.name} has no option {option!r}", hint=nearest(option, options))
+    check_options(rule, args)
     return rule(net, feedback_generator(seed), **args).to(next(net.parameters()).device)
+
+
+def check_options(rule: type[Method], args: Iterable[str]) -> None:
+    """Refuse an option that the rule's constructor does not take.
+
+    Raises:
+        UsageError: naming the option and those there are.
+    """
+    parameters = list(signature(rule.__init__).parameters.values())[3:]
+    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters):
+        return
+    options = [p.name for p in parameters]
+    for option in args:
+        if option not in options:
+            hint = nearest(option, options) if options else "it has none"
+            raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)
 
 
 def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], **args: Any) -> Method:
@@ -116,11 +129,3 @@ def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], **a
 
 def _plugins() -> dict[str, EntryPoint]:
     return {canonical_method(point.name): point for point in entry_points(group=ENTRY_POINTS)}
-
-
-def _options(rule: type[Method]) -> list[str] | None:
-    """The options of a rule's constructor; None if it takes any."""
-    parameters = list(signature(rule.__init__).parameters.values())[3:]
-    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters):
-        return None
-    return [p.name for p in parameters]

@@ -13,6 +13,9 @@ from fa_core.training.recipe import Recipe
 BASELINE = "frozen"
 """The control whose accuracy is (d)'s baseline."""
 
+CONTROLS = (BASELINE, "shallow", "random_init", "random_targets")
+"""They have options of their own, which are not those of the method they stand beside."""
+
 UNPENALISED = (BASELINE, "shallow")
 """Controls with no block in training, so that λ changes nothing: they are trained once, without it."""
 
@@ -80,7 +83,7 @@ def plan_runs(
         widths: values of ``d``; an axis if there are several.
         depths: values of ``L``; an axis if there are several.
         arch_args: further network arguments.
-        method_args: further method options.
+        method_args: further method options; controls trained beside other methods do not get them.
         axes: further coordinates to put on every run.
         eval_seed: picks the evaluation batches.
     """
@@ -110,7 +113,7 @@ def plan_runs(
                 data=data,
                 seed=seed,
                 recipe=msgspec.structs.replace(recipe, lam=lam),
-                method_args=dict(method_args or {}),
+                method_args=dict(method_args or {}) if method not in CONTROLS or len(methods) == 1 else {},
                 arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
                 axes=chosen,
                 eval_seed=eval_seed,

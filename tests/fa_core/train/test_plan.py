@@ -58,3 +58,10 @@ def test_cosine_starts_at_the_rate_and_ends_near_zero() -> None:
 def test_a_recipe_that_cannot_be_meant_is_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         Recipe(**change)  # type: ignore[arg-type]
+
+
+def test_a_control_beside_a_method_does_not_get_the_methods_options() -> None:
+    plans = plan_runs(["credit_bridge", "frozen"], [1], method_args={"variant": "stable"}, **BASE)
+    assert {plan.method: plan.method_args for plan in plans} == {"frozen": {}, "credit_bridge": {"variant": "stable"}}
+    (alone,) = plan_runs(["frozen"], [1], method_args={"of": "bp"}, **BASE)
+    assert alone.method_args == {"of": "bp"}

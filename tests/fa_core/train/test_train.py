@@ -138,6 +138,10 @@ def test_a_run_that_is_there_is_not_touched_unless_asked(data: DataSet, tmp_path
         ({"arch": "vit_mini", "arch_args": {}}, r"takes square images .* gives samples of shape \(6,\)"),
         ({"arch_args": {"depth": 2}}, "resmlp has no argument 'depth'"),
         ({"method_args": {"variant": "stable"}}, "method dfa has no option 'variant'"),
+        (
+            {"method": "random_targets", "method_args": {"variant": "x"}},
+            "method bp has no option",
+        ),
         ({"recipe": {"batch_size": 1000}}, "a batch of 1000 is larger than the 320 training samples"),
     ],
 )
