@@ -16,10 +16,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
-from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from fa_core.report import DiagnosticThresholds
 from fa_tui.painting import FrugalApp
@@ -47,13 +47,6 @@ class RunMeasured(Message):
     def __init__(self, measured: Measured) -> None:
         self.measured = measured
         super().__init__()
-
-
-class PlainScrollBar(ScrollBarRender):
-    """A scrollbar of whole blanks, for terminals without block characters."""
-
-    VERTICAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.VERTICAL_BARS)
-    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.HORIZONTAL_BARS)
 
 
 def _palette() -> type[Provider]:
@@ -106,10 +99,23 @@ class ExplorerApp(FrugalApp[int]):
         self._jobs_due = False
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = self.terminal.theme
+        self._begin_with(self.terminal.theme)
         if not self.terminal.unicode:
+            from textual.scrollbar import ScrollBar
+
+            from fa_tui.widgets.plain_scrollbar import PlainScrollBar
+
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
+
+    def _begin_with(self, theme: str) -> None:
+        """Set the theme before the start: an assignment would have every stylesheet parsed a second time."""
+        self.set_reactive(App.theme, theme)
+        dark = self.current_theme.dark
+        self.set_class(dark, "-dark-mode")
+        self.set_class(not dark, "-light-mode")
+        self.add_class(f"-theme-{theme}")
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def get_default_screen(self) -> ExplorerScreen:
         from fa_tui.screens.explorer import ExplorerScreen
@@ -220,9 +226,13 @@ class ExplorerApp(FrugalApp[int]):
 
     def action_show_lens(self, name: str) -> None:
         """Open compare, timeline or analysis; a threshold moved there is moved here too."""
+        from fa_core.errors import FaError
         from fa_tui.screens.lenses import lens
 
-        self.push_screen(lens(name, self), lambda _: self.explorer.catch_up())
+        try:
+            self.push_screen(lens(name, self), lambda _: self.explorer.catch_up())
+        except FaError as error:
+            self.explorer.say(str(error), "warn")
 
     def action_show_problems(self) -> None:
         """Open the list of paths that could not be opened."""
@@ -294,9 +304,14 @@ def run_explorer(
     gc.disable()
     from fa_core.formats import scan
 
-    found = scan(list(paths))
+    # the traces of run folders take longer than all the rest and no first screen shows them
+    found = scan(list(paths), run_traces=False)
     session = Session(
-        found.rows, thresholds=thresholds, baseline=frozen_baseline, problems=found.problems, traces=found.traces
+        found.rows,
+        thresholds=thresholds,
+        baseline=frozen_baseline,
+        problems=found.problems,
+        traces=lambda: scan(list(paths)).traces,
     )
     title = ", ".join(short_path(str(path)) for path in paths)
     app = ExplorerApp(session, title=title, device=device, out=out, options=options)

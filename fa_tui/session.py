@@ -6,7 +6,7 @@ screen needs no NumPy; many are judged by columns (`fa_core.table`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
@@ -52,7 +52,7 @@ class Session:
         rows: all runs, in reading order.
         thresholds: what judges them.
         problems: paths that could not be opened, with reasons.
-        traces: per-epoch traces found beside the runs.
+        traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
@@ -65,13 +65,13 @@ class Session:
         thresholds: DiagnosticThresholds | None = None,
         baseline: Baseline | None = None,
         problems: Sequence[Problem] = (),
-        traces: Sequence[Trace] = (),
+        traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
         self._baseline = baseline
         self.rows: list[AuditRow] = baseline.apply(rows) if baseline else list(rows)
         self.thresholds = thresholds or DiagnosticThresholds()
         self.problems = list(problems)
-        self.traces = list(traces)
+        self._traces = traces
         self.marked: set[int] = set()
         self._table: AuditTable | None = None
         self.flags: Sequence[int] = []
@@ -80,6 +80,17 @@ class Session:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @property
+    def traces(self) -> list[Trace]:
+        """Per-epoch traces found beside the runs; read on first use."""
+        if callable(self._traces):
+            self._traces = self._traces()
+        return list(self._traces)
+
+    @traces.setter
+    def traces(self, traces: Sequence[Trace]) -> None:
+        self._traces = traces
 
     @property
     def table(self) -> AuditTable:

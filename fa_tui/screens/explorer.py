@@ -71,6 +71,7 @@ class ExplorerScreen(Screen[None]):
         self._session = session
         self._title = title
         self._glyphs = glyphs
+        self.status = Line(glyphs, id="status")
         self.detail: DetailPane | None = None
         self.sliders: SlidersPanel | None = None
         self._detail_due = False
@@ -98,14 +99,10 @@ class ExplorerScreen(Screen[None]):
             yield Matrix(self._session, glyphs=glyphs, id="matrix")
             yield Vertical(id="detail-place")
         yield Vertical(id="sliders-place")
-        yield Line(glyphs, id="status")
         yield KeyBar(glyphs)
-        yield Line(glyphs, id="too-small")
 
     def on_mount(self) -> None:
         self.matrix = self.query_one(Matrix)
-        self.status = self.query_one("#status", Line)
-        self.query_one("#too-small", Line).set(("too small: ", "warn"), ("40x10 at least", ""))
         self.matrix.focus()
         self._show_title()
         self._show_status()
@@ -117,6 +114,8 @@ class ExplorerScreen(Screen[None]):
         from fa_tui.widgets.detail import DetailPane
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
+        # what is there now stays: later collections need not look at it
+        gc.freeze()
         gc.enable()
         self.detail = DetailPane(glyphs=self._glyphs, id="detail")
         self.sliders = SlidersPanel(self._session.thresholds, glyphs=self._glyphs, id="sliders")
@@ -125,7 +124,7 @@ class ExplorerScreen(Screen[None]):
         self._show_rugs()
         with self.app.batch_update():
             await self.query_one("#detail-place").mount(self.detail)
-            await self.query_one("#sliders-place").mount(self.sliders)
+            await self.query_one("#sliders-place").mount(self.sliders, self.status)
 
     # The run under the cursor.
 
@@ -138,6 +137,11 @@ class ExplorerScreen(Screen[None]):
     def runs(self) -> Matrix | RunTable:
         """The view of the runs that is on screen."""
         return self._table if self._table is not None and self._table.display else self.matrix
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be shown for the last key."""
+        return self._detail_due
 
     @on(LineTable.Moved)
     def _moved(self) -> None:
@@ -302,8 +306,14 @@ class ExplorerScreen(Screen[None]):
         self._show_title()
         self._offer_measuring()
 
+    def on_resize(self) -> None:
+        self._show_title()
+
     def _show_title(self) -> None:
-        session = self._session
+        title, session = self.query_one("#title", Line), self._session
+        if not {"-tiny", "-flat"}.isdisjoint(self.classes_at(self.size)):
+            title.set(("too small", "warn"), (" 40x10 at least", ""))
+            return
         count = f" {len(session)} runs"
         if self._filter is not None:
             count = f" {self._shown_count} of{count}: {self._filter.text} (/)"
@@ -314,7 +324,7 @@ class ExplorerScreen(Screen[None]):
             pieces.append((f"  {len(session.problems)} not opened (P)", "warn"))
         if self._quantity_shown:
             pieces.append((f"  showing {self._quantity_shown} (v)", "accent"))
-        self.query_one("#title", Line).set(*pieces)
+        title.set(*pieces)
 
     @on(Matrix.ShowsChanged)
     def _shows_changed(self, message: Matrix.ShowsChanged) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from textual.scrollbar import ScrollBar, ScrollBarRender
 
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
@@ -47,3 +48,9 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
         return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, **settings)
 
     return make
+
+
+@pytest.fixture(autouse=True)
+def stock_scrollbars(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An explorer in ASCII changes the scrollbars of the whole process."""
+    monkeypatch.setattr(ScrollBar, "renderer", ScrollBarRender)

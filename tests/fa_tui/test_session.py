@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from fa_core.formats import scan
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import session as session_module
@@ -72,6 +74,14 @@ def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:
     assert flip_text(session, flips, limit=2).endswith("4 more")
     back = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
     assert "bp s42 −a" in flip_text(session, back, limit=9)
+
+
+def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Path) -> None:
+    calls = []
+    session = Session([], traces=lambda: calls.append(1) or scan([sample_runs]).traces)
+    assert not calls
+    assert len(session.traces) == len(session.traces) > 0
+    assert calls == [1]
 
 
 def test_marks_toggle(session: Session) -> None:
