@@ -104,7 +104,8 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     lines += _section("h", "‖h_l‖ residual stream", norms)
     lines += _section("growth", "growth per block", [growths(each) for each in norms])
     lines += _section("g", "‖g_l‖ BP gradient", [report.bp_grad_norms for report in reports])
-    return [*lines, ComparedLine("heading", "judged numbers"), *_numbers(reports)]
+    numbers = _numbers(reports)
+    return [*lines, *([ComparedLine("heading", "judged numbers")] if numbers else []), *numbers]
 
 
 def agreement(reports: Sequence[DiagnosticReport]) -> tuple[str, str]:

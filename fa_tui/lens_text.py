@@ -79,9 +79,9 @@ def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
     span = f", no verdict changes in {plateau_words(one)}" if one.plateau else ""
     return [
         (f" {curve.letter}", "accent"),
-        (f" ({curve.letter}) fires on {fired}  ", ""),
+        (f" fires on {fired}   ", ""),
         ("w", "accent"),
-        (f" walk back: {walked}  ", ""),
+        (f" walks back {walked}   ", ""),
         (f"at {short(one.threshold)}{span}", "dim"),
     ]
 

@@ -61,7 +61,7 @@ class JudgedScreen(Screen[None]):
         self.session = session
         self.glyphs = glyphs
         self._flips: list[Flip] = []
-        self._due = False
+        self.is_due = False
 
     def body(self) -> Iterable[Widget]:
         """What stands between title and sliders; the first of it that can gets the focus."""
@@ -124,12 +124,12 @@ class JudgedScreen(Screen[None]):
 
     def soon(self) -> None:
         """Judge once for all that changes in this turn: a held key must not queue work."""
-        if not self._due:
-            self._due = True
+        if not self.is_due:
+            self.is_due = True
             self.set_timer(_FLUSH_SECONDS, self._flush)
 
     def _flush(self) -> None:
-        self._due = False
+        self.is_due = False
         self.judge()
 
     def action_slider(self, letter: str) -> None:

@@ -119,6 +119,8 @@ class PaintedWidget(Widget):
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing."""
         if self._rows is None or self._drawn_for != self.size:
+            # hidden, the widget may come back in the size it was last drawn for
+            self._rows = None
             self.refresh()
             return
         before, after = self._rows, self._drawn()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from textual.app import App, ComposeResult
 
+from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import Row, changed_spans, clip
 
 rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
@@ -32,3 +34,21 @@ def test_repainting_the_changed_spans_gives_the_new_row(before: Row, after: Row,
         assert old[start] != new[start] and old[end - 1] != new[end - 1]
         old[start:end] = new[start:end]
     assert old == new
+
+
+async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:
+    line = Line()
+
+    class Stage(App[None]):
+        def compose(self) -> ComposeResult:
+            yield line
+
+    async with Stage().run_test(size=(40, 4)) as pilot:
+        line.set(("before", ""))
+        await pilot.pause()
+        line.display = False
+        await pilot.pause()
+        line.set(("after", ""))
+        line.display = True
+        await pilot.pause()
+        assert line.render_line(0).text.startswith("after")

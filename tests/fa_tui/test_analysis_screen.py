@@ -1,0 +1,125 @@
+"""Sweep, utility and seeds on screen: the commands' tables, following the sliders."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.analysis import decision_utility, sensitivities, verdict_curve
+from fa_core.formats import scan
+from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.sections.analyses import sensitivity_blocks, utility_blocks
+from fa_tui.app import ExplorerApp
+from fa_tui.lens_text import curve_chart, parts
+from fa_tui.screens.analysis import AnalysisScreen
+from fa_tui.session import Session
+from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
+
+
+@pytest.fixture
+def session(published_table: Path) -> Session:
+    return Session(scan([published_table]).rows)
+
+
+@pytest.fixture
+def app(session: Session) -> ExplorerApp:
+    return app_looking("120x40", session)
+
+
+async def _open(pilot: Any, *keys: str) -> AnalysisScreen:
+    screen = await opened(pilot, "A", *keys)
+    assert isinstance(screen, AnalysisScreen)
+    return screen
+
+
+async def test_the_sweep_holds_every_cell_of_the_commands_table(app: ExplorerApp, session: Session) -> None:
+    printed, _ = parts(sensitivity_blocks(sensitivities(session.table)))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        shown = screen.table.text
+        for row, said in zip(shown[1:], printed.rows, strict=True):
+            assert sorted(row) == sorted(said)
+        assert "63.357x" in screen_text(app) and "(10.961, 694.458)" in screen_text(app)
+
+
+async def test_number_keys_tab_and_clicks_open_the_analyses(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "2")
+        assert "S_full" in screen_text(app)
+        await pilot.press("tab")
+        await settled(pilot, screen)
+        assert "disagree" in screen_text(app)
+        await pilot.click("TabLine", offset=(4, 0))
+        await settled(pilot, screen)
+        assert "63.357x" in screen_text(app)
+        await pilot.press("A")
+        assert app.screen is app.explorer
+
+
+async def test_a_threshold_moves_the_tables_and_the_chart(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "2")
+        s2 = next(row for row in screen.table.text if row[0] == "S2")
+        assert s2[2:] == ["9/15", "100%"]
+        await pilot.press("a", "5", "enter")
+        await settled(pilot, screen)
+        s2 = next(row for row in screen.table.text if row[0] == "S2")
+        assert s2[2:] == ["11/15", "100%"]
+        await pilot.press("escape", "1")
+        await settled(pilot, screen)
+        assert "fires on 11" in screen_text(app)
+
+
+async def test_the_line_under_the_cursor_is_told_more_about(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "2", *["down"] * 4)
+        assert "lets pass what S_full walks back: dfa_s42, credit_bridge_s123, dfa_s456" in screen.about.text
+        await pilot.press("3", "down")
+        await settled(pilot, screen)
+        assert "seeds disagree on (c)" in screen.about.text
+        await pilot.press("2")
+        await settled(pilot, screen)
+        assert "# S4" in screen.about.text, "each analysis keeps its cursor"
+
+
+async def test_the_right_key_brings_hidden_columns_in(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await _open(pilot, "3")
+        assert "growth" not in screen_text(app).splitlines()[2]
+        await pilot.press(*["right"] * 3)
+        await settled(pilot, screen)
+        assert "growth" in screen_text(app).splitlines()[2]
+        assert "state_bridge" in screen_text(app), "the name column stays"
+
+
+def test_the_chart_shows_the_counts_of_the_verdict_curve(session: Session) -> None:
+    curve = verdict_curve(session.table, "a", DiagnosticThresholds())
+    fired, walked = curve_chart(curve, 50.0, len(session)).curves
+    for threshold in (1e-3 + value for value in curve.points):
+        expected = curve.at(threshold)
+        for drawn, count in zip((fired, walked), expected, strict=True):
+            last = [y for x, y in drawn.points if x <= threshold][-1]
+            assert last == count
+
+
+@pytest.mark.parametrize("keys", ["1", "2", "3"])
+async def test_no_runs_at_all_are_said_not_crashed_on(keys: str) -> None:
+    app = app_looking("80x24", Session([]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await _open(pilot, keys, "down", "right")
+        assert "0 runs" in screen_text(app)
+
+
+def test_the_utility_table_is_the_commands(session: Session) -> None:
+    grid, said = parts(utility_blocks(decision_utility(session.table)))
+    assert [row[0] for row in grid.rows] == ["S0", "S1", "S2", "S3", "S4", "S5", "S_full"]
+    assert any("Smallest set" in line for line in said)
+
+
+@looks
+@pytest.mark.parametrize("tab", ["sweep", "utility", "seeds"])
+def test_analysis_looks(look: str, tab: str, session: Session, snap_compare: Any) -> None:
+    keys = ("A", str(["sweep", "utility", "seeds"].index(tab) + 1), "down")
+    assert snap_compare(app_looking(look, session), terminal_size=LOOKS[look][0], run_before=before(*keys))

@@ -1,0 +1,178 @@
+"""Runs side by side: groups, the first layer at which they part, flipping, and the thresholds."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.formats import scan
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui.app import ExplorerApp
+from fa_tui.comparison import AT_MOST, MARKED, agreement, column_labels, compared_lines, groups_of
+from fa_tui.session import Session
+from fa_tui.widgets.compare_view import half_bar
+from fa_tui.widgets.glyphs import ASCII, UNICODE
+from fa_tui.widgets.numbers import short
+from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
+
+
+@pytest.fixture
+def app(published_table: Path) -> ExplorerApp:
+    return app_looking("120x40", Session(scan([published_table]).rows))
+
+
+def _row(method: str, seed: int | None, *norms: float) -> AuditRow:
+    report = DiagnosticReport(residual_norms=list(norms), bp_grad_norms=[1e-3] * len(norms))
+    return AuditRow(source="a.json", key=f"{method}_{seed}", method=method, seed=seed, report=report)
+
+
+def test_without_marks_every_method_over_its_seeds_is_a_group(published_table: Path) -> None:
+    groups = groups_of(Session(scan([published_table]).rows))
+    assert [group.name for group in groups] == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+    assert [len(group.rows) for group in groups] == [3] * 5
+
+
+def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
+    session = Session([_row("bp", seed, 1.0, 2.0) for seed in range(3)])
+    session.marked = {1}
+    assert [group.name for group in groups_of(session)] == ["bp"]
+    session.marked = {0, 2}
+    assert groups_of(session)[0] == (MARKED, (0, 2), 0, "")
+
+
+def test_more_than_six_runs_are_cut_and_said() -> None:
+    session = Session([_row("bp", seed, 1.0) for seed in range(9)])
+    (group,) = groups_of(session)
+    assert (len(group.rows), group.left_out) == (AT_MOST, 3)
+
+
+def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repeat() -> None:
+    session = Session([_row("bp", 1, 1.0), _row("bp", 2, 1.0), _row("bp", 1, 1.0), _row("dfa", None, 1.0)])
+    assert column_labels(session, groups_of(session)[0]) == [("", "s1"), ("", "s2")]
+    session.marked = {0, 2, 3}
+    assert column_labels(session, groups_of(session)[0]) == [("bp", " s1"), ("bp", " s1 #2"), ("dfa", "")]
+
+
+def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
+    reports = [_row("x", 1, *norms).report for norms in ([8.0, 9.0, 10.0], [8.0, 9.5, 1000.0])]
+    headings = [line.label for line in compared_lines(reports) if line.kind == "heading"]
+    assert headings[0].endswith("part at layer 2")
+    assert headings[1].endswith("part at block 1→2")
+    assert "together, at most ×1 apart" in headings[2]
+    assert [line.label for line in compared_lines(reports) if line.parts] == ["2", "1→2"]
+
+
+def test_runs_agree_on_letters_that_all_fire_or_all_pass() -> None:
+    calm = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3])
+    burst = DiagnosticReport(residual_norms=[1.0, 99.0], bp_grad_norms=[1e-3], cross_batch_stability=0.9)
+    assert agreement([calm, burst]) == ("bc", "a")
+    assert agreement([]) == ("", "")
+
+
+def test_a_run_that_is_not_finite_is_compared_and_drawn_without_a_bar() -> None:
+    reports = [_row("x", 1, 1.0, 2.0).report, _row("x", 2, 1.0, math.nan).report]
+    layer = next(line for line in compared_lines(reports) if line.kind == "h" and line.label == "1")
+    assert layer.spread is not None and layer.spread.ratio == math.inf
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+def test_a_longer_bar_is_a_larger_value_and_none_is_invisible(glyphs: Any) -> None:
+    lengths = [len(half_bar(step / 20, 10, glyphs)) for step in range(21)]
+    assert lengths == sorted(lengths)
+    assert (lengths[0], lengths[-1]) == (1, 10)
+
+
+async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("down")
+        screen = await opened(pilot, "C")
+        assert " dfa " in screen_text(app).splitlines()[0]
+        assert "seeds disagree: c fires on 1 of 3" in screen_text(app)
+        await pilot.press("n")
+        assert "state_bridge" in screen_text(app).splitlines()[0]
+        await pilot.press("p", "p", "p")
+        await settled(pilot, screen)
+        assert " ep " in screen_text(app).splitlines()[0]
+        assert "seeds agree: ✓abc·" in screen_text(app)
+        await pilot.press("escape")
+        assert app.screen is app.explorer
+
+
+async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("space", *["down"] * 4, "right", "space")
+        screen = await opened(pilot, "C")
+        assert "bp s42" in screen_text(app) and "ep s123" in screen_text(app)
+        assert "runs agree: ✓abc·" in screen_text(app)
+        await pilot.press("a", "5", "enter")
+        await settled(pilot, screen)
+        assert "runs disagree: a fires on 1 of 2" in screen_text(app)
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert app.screen is app.explorer
+        assert app.explorer.sliders is not None
+        assert app.explorer.sliders.thresholds.h_norm_explosion_ratio == 5.0
+        assert "11 of 15 walk back" in screen_text(app)
+
+
+async def test_bars_keep_their_scale_when_methods_are_flipped_until_z(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "C")
+        bp = screen_text(app).splitlines()[4]
+        await pilot.press("n", "p")
+        await pilot.pause()
+        assert screen_text(app).splitlines()[4] == bp
+        await pilot.press("z")
+        await pilot.pause()
+        own = screen_text(app).splitlines()[4]
+        assert own.count("━") > bp.count("━")
+
+
+async def test_a_single_run_says_how_to_compare_it() -> None:
+    app = app_looking("80x24", Session([_row("bp", 1, 1.0, 2.0)]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "C")
+        assert "nothing to compare it with" in screen_text(app)
+        assert "max/min" not in screen_text(app).splitlines()[1]
+
+
+async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
+    for rows, words in (
+        ([], "nothing to compare"),
+        ([AuditRow(source="x", key=f"x{n}", method="x", seed=n) for n in range(2)], "none of these runs is measured"),
+    ):
+        app = app_looking("80x24", Session(rows))
+        async with app.run_test(size=(80, 24)) as pilot:
+            await opened(pilot, "C")
+            assert words in screen_text(app)
+            await pilot.press("n", "z", "down", "right")
+
+
+async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "C")
+        await pilot.click("CompareView", offset=(40, 3))
+        await settled(pilot, screen)
+        h_0 = next(row for row in app.session.rows if row.key == "bp_s123").report.residual_norms[0]
+        assert f"bp s123: ‖h_0‖ = {short(h_0, 6)}" in screen_text(app)
+
+
+async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp) -> None:
+    app.session.marked = set(range(6))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "C")
+        names = screen_text(app).splitlines()[1]
+        for name in ("bp s42", "s42", "bp s123"):
+            assert name in names
+        assert "state_bridge" not in names
+
+
+@looks
+def test_compare_looks(look: str, published_table: Path, snap_compare: Any) -> None:
+    app = app_looking(look, Session(scan([published_table]).rows))
+    keys = ("C", "n", "n", "down", "down", "right")
+    assert snap_compare(app, terminal_size=LOOKS[look][0], run_before=before(*keys))

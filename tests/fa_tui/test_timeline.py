@@ -1,0 +1,258 @@
+"""Runs over their epochs: scrubbing, thresholds, early stops, which curves are drawn."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+
+from fa_core.analysis import Replay
+from fa_core.errors import UsageError
+from fa_core.formats import Trace, TraceEpoch
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
+from fa_tui.app import ExplorerApp
+from fa_tui.epochs import EpochSession
+from fa_tui.options import FrozenBaseline
+from fa_tui.screens.timeline import DRAWN_AT_MOST, TimelineScreen
+from fa_tui.session import Session
+from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, fire_point, marks_for
+from fa_tui.widgets.glyphs import UNICODE
+from fa_tui.widgets.scale import Scale
+from fa_tui.widgets.scrubber import Scrubber
+from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
+
+EPOCHS = 20
+
+
+def _trace(method: str, seed: int, rate: float, epochs: int = EPOCHS) -> Trace:
+    """A run whose growth is rate^epoch, whose gradient falls as its inverse square, and which learns."""
+    records = [
+        TraceEpoch(
+            epoch=epoch,
+            test_acc=0.6 - 0.4 / epoch,
+            residual_norms=[8.0, 8.0 * rate**epoch, 8.0 * rate**epoch],
+            bp_grad_norms=[1e-2, 1e-2 / rate ** (2 * epoch)],
+            cross_batch_stability=0.2 * math.sin(epoch + seed),
+            loss=1.0 / epoch,
+        )
+        for epoch in range(1, epochs + 1)
+    ]
+    return Trace(
+        source=f"runs/{method}_s{seed}/trace.jsonl", key=f"{method}_s{seed}", method=method, seed=seed, epochs=records
+    )
+
+
+def _traces() -> list[Trace]:
+    return [_trace("bp", 1, 1.01), _trace("bp", 2, 1.02), _trace("dfa", 1, 2.0), _trace("dfa", 2, 1.6)]
+
+
+def _session(traces: list[Trace] | None = None) -> Session:
+    traces = _traces() if traces is None else traces
+    report = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.6, frozen_baseline_acc=0.5)
+    rows = [AuditRow(source=f"runs/{t.key}", key=t.key, method=t.method, seed=t.seed, report=report) for t in traces]
+    return Session(rows, traces=traces)
+
+
+@pytest.fixture
+def app() -> ExplorerApp:
+    return app_looking("120x40", _session())
+
+
+async def _open(pilot: Any, *keys: str) -> TimelineScreen:
+    screen = await opened(pilot, "T", *keys)
+    assert isinstance(screen, TimelineScreen)
+    return screen
+
+
+def test_the_session_of_an_epoch_judges_the_runs_as_they_were() -> None:
+    epochs = EpochSession(Replay(_traces()), DiagnosticThresholds())
+    assert [bool(mask) for mask in epochs.flags] == [False, False, True, True]
+    flips = epochs.go_to(5)
+    assert [flip.row for flip in flips] == [2, 3]
+    assert epochs.flags == [0, 0, 0, 0]
+    # 2^6 = 64 > 50, while 1.6^6 = 16.8 is not
+    epochs.go_to(6)
+    assert epochs.flags == [0, 0, 1, 0]
+    assert [flip.row for flip in epochs.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=10.0))] == [3]
+    assert sorted(epochs.values("a")) == pytest.approx([1.01**6, 1.02**6, 1.6**6, 2.0**6])
+
+
+def test_a_longer_trace_is_followed_by_who_stood_at_the_end_and_only_by_him() -> None:
+    epochs = EpochSession(Replay([_trace("dfa", 1, 1.1, epochs=4)]), DiagnosticThresholds())
+    epochs.follow(Replay([_trace("dfa", 1, 1.1, epochs=6)]))
+    assert epochs.epoch == 6
+    epochs.go_to(2)
+    epochs.follow(Replay([_trace("dfa", 1, 1.1, epochs=8)]))
+    assert epochs.epoch == 2
+
+
+def test_runs_that_never_stop_count_in_what_stopping_saves() -> None:
+    epochs = EpochSession(Replay(_traces()), DiagnosticThresholds())
+    stops = epochs.stops("ab")
+    assert [None if stop is None else stop.epoch for stop in stops] == [None, None, 6, 9]
+    assert epochs.saved_by(stops) == pytest.approx((14 + 11) / 80)
+
+
+def test_marks_are_one_character_each_and_all_different() -> None:
+    names = ["dfa", "dfa λ=0.01", "dfa #2", "fa", "‖‖"] + [f"m{n}" for n in range(40)]
+    marks = marks_for(names)
+    assert len(set(marks)) == len(names)
+    assert all(len(mark) == 1 and mark.isascii() for mark in marks)
+
+
+def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart() -> None:
+    curve = fire_point([(1.0, 2.0), (2.0, math.nan)], 2, Scale(1.0, 100.0, log=True), UNICODE)
+    assert curve is not None
+    assert (curve.points, curve.mark) == ([(2.0, 100.0)], UNICODE.nonfinite)
+    assert fire_point([(1.0, 2.0)], None, Scale(1.0, 100.0, log=True), UNICODE) is None
+
+
+async def test_t_shows_the_end_and_arrows_home_and_brackets_scrub(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        assert "2/2" in screen_text(app) and "ep 20" in screen_text(app)
+        await pilot.press("left", "left")
+        await settled(pilot, screen)
+        assert "ep 18" in screen_text(app)
+        await pilot.press("home")
+        await settled(pilot, screen)
+        assert "ep 1 " in screen_text(app)
+        assert "✗---d" in screen_text(app) and "✗a" not in screen_text(app)
+        await pilot.press("right_square_bracket", "right_square_bracket")
+        await settled(pilot, screen)
+        # the first change is the accuracy's, the second where 2^epoch exceeds 50
+        assert screen.judged.flags[2] and not screen.judged.flags[3]
+        assert "ep 6 " in screen_text(app)
+        await pilot.press("end", "comma", "full_stop", "full_stop")
+        await settled(pilot, screen)
+        assert "ep 20" in screen_text(app)
+
+
+async def test_a_held_key_is_drawn_once_not_once_per_press(app: ExplorerApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        drawn: list[int] = []
+        judge = screen.judge
+        monkeypatch.setattr(screen, "judge", lambda: drawn.append(1) or judge())
+        for _ in range(10):
+            screen.scrubber.action_step(-1)
+            screen._go_to(screen._epochs.epoch - 1)
+        await settled(pilot, screen)
+        assert len(drawn) == 1
+
+
+async def test_what_stopping_would_have_saved_follows_run_letters_and_threshold(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "down")
+        text = screen_text(app)
+        assert "dfa s1 would have stopped at epoch 6 (a): saves 70%" in text
+        assert "2 of 4 runs, saves 31% of all epochs" in text
+        await pilot.press("s", "s")
+        await settled(pilot, screen)
+        assert "dfa s1 would have stopped at epoch 9 (b): saves 55%" in screen_text(app)
+        await pilot.press("s", "s", "s", "a", "5", "0", "0", "enter")
+        await settled(pilot, screen)
+        assert "dfa s1 would have stopped at epoch 9 (a, b)" in screen_text(app)
+        await pilot.press("escape", "home", *["right"] * 8)
+        await settled(pilot, screen)
+        assert "would have stopped here" in screen_text(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.session.thresholds.h_norm_explosion_ratio == 500.0
+
+
+async def test_digits_typed_into_a_slider_do_not_switch_charts(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "a", "2", "enter")
+        assert screen.session.thresholds.h_norm_explosion_ratio == 2.0
+        assert len([chart for chart in screen.query(EpochChart) if chart.display]) == 4
+        await pilot.press("escape", "2")
+        await pilot.pause()
+        assert [chart.shown.letter for chart in screen.query(EpochChart) if chart.region.height] == ["b"]
+
+
+async def test_a_narrow_screen_shows_one_chart_and_a_number_key_another(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await _open(pilot)
+        assert "growth per block" in screen_text(app) and "accuracy" not in screen_text(app)
+        await pilot.press("4")
+        await settled(pilot, screen)
+        assert "accuracy  d < frozen +2 pp" in screen_text(app)
+        assert "✗a" in screen_text(app), "the matrix is on screen"
+
+
+async def test_marking_draws_only_what_is_marked_and_a_star_all_again(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "tab", "down", "space")
+        assert screen._drawn() == [2]
+        assert "1 drawn" in screen_text(app)
+        await pilot.press("asterisk")
+        await settled(pilot, screen)
+        assert len(screen._drawn()) == 4
+
+
+async def test_a_click_on_a_chart_or_on_the_track_scrubs(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        scrubber = screen.query_one(Scrubber)
+        await pilot.click(scrubber, offset=(8, 0))
+        await settled(pilot, screen)
+        assert screen._epochs.epoch == 1
+        await pilot.click("#chart-b EpochCanvas", offset=(59, 3))
+        await settled(pilot, screen)
+        assert screen._epochs.epoch == EPOCHS
+
+
+async def test_the_run_under_the_explorers_cursor_is_the_chosen_one(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("down", "right")
+        screen = await _open(pilot)
+        assert screen.judged.label(screen.run_chosen) == "dfa s2"
+
+
+async def test_a_growing_trace_is_followed(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        app.session.traces = [*_traces(), _trace("fa", 1, 1.3, epochs=25)]
+        screen.runs_changed()
+        await settled(pilot, screen)
+        assert "5 runs, epochs 1…25" in screen_text(app)
+        assert "ep 25" in screen_text(app)
+
+
+async def test_without_traces_it_says_what_to_open() -> None:
+    app = app_looking("80x24", _session([]))
+    with pytest.raises(UsageError, match="no traces here"):
+        TimelineScreen(app.session, glyphs=UNICODE)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("T")
+        await pilot.pause()
+        assert app.screen is app.explorer
+        assert "no traces here" in screen_text(app)
+
+
+async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp) -> None:
+    lone = Trace(source="x.jsonl", key="x", method="x", epochs=[TraceEpoch(epoch=0, residual_norms=[1.0, math.nan])])
+    crowd = [_trace("fa", seed, 1.0 + seed / 100, epochs=3) for seed in range(DRAWN_AT_MOST + 10)]
+    for traces, words in (([lone], "1 run, epochs 0…0"), (crowd, f"{DRAWN_AT_MOST} drawn")):
+        app = app_looking("80x24", _session(traces))
+        async with app.run_test(size=(80, 24)) as pilot:
+            screen = await _open(pilot, "left", "right", "1", "2", "3", "4", "0")
+            assert words in screen_text(app)
+            assert len(screen._drawn()) <= DRAWN_AT_MOST
+
+
+def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
+    session = Session([], traces=_traces(), baseline=FrozenBaseline(default=0.58))
+    screen = TimelineScreen(session, glyphs=UNICODE)
+    fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
+    assert "d" in fires
+    assert [shown.letter for shown in SHOWN] == list("abcd")
+
+
+@looks
+def test_timeline_looks(look: str, snap_compare: Any) -> None:
+    keys = ("T", "down", *["left"] * 8)
+    assert snap_compare(app_looking(look, _session()), terminal_size=LOOKS[look][0], run_before=before(*keys))
