@@ -3,7 +3,17 @@
 from __future__ import annotations
 
 from fa_core.formats.findings import Scan, Trace, TraceEpoch, growth_bound
-from fa_core.formats.reading import iter_rows, load_audits, scan
+from fa_core.formats.reading import iter_rows, load_audits, scan, scan_again
 from fa_core.formats.write import write_audit_table
 
-__all__ = ["Scan", "Trace", "TraceEpoch", "growth_bound", "iter_rows", "load_audits", "scan", "write_audit_table"]
+__all__ = [
+    "Scan",
+    "Trace",
+    "TraceEpoch",
+    "growth_bound",
+    "iter_rows",
+    "load_audits",
+    "scan",
+    "scan_again",
+    "write_audit_table",
+]

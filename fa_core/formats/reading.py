@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -45,19 +45,41 @@ def scan(paths: Paths, *, run_traces: bool = True) -> Scan:
     Raises:
         UnreadableInput: the only path given cannot be read, or is a file in which nothing can be.
     """
-    found = Scan()
     with _without_collector():
-        for finding in findings(paths, run_traces=run_traces):
-            for item in finding.checked() if isinstance(finding, StoredRows) else (finding,):
-                if isinstance(item, AuditRow):
-                    found.rows.append(item)
-                elif isinstance(item, Trace):
-                    found.traces.append(item)
-                else:
-                    found.problems.append(item)
+        found = _collected(findings(paths, run_traces=run_traces))
     if not found.rows and not found.traces:
         _refuse_lone_file(paths, found.problems)
     return found
+
+
+def scan_again(path: str) -> Scan:
+    """What one place found by `scan` in a folder holds now: a file, or a run folder without what lies deeper in it.
+
+    Nothing is raised: what cannot be read is a problem, and a file that is none of ours holds nothing.
+
+    Args:
+        path: the file or run folder.
+    """
+    try:
+        if Path(path).is_dir():
+            return _collected(run_folder.read(Path(path)) if run_folder.sniff(Path(path)) else ())
+        return _collected(_in_file(Place(path, is_folder=False, named=False)))
+    except FaError as error:
+        return Scan(problems=[Problem(path, str(error))])
+
+
+def _collected(found: Iterable[Finding]) -> Scan:
+    """Findings, sorted by kind."""
+    scan = Scan()
+    for finding in found:
+        for item in finding.checked() if isinstance(finding, StoredRows) else (finding,):
+            if isinstance(item, AuditRow):
+                scan.rows.append(item)
+            elif isinstance(item, Trace):
+                scan.traces.append(item)
+            else:
+                scan.problems.append(item)
+    return scan
 
 
 def iter_rows(paths: Paths) -> Iterator[AuditRow]:
