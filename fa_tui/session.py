@@ -15,6 +15,7 @@ from fa_core.rows import AuditRow, Problem
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
+    from fa_tui.live import Reading
 
 BITS = {letter: 1 << place for place, letter in enumerate(LETTERS)}
 """Diagnostic letter → its bit in a mask."""
@@ -45,6 +46,18 @@ class Flip(NamedTuple):
     after: int
 
 
+class News(NamedTuple):
+    """What reading places again brought: indices of rows; whether traces or problems are others."""
+
+    added: list[int]
+    changed: list[int]
+    gone: list[int]
+    beside: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.changed or self.gone or self.beside)
+
+
 class Session:
     """Rows, thresholds, marks; every change returns what it changed.
 
@@ -54,6 +67,7 @@ class Session:
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
+        gone: indices of rows whose file or folder is no longer there; they are shown as they were.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
     """
@@ -68,11 +82,14 @@ class Session:
         traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
         self._baseline = baseline
-        self.rows: list[AuditRow] = baseline.apply(rows) if baseline else list(rows)
+        self._as_read = list(rows)
+        self.rows: list[AuditRow] = baseline.apply(self._as_read) if baseline else list(self._as_read)
         self.thresholds = thresholds or DiagnosticThresholds()
         self.problems = list(problems)
         self._traces = traces
         self.marked: set[int] = set()
+        self.gone: set[int] = set()
+        self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
         self.flags: Sequence[int] = []
         self.coverage: Sequence[int] = []
@@ -110,13 +127,80 @@ class Session:
         self._judge_all()
         return _changes(before, self.flags)
 
-    def replace_row(self, index: int, row: AuditRow) -> None:
-        """Put a newly measured run in the place of the old one."""
-        if self._baseline is not None:
-            row = self._baseline.apply([row])[0]
-        self.rows[index] = row
+    @property
+    def baseline(self) -> Baseline | None:
+        """What fills in frozen-baseline accuracies."""
+        return self._baseline
+
+    def set_baseline(self, baseline: Baseline | None) -> list[Flip]:
+        """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
+        self._baseline = baseline
+        self.rows[:] = baseline.apply(self._as_read) if baseline else self._as_read
+        before = self.flags
         self._table = None
         self._judge_all()
+        return _changes(before, self.flags)
+
+    def replace_row(self, index: int, row: AuditRow) -> None:
+        """Put a newly measured run in the place of the old one."""
+        self._put(index, row)
+        self._table = None
+        self._judge_all()
+
+    def merge(self, readings: Iterable[Reading]) -> News:
+        """Take in what places hold now. Rows never move: what is gone stays where it was, what is new comes last."""
+        news = News([], [], [], beside=False)
+        for reading in readings:
+            news = self._merge_one(reading, news)
+        if news.added or news.changed:
+            self._table = None
+            self._judge_all()
+        return news
+
+    def _merge_one(self, reading: Reading, news: News) -> News:
+        known = self._sources().get(reading.place, {})
+        missing = set(known.values())
+        for row in reading.rows:
+            index = known.get(row.key)
+            if index is None:
+                index = known[row.key] = len(self.rows)
+                self._as_read.append(row)
+                self.rows.append(row)
+                self._put(index, row)
+                news.added.append(index)
+            elif row != self._as_read[index] or index in self.gone:
+                self._put(index, row)
+                news.changed.append(index)
+            missing.discard(index)
+            self.gone.discard(index)
+        news.gone.extend(sorted(missing - self.gone))
+        self.gone |= missing
+        self._sources()[reading.place] = known
+        return news._replace(beside=self._merge_beside(reading) or news.beside)
+
+    def _merge_beside(self, reading: Reading) -> bool:
+        """Take in traces (not those of a place that is gone, and not before they are wanted) and problems."""
+        kept = [problem for problem in self.problems if not reading.owns(problem.path)]
+        changed = [*kept, *reading.problems] != self.problems
+        self.problems = [*kept, *reading.problems]
+        if callable(self._traces) or reading.gone:
+            return changed
+        others = [trace for trace in self._traces if not reading.owns(trace.source)]
+        changed = changed or len(others) < len(self._traces) or bool(reading.traces)
+        self._traces = [*others, *reading.traces]
+        return changed
+
+    def _sources(self) -> dict[str, dict[str, int]]:
+        """Source → key → index."""
+        if self._by_source is None:
+            self._by_source = {}
+            for index, row in enumerate(self.rows):
+                self._by_source.setdefault(row.source, {})[row.key] = index
+        return self._by_source
+
+    def _put(self, index: int, row: AuditRow) -> None:
+        self._as_read[index] = row
+        self.rows[index] = self._baseline.apply([row])[0] if self._baseline is not None else row
 
     def assumed_baseline(self, method: str) -> float | None:
         """The frozen-baseline accuracy assumed for a method's runs that record none, or None."""
@@ -140,7 +224,7 @@ class Session:
 
     def measurable(self, indices: Iterable[int]) -> list[int]:
         """Those of the rows that have a checkpoint to measure."""
-        return [index for index in indices if self.rows[index].checkpoint is not None]
+        return [index for index in indices if self.rows[index].checkpoint is not None and index not in self.gone]
 
     def values(self, letter: str) -> list[float]:
         """One diagnostic's number for every run in which it was measured."""
