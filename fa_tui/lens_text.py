@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 
 from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve
@@ -12,6 +13,9 @@ from fa_core.reporting.sections.analyses import plateau_words
 from fa_tui.widgets.chart import Chart, Curve
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale, covering
+
+SLICES = 400
+"""Steps drawn at most: a braille dot is no finer on the widest screen."""
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
@@ -50,10 +54,13 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
     diagnostic = DIAGNOSTICS[curve.letter]
     shown = [*curve.points, threshold]
     x = covering(shown, log=diagnostic.log) or Scale(0.0, 1.0)
+    kept = thinned(curve.points, x)
+    points = [curve.points[at] for at in kept]
+    fired, walked = ([counts[0], *(counts[at + 1] for at in kept)] for counts in (curve.fired, curve.walk_backs))
     return Chart(
         [
-            Curve(steps(curve.points, curve.fired, x), "chart--1", curve.letter),
-            Curve(steps(curve.points, curve.walk_backs, x), "chart--6", "w"),
+            Curve(steps(points, fired, x), "chart--1", curve.letter),
+            Curve(steps(points, walked, x), "chart--6", "w"),
         ],
         x,
         # quarters of it are whole numbers
@@ -61,6 +68,18 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         cursor=threshold,
         x_label=f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}",
     )
+
+
+def thinned(points: Sequence[float], x: Scale) -> list[int]:
+    """Indices of the points that can be told apart on an axis: the last one of each of its small slices.
+
+    >>> thinned([1.0, 2.0, 3.0], Scale(0.0, 4.0)), len(thinned(list(range(10_000)), Scale(0.0, 1e4))) <= SLICES + 1
+    ([0, 1, 2], True)
+    """
+    if len(points) <= SLICES:
+        return list(range(len(points)))
+    ends = (bisect_right(points, x.value(slice_ / SLICES)) - 1 for slice_ in range(SLICES + 1))
+    return sorted({end for end in ends if end >= 0})
 
 
 def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:

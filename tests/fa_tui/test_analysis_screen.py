@@ -9,10 +9,12 @@ import pytest
 
 from fa_core.analysis import decision_utility, sensitivities, verdict_curve
 from fa_core.formats import scan
-from fa_core.report import DiagnosticThresholds
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.reporting.sections.analyses import sensitivity_blocks, utility_blocks
+from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
-from fa_tui.lens_text import curve_chart, parts
+from fa_tui.lens_text import SLICES, curve_chart, parts
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
@@ -102,6 +104,18 @@ def test_the_chart_shows_the_counts_of_the_verdict_curve(session: Session) -> No
         for drawn, count in zip((fired, walked), expected, strict=True):
             last = [y for x, y in drawn.points if x <= threshold][-1]
             assert last == count
+
+
+def test_ten_thousand_steps_are_thinned_and_still_pass_through_their_counts() -> None:
+    rows = [
+        AuditRow(source="x", key=f"m_s{n}", method="m", seed=n, report=DiagnosticReport(residual_norms=[1.0, 1.0 + n]))
+        for n in range(10_000)
+    ]
+    curve = verdict_curve(AuditTable.from_rows(rows), "a", DiagnosticThresholds())
+    fired, _ = curve_chart(curve, 50.0, len(rows)).curves
+    assert len(fired.points) <= 2 * SLICES + 4
+    assert (fired.points[0][1], fired.points[-1][1]) == (10_000, 0)
+    assert all(count == curve.at(x)[0] for x, count in fired.points[2:-1:2])
 
 
 @pytest.mark.parametrize("keys", ["1", "2", "3"])
