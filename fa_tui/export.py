@@ -1,0 +1,130 @@
+"""Files that an explorer writes at a person's word: reports, tables, pictures. Nothing is ever overwritten."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fa_core.atomic import write_bytes
+from fa_core.errors import UsageError
+from fa_core.report import DiagnosticThresholds
+from fa_core.rows import AuditRow
+
+if TYPE_CHECKING:
+    from fa_core.formats import Trace
+
+
+class Kind(NamedTuple):
+    """One kind of file: the key that asks for it, its ending, what it is, and a name to begin with."""
+
+    key: str
+    ending: str
+    what: str
+    name: str
+
+
+SCREEN = Kind("s", ".svg", "this screen as a picture", "fa-tui-screen")
+FIGURE = Kind("f", ".svg", "figure of growth and gradient norms", "fa-tui-figure")
+KINDS = (
+    SCREEN,
+    Kind("m", ".md", "report in Markdown, figures beside it", "fa-tui-report"),
+    Kind("h", ".html", "report as one web page", "fa-tui-report"),
+    FIGURE,
+    Kind("c", ".csv", "all numbers, for a spreadsheet", "fa-tui-runs"),
+    Kind("p", ".parquet", "all numbers, for pandas and polars", "fa-tui-runs"),
+    Kind("j", ".json", "audit table, to be opened again", "fa-tui-audit-table"),
+)
+"""What can be asked for, in the order it is offered."""
+
+
+def name_problem(kind: Kind, text: str) -> str:
+    """Why a file of a kind cannot be written under a name, or ``""``."""
+    if not text.strip():
+        return "a file needs a name"
+    path = target(kind, text)
+    if path.suffix.lower() != kind.ending:
+        return f"the name must end in {kind.ending}, or in nothing"
+    if not path.parent.is_dir():
+        return f"no folder {path.parent}"
+    taken = in_the_way(kind, path)
+    return f"{taken} is there already: choose another name" if taken else ""
+
+
+def target(kind: Kind, text: str) -> Path:
+    """The file that a person means; the ending may be left out."""
+    path = Path(text.strip()).expanduser()
+    return path if path.suffix else path.with_name(path.name + kind.ending)
+
+
+def in_the_way(kind: Kind, path: Path) -> Path | None:
+    """A file that an export would write over; a report in Markdown writes its figures beside it, as ``NAME-*.svg``."""
+    if path.exists():
+        return path
+    figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if kind.ending == ".md" else ()
+    return next(iter(sorted(figures)), None)
+
+
+def free_name(kind: Kind, folder: Path) -> str:
+    """A name that nothing has yet: ``fa-tui-report.md``, ``fa-tui-report-2.md``, ..."""
+    number, name = 1, f"{kind.name}{kind.ending}"
+    while in_the_way(kind, folder / name):
+        number += 1
+        name = f"{kind.name}-{number}{kind.ending}"
+    return name
+
+
+def export(
+    kind: Kind, text: str, rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
+) -> list[Path]:
+    """Write a report, a table or a figure of some runs.
+
+    Args:
+        kind: anything of `KINDS` but `SCREEN`.
+        text: the name that was typed.
+        rows: the runs.
+        thresholds: what judges them.
+        traces: of the same runs.
+
+    Returns:
+        The files written.
+
+    Raises:
+        UsageError: a name that is taken or does not fit, no runs to write, Parquet without pyarrow.
+        FaError: the file cannot be written.
+    """
+    path = _free(kind, text)
+    if not rows:
+        raise UsageError("no runs to export: the filter leaves none")
+    if kind.ending == ".json":
+        from msgspec.structs import replace
+
+        from fa_core.formats import write_audit_table
+
+        judged = [replace(row, report=row.report.with_thresholds(thresholds)) for row in rows]
+        write_audit_table(path, judged)
+        return [path]
+    from fa_core.reporting import write_report
+    from fa_core.table import AuditTable
+
+    return write_report(path, AuditTable.from_rows(rows), thresholds, traces)
+
+
+def export_screen(text: str, svg: str) -> list[Path]:
+    """Write a picture of the screen.
+
+    Raises:
+        UsageError: the name is taken or does not fit.
+        FaError: the file cannot be written.
+    """
+    path = _free(SCREEN, text)
+    write_bytes(path, svg.encode())
+    return [path]
+
+
+def _free(kind: Kind, text: str) -> Path:
+    problem = name_problem(kind, text)
+    if problem:
+        raise UsageError(problem)
+    return target(kind, text)

@@ -1,0 +1,172 @@
+"""A short list to choose from, by key, arrow or mouse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.message import Message
+from textual.screen import ModalScreen
+
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.painted import PaintedScroll, Row
+
+
+class Choice(NamedTuple):
+    """One entry: the key that takes it (``""`` if none), what it is, what more there is to say, what it stands for."""
+
+    key: str
+    text: str
+    note: str
+    value: str
+
+
+class ChoiceList(PaintedScroll, can_focus=True):
+    """The entries, one per line; posts `Taken`."""
+
+    COMPONENT_CLASSES = {"choice--key", "choice--text", "choice--note", "choice--cursor"}
+
+    DEFAULT_CSS = """
+    ChoiceList {
+        height: auto; max-height: 100%;
+        background: $surface;
+        scrollbar-size-vertical: 1;
+        & > .choice--key { color: $accent; text-style: bold; }
+        & > .choice--text { color: $foreground; }
+        & > .choice--note { color: $text-muted; }
+        & > .choice--cursor {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+        }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("enter", "take", "Take"),
+    ]
+
+    class Taken(Message):
+        """An entry was chosen."""
+
+        def __init__(self, choice: Choice) -> None:
+            self.choice = choice
+            super().__init__()
+
+    def __init__(self, choices: Sequence[Choice], glyphs: Glyphs) -> None:
+        super().__init__()
+        self.choices = list(choices)
+        self.at = 0
+        self._glyphs = glyphs
+
+    @property
+    def current(self) -> Choice | None:
+        """The entry under the cursor."""
+        return self.choices[self.at] if self.choices else None
+
+    def set_choices(self, choices: Sequence[Choice]) -> None:
+        """Show other entries."""
+        self.choices = list(choices)
+        self.at = max(0, min(self.at, len(choices) - 1))
+        self.repaint()
+        self.refresh(layout=True)
+
+    def draw(self, width: int) -> Sequence[Row]:
+        say = self._glyphs.say
+        longest = max((len(say(choice.text)) for choice in self.choices), default=0)
+        rows: list[Row] = []
+        for index, choice in enumerate(self.choices):
+            pieces = [
+                (f" {choice.key or ' '} ", "choice--key"),
+                (f" {say(choice.text).ljust(longest)}  ", "choice--text"),
+                (say(choice.note), "choice--note"),
+            ]
+            here = index == self.at
+            rows.append([(text, "choice--cursor" if here else style) for text, style in pieces])
+        return rows
+
+    def action_move(self, step: int) -> None:
+        """Go to another entry."""
+        if self.choices:
+            self.at = (self.at + step) % len(self.choices)
+            self.scroll_to_region_of(self.at)
+            self.repaint()
+
+    def scroll_to_region_of(self, index: int) -> None:
+        """Bring an entry into view."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        self.scroll_to(y=min(index, max(top, index - height + 1)), animate=False, immediate=True)
+
+    def action_take(self) -> None:
+        """Choose the entry under the cursor."""
+        if self.current is not None:
+            self.post_message(self.Taken(self.current))
+
+    def on_key(self, event: events.Key) -> None:
+        choice = next((choice for choice in self.choices if choice.key and choice.key == event.character), None)
+        if choice is not None:
+            event.stop()
+            event.prevent_default()
+            self.post_message(self.Taken(choice))
+
+    def on_click(self, event: events.Click) -> None:
+        index = event.y + self.scroll_offset.y
+        if 0 <= index < len(self.choices):
+            self.post_message(self.Taken(self.choices[index]))
+
+
+class ChoiceScreen(ModalScreen[str | None]):
+    """Returns the value of the entry that was chosen, or None after Esc.
+
+    Args:
+        title: what is chosen.
+        choices: the entries.
+        glyphs: characters to draw with.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc"),
+    ]
+
+    DEFAULT_CSS = """
+    ChoiceScreen {
+        align: center middle;
+        background: transparent;
+        &:ansi { background: transparent; }
+        & > Vertical {
+            width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+            background: $surface; border: round $accent;
+        }
+        & Line { background: $surface; }
+    }
+    App.-ascii ChoiceScreen > Vertical { border: ascii $accent; }
+    """
+
+    def __init__(self, title: str, choices: Sequence[Choice], *, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._title = title
+        self._choices = choices
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Line(self._glyphs, id="choice-title")
+            yield ChoiceList(self._choices, self._glyphs)
+            yield Line(self._glyphs, id="choice-keys")
+
+    def on_mount(self) -> None:
+        self.query_one("#choice-title", Line).set((self._title, "strong"))
+        self.query_one("#choice-keys", Line).set((self.keys_line(), "dim"))
+        self.query_one(ChoiceList).focus()
+
+    def keys_line(self) -> str:
+        """What the keys do, for the last line."""
+        return "a key or enter takes it, esc leaves it"
+
+    def on_choice_list_taken(self, message: ChoiceList.Taken) -> None:
+        self.dismiss(message.choice.value)
