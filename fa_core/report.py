@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import InvalidReport
+from fa_core.reliability import ReferencePrecision, Resampling
 
 LETTERS = "abcd"
 """The diagnostics in the order of the verdict text."""
@@ -59,7 +60,9 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
     frozen_acc_margin_pp: float = 2.0
 
     def __post_init__(self) -> None:
-        total = self.g_norm_floor + self.h_norm_explosion_ratio + self.stability_drift_ceiling + self.frozen_acc_margin_pp
+        total = (
+            self.g_norm_floor + self.h_norm_explosion_ratio + self.stability_drift_ceiling + self.frozen_acc_margin_pp
+        )
         if math.isfinite(total):  # the usual case, a hundred thousand times over
             return
         for name in self.__struct_fields__:
@@ -90,10 +93,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         tap_names: names of h_0..h_L.
         flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, ``"cls token"``).
         error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
-        unmeasured: diagnostic letter → why it was not measured.
+        unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact.
         growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
         credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
+        resampling: what the numbers would have been on other samples, where that was asked for.
+        reference_precision: the gradients against float64 ones, per layer, where that was asked for.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
 
@@ -123,6 +128,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     evidence: dict[str, str] = {}
     growth_bound: float | None = None
     credit: dict[str, Any] | None = None
+    resampling: Resampling | None = None
+    reference_precision: ReferencePrecision | None = None
     provenance: dict[str, Any] = {}
     axes: dict[str, Any] = {}
 
@@ -279,7 +286,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         for name in _OPTIONAL_FIELDS:
             value = getattr(self, name)
             if value is not None and value != [] and value != {}:
-                data[name] = value
+                data[name] = msgspec.structs.asdict(value) if isinstance(value, msgspec.Struct) else value
         return data
 
     @classmethod

@@ -11,7 +11,7 @@ from fa_core.report import LETTERS, DiagnosticReport
 from fa_tui.grid import build_grid
 from fa_tui.quantities import BY_NAME, Quantity
 from fa_tui.session import Session
-from fa_tui.widgets.detail_lines import growths
+from fa_tui.widgets.detail_layers import growths
 from fa_tui.widgets.numbers import short
 
 AT_MOST = 6

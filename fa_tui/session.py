@@ -242,8 +242,11 @@ class Session:
 
     def recorded_differs(self, index: int) -> bool:
         """Whether the file recorded another verdict than the thresholds give."""
-        recorded = self.rows[index].report.recorded_verdict
-        return recorded is not None and recorded != self.verdict(index)
+        report = self.rows[index].report
+        if report.recorded_verdict in (None, self.verdict(index)):
+            return False
+        # by its letters: published lists word their verdicts in their own way
+        return report.with_thresholds(self.thresholds).recorded_differs
 
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""

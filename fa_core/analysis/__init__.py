@@ -2,7 +2,6 @@
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic
 from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip, plateau, verdict_curve
-from fa_core.analysis.gain import backward_gain, cause_of_floor
 from fa_core.analysis.groups import split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
@@ -13,6 +12,7 @@ from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sen
 from fa_core.analysis.timeline import EarlyStop, EpochPoint, Timeline, timeline
 from fa_core.analysis.timelines import MethodTimeline, by_method, frozen_baselines, timelines
 from fa_core.analysis.utility import Strategy, Utility, decision_utility, deep_gamma
+from fa_core.gain import backward_gain, cause_of_floor
 
 __all__ = [
     "DIAGNOSTICS",

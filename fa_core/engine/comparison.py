@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from fa_core.report import DiagnosticReport
 
@@ -69,7 +70,7 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
 
     Numbers may differ by what rounding can do (see `relative_tolerance`); hashes, accuracies and the verdict may
     not differ at all: an accuracy's near-ties are decided in float64, so that it is a count. Versions, device and
-    the manifest's hash are told and do not decide.
+    the manifest's hash are told and do not decide. Resamples are not compared: they follow from what is.
     """
     numbers = list(_numbers(recorded, measured))
     wrong = [
@@ -131,17 +132,22 @@ def _numbers(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[tuple[str
         a, b = getattr(old, name), getattr(new, name)
         if a is not None and b is not None:
             yield name, a, b, 0.0
-    yield from _credit(old, new, relative)
+    yield from _cosines(old, new, relative)
 
 
-def _credit(old: DiagnosticReport, new: DiagnosticReport, relative: float) -> Iterator[tuple[str, float, float, float]]:
-    """Γ per layer: a cosine, whose error is at most the sum of its two vectors' relative errors."""
-    before, after = ((report.credit or {}).get("gamma") for report in (old, new))
-    if not (isinstance(before, Sequence) and isinstance(after, Sequence)):
-        return
-    for layer, (a, b) in enumerate(zip(before, after, strict=False)):
-        if a is not None and b is not None:
-            yield f"credit.gamma[{layer}]", a, b, 2 * relative
+def _cosines(
+    old: DiagnosticReport, new: DiagnosticReport, relative: float
+) -> Iterator[tuple[str, float, float, float]]:
+    """Γ and the reference's cosine per layer: a cosine errs by at most the sum of its two vectors' relative errors."""
+    for name, before, after in (
+        ("credit.gamma", *((report.credit or {}).get("gamma") for report in (old, new))),
+        ("reference_precision.cosine", *(getattr(r.reference_precision, "cosine", None) for r in (old, new))),
+    ):
+        if not (isinstance(before, Sequence) and isinstance(after, Sequence)):
+            continue
+        for layer, (a, b) in enumerate(zip(before, after, strict=False)):
+            if a is not None and b is not None:
+                yield f"{name}[{layer}]", a, b, 2 * relative
 
 
 def _inputs(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
@@ -161,9 +167,9 @@ def _inputs(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference
 
 
 def _verdict(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
-    now = new.with_thresholds(old.thresholds).verdict
-    if old.recorded_verdict is not None and old.recorded_verdict != now:
-        yield Difference(kind="verdict", name="verdict", recorded=old.recorded_verdict, measured=now)
+    now = replace(new, thresholds=old.thresholds, recorded_verdict=old.recorded_verdict)
+    if now.recorded_differs:
+        yield Difference(kind="verdict", name="verdict", recorded=old.recorded_verdict, measured=now.verdict)
 
 
 def _told(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:

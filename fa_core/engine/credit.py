@@ -13,7 +13,6 @@ from fa_core.errors import FaError
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.credit_quality import DIRECTIONS
 from fa_core.measure.method_credit import method_credit_quality, null_gamma
-from fa_core.measure.precision import reference_precision
 from fa_core.methods.base import Method
 from fa_core.methods.registry import METHODS, make_method, restore_method
 from fa_core.models.base import StreamNet
@@ -42,8 +41,7 @@ def measure_credit(
         manifest: the run's manifest, if it has one.
         checkpoint: its weights' file, which may hold feedback beside them.
         batch: (x, y), on the network's device.
-        level: ``"none"``, ``"gamma"`` (Γ and nudge) or ``"full"`` (also ρ, the null with fresh feedback, and
-            whether the reference gradient is numerically right).
+        level: ``"none"``, ``"gamma"`` (Γ and nudge) or ``"full"`` (also ρ and the null with fresh feedback).
 
     Returns:
         The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where nobody asked, or
@@ -57,7 +55,6 @@ def measure_credit(
             found = method_credit_quality(network, rule, *batch, directions=0).to_dict()
             return {name: value for name, value in found.items() if name not in NEEDS_DIRECTIONS}
         found = method_credit_quality(network, rule, *batch, directions=DIRECTIONS).to_dict()
-        found["reference_precision"] = reference_precision(network, batch).to_dict()
         if rule.draws_feedback:
             found["null"] = null_gamma(network, rule, *batch).to_dict()
         return found

@@ -26,6 +26,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or ``"float64"``.
         credit: ``"none"``, ``"gamma"`` (Γ per layer) or ``"full"`` (also ρ, nudge and the null); only where the
             run saved its credit.
+        resamples: R of the bootstrap over batches and samples; 0 = none.
+        precision: whether the gradients are compared with float64 ones.
     """
 
     data: str | None = None
@@ -38,6 +40,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     eval_seed: int | None = None
     dtype: str | None = None
     credit: str = "gamma"
+    resamples: int = 0
+    precision: bool = False
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,10 +16,12 @@ from fa_core.engine.credit import measure_credit
 from fa_core.engine.evaluation import Evaluation, evaluation, settle
 from fa_core.engine.jobs import Job
 from fa_core.engine.memory import halving, is_out_of_memory, release
+from fa_core.engine.reliability import with_reliability
 from fa_core.engine.watch import Watch
 from fa_core.errors import FaError, MeasureError
-from fa_core.measure import accuracy, diagnose
+from fa_core.measure import accuracy
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
+from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.network import network_for
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport
@@ -67,11 +69,10 @@ def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None 
     test = _TestPart(samples, watch, TEST_BATCH)
     acc = halving(lambda largest: accuracy(network, test.cut(largest), dtype=options.dtype), TEST_BATCH, watch.note)
     before = len(test)
-    report = halving(
-        lambda largest: diagnose(
+    diagnosis = halving(
+        lambda largest: run_diagnosis(
             network,
             batches,
-            headline_acc=acc,
             taps=options.taps or None,
             norm_batches=options.norm_batches,
             dtype=options.dtype,
@@ -81,6 +82,8 @@ def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None 
         plan.batch_size,
         watch.note,
     )
+    report = diagnosis.report(headline_acc=acc)
+    report = with_reliability(report, diagnosis, network, batches[0], options, len(samples.test_y), watch.note)
     method = job.method or (manifest.method if manifest else checkpoint.metadata.get("method", ""))
     return replace(
         report,
@@ -93,6 +96,7 @@ def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None 
         unmeasured={**report.unmeasured, **_no_baseline(manifest)},
         credit=measure_credit(network, method, manifest, checkpoint, batches[0], options.credit),
         provenance={
+            **report.provenance,
             "checkpoint": str(path),
             "hashes": hashes,
             "data": plan.data,

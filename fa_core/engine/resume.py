@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import provenance
@@ -47,7 +48,7 @@ def finished_before(
     by_identity: defaultdict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(recorded):
         facts = row.report.provenance
-        identity = _identity(row, facts.get("settings"), facts.get("hashes"))
+        identity = _identity(row, _completed(facts.get("settings")), facts.get("hashes"))
         in_place[identity, row.checkpoint] = place
         by_identity[identity].append(place)
     taken = {
@@ -90,6 +91,14 @@ def _lying_at(report: DiagnosticReport, checkpoint: str | None) -> DiagnosticRep
 
 def _identity(row: AuditRow, settings: Any, hashes: Any) -> str:
     return json.dumps([row.method, row.seed, row.axes, settings, hashes], sort_keys=True)
+
+
+def _completed(kept: Any) -> Any:
+    """Recorded settings with those that the program which wrote them did not know yet, at their defaults."""
+    try:
+        return provenance.settings(msgspec.convert(kept, MeasureOptions))
+    except msgspec.ValidationError:
+        return kept
 
 
 def _hashes(row: AuditRow) -> dict[str, str] | None:

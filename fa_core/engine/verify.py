@@ -117,6 +117,9 @@ def find_checkpoint(row: AuditRow) -> Path:
 def recorded_options(row: AuditRow, data: str | None = None, model: str | None = None) -> MeasureOptions:
     """The settings a run was measured with; what the person typed now goes before them.
 
+    Resamples are left out: they follow from the numbers that are compared, and from a stream of random numbers
+    that another version of torch may draw differently.
+
     Raises:
         UsageError: it was measured with the user's own network, and that was not typed again.
         UnreadableInput: settings that are none.
@@ -142,6 +145,7 @@ def recorded_options(row: AuditRow, data: str | None = None, model: str | None =
         batches=options.batches or report.n_batches,
         batch_size=options.batch_size or report.batch_size,
         norm_batches=report.norm_batches or options.norm_batches,
+        resamples=0,
     )
 
 

@@ -18,6 +18,7 @@ from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
 from fa_core.reporting.figures import audit_figure, axis_figure
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_core.reporting.sections.beyond import beyond_table
+from fa_core.reporting.sections.confidence import confidence_tables
 from fa_core.reporting.sections.credit import credit_table
 from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
 from fa_core.reporting.sections.runs import (
@@ -44,8 +45,9 @@ def reporting_form(
 ) -> list[Block]:
     """The report of a set of runs as blocks.
 
-    Runs of different files are kept apart (they may be of different networks); the order is verdicts, seeds,
-    figure, sensitivity, utility, layers and credit per file, then timelines, pitfalls and provenance.
+    Runs of different files are kept apart (they may be of different networks); the order is verdicts, figure,
+    seeds, sensitivity, utility, layers, margins, confidence and credit per file, then timelines, pitfalls and
+    provenance.
 
     Args:
         table: n runs.
@@ -118,5 +120,7 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
     yield from layer_tables(measured)
     yield Heading("Margin to flip and backward gain", 3)
     yield from beyond_table(measured, thresholds)
+    yield Heading("Confidence", 3)
+    yield from confidence_tables(measured, thresholds)
     yield Heading("Credit quality", 3)
     yield from credit_table(measured)

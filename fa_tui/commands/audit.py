@@ -14,6 +14,9 @@ from fa_tui import options
 from fa_tui.commands.show import Format, FormatOption
 from fa_tui.options import DEFAULTS
 
+MOST_RESAMPLES = 10_000
+"""Each is kept in FILE, four numbers long."""
+
 
 class Credit(str, enum.Enum):
     """How much of the credit quality to measure, where a run saved what its credit needs."""
@@ -95,6 +98,23 @@ def audit_command(
     credit: Annotated[
         Credit, typer.Option("--credit", help="Credit quality: none, Γ per layer, or also ρ, nudge and the null.")
     ] = Credit.gamma,
+    resamples: Annotated[
+        int,
+        typer.Option(
+            "--resamples",
+            metavar="N",
+            min=0,
+            max=MOST_RESAMPLES,
+            help="Bootstrap over batches and samples: an interval for each diagnostic, and how often the verdict is "
+            "the same. 1000 are plenty; 0: none.",
+        ),
+    ] = 0,
+    precision: Annotated[
+        bool,
+        typer.Option(
+            "--precision", help="Compare the gradients with float64 ones, per layer: is the reference itself right?"
+        ),
+    ] = False,
     jobs: JobsOption = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
@@ -114,6 +134,8 @@ def audit_command(
     Examples:
 
         fa-tui audit runs/ --out audit.json
+
+        fa-tui audit runs/ --out audit.json --credit full --resamples 1000 --precision
 
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
@@ -139,6 +161,8 @@ def audit_command(
         norm_batches=norm_batches,
         dtype=None if dtype is Dtype.auto else dtype.value,
         credit=credit.value,
+        resamples=resamples,
+        precision=precision,
     )
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fa_core.gain import floor_in_words
 from fa_core.report import NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import options
@@ -147,6 +148,8 @@ def numbers(row: AuditRow) -> list[str]:
 
 HEADINGS = ("method", "seed", "abcd", "acc", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "‖h_L‖", "verdict")
 WORDS = ("method", "abcd", "verdict")
+NAMED_AT_MOST = 12
+"""Runs in one line below the table."""
 LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 """Columns that a narrow terminal does without."""
 
@@ -197,7 +200,7 @@ def _print_rich(rows: Sequence[AuditRow]) -> None:
 
 
 def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
-    """Counts of verdicts, and every recorded verdict that differs from the recomputed one."""
+    """Counts of verdicts, why (b) fired, and every recorded verdict that differs from the recomputed one."""
     if not rows:
         yield "0 runs"
         return
@@ -209,11 +212,28 @@ def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
         parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
     yield f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}: " + ", ".join(parts)
     yield LEGEND
+    yield from causes(rows)
     for row in rows:
         for what in row.report.nonfinite.values():
             yield f"{name(row)}: {what}"
         if row.report.coverage and row.report.recorded_differs:
             yield f"{name(row)}: recorded as “{row.report.recorded_verdict}” in {row.source}"
+
+
+def causes(rows: Sequence[AuditRow]) -> Iterator[str]:
+    """Why (b) fired, a line per run; one line for all whose source does not give what it takes to tell."""
+    untold: dict[str, list[str]] = {}
+    for row in rows:
+        words = floor_in_words(row.report)
+        if words is None:
+            continue
+        if row.report.batch_size is None or row.report.error_norm is None:
+            untold.setdefault(words, []).append(name(row))
+        else:
+            yield f"{name(row)}: (b) fires: {words}"
+    for words, names in untold.items():
+        more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
+        yield f"{', '.join(names[:NAMED_AT_MOST])}{more}: (b) fires: {words}"
 
 
 def name(row: AuditRow) -> str:

@@ -47,8 +47,11 @@ class DetailPane(PaintedScroll, can_focus=True):
 
     help_text = """\
 The run under the cursor. Each diagnostic with its number, its threshold and how far it is from
-flipping; then a line per layer: ‖h‖ and ‖g‖ with bars on a log scale, the growth of the block
-below, and Γ where the method's credit was saved. ▲ marks the block that grows most.
+flipping; under a fired (b) its cause. An audit with --resamples adds where 95 % of the resamples
+lie, and how many of them fire at the thresholds of the sliders.
+Then a line per layer: ‖h‖ and ‖g‖ with bars on a log scale, the growth of the block below, and,
+as far as they fit, Γ (where the method's credit was saved), 1−cos between the gradient and its
+float64 version (--precision) and ρ (--credit full). ▲ marks the block that grows most.
 
   ↑ ↓ or k j       scroll
 """
@@ -65,22 +68,20 @@ below, and Γ where the method's credit was saved. ▲ marks the block that grow
         self.glyphs = glyphs
         self._row: AuditRow | None = None
         self._thresholds = DiagnosticThresholds()
-        self._cause = ""
 
-    def show(self, row: AuditRow | None, thresholds: DiagnosticThresholds, cause: str = "") -> None:
+    def show(self, row: AuditRow | None, thresholds: DiagnosticThresholds) -> None:
         """Show a run, judged by `thresholds`; None shows that none is selected.
 
         Args:
             row: the run.
             thresholds: what it is judged by.
-            cause: why (b) fires (cancelled, converged, ...), where that was found out.
         """
         if row is not self._row:
             self.scroll_to(y=0, animate=False)
-        self._row, self._thresholds, self._cause = row, thresholds, cause
+        self._row, self._thresholds = row, thresholds
         self.repaint()
 
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:
             return [[("no run selected", "detail--dim")]]
-        return detail_lines(self._row, self._thresholds, width, self.glyphs, self._cause)
+        return detail_lines(self._row, self._thresholds, width, self.glyphs)

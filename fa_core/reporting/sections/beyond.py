@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fa_core.analysis.gain import backward_gain, cause_of_floor
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import Margin, margins_to_flip
+from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.numbers import MISSING, brief, significant

@@ -6,13 +6,14 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from fa_core.confidence import confidence
 from fa_core.data import eval_batches, load_data
-from fa_core.engine import evaluation, measuring
+from fa_core.engine import evaluation, measuring, reliability
 from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.engine.measuring import measure, measure_run
 from fa_core.engine.watch import Cancelled
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.measure import accuracy, diagnose
+from fa_core.measure import accuracy, diagnose, fused
 from fa_core.report import DiagnosticReport
 from fa_core.runs import MANIFEST, WEIGHTS
 
@@ -180,7 +181,7 @@ class TestCredit:
     def test_more_is_measured_where_it_was_asked_for(self, run):
         credit = measured(run, credit="full", batch_size=16).credit
         assert credit is not None
-        assert {"rho", "nudge", "null", "reference_precision"} <= set(credit)
+        assert {"rho", "nudge", "null"} <= set(credit)
 
     def test_feedback_that_was_not_saved_gives_a_reason_and_no_number(self, tmp_path):
         credit = measured(make_run(tmp_path / "dfa_s42", "dfa", credit=False)).credit
@@ -211,6 +212,56 @@ class TestCredit:
 
     def test_nobody_asked(self, run):
         assert measured(run, credit="none").credit is None
+
+
+class TestReliability:
+    def test_is_not_measured_unless_asked_for(self, run):
+        report = measured(run, credit="none")
+        assert (report.resampling, report.reference_precision) == (None, None)
+
+    def test_resamples_go_with_the_numbers_of_the_report(self, run):
+        report = measured(run, credit="none", resamples=50)
+        plain = measured(run, credit="none")
+        assert report.residual_norms == plain.residual_norms
+        found = confidence(report)
+        assert found is not None and found.resamples == 50
+        low, high = found.intervals["acc"]
+        assert low <= report.headline_acc <= high
+        assert high - low < 4 * (0.25 / 1280) ** 0.5 * 2  # of the test part, not of the eval batches
+        assert set(found.fired) == set("abcd")
+
+    def test_the_reference_is_compared_layer_by_layer(self, run):
+        found = measured(run, credit="none", precision=True).reference_precision
+        assert found is not None
+        assert (len(found.cosine), found.samples, found.dtype) == (4, 128, "float32")
+        assert all(1 - 1e-9 < cosine < 1 + 1e-12 for cosine in found.cosine)
+
+    def test_a_network_that_cannot_run_in_float64_keeps_its_report(self, run, monkeypatch):
+        def refuse(*args, **kwargs):
+            raise MeasureError("the network failed on float64")
+
+        monkeypatch.setattr(reliability, "reference_precision", refuse)
+        report = measured(run, credit="none", precision=True)
+        assert report.reference_precision is None
+        assert report.unmeasured["reference_precision"] == "the network failed on float64"
+        assert report.coverage == "abcd"
+
+    @pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
+    def test_half_precision_as_it_runs_is_told_from_its_float64_version(self, tmp_path, half):
+        path = tmp_path / "bp_s1.safetensors"
+        save_file({name: tensor.to(half) for name, tensor in small_net(1).state_dict().items()}, path)
+        found = measured(path, data=DATA, dtype="as-is", precision=True, resamples=5).reference_precision
+        assert found is not None
+        assert found.dtype == str(half).removeprefix("torch.")
+        assert all(cosine < 1 - 1e-9 for cosine in found.cosine)
+
+
+def test_a_backward_pass_of_the_networks_own_stays_in_the_provenance(run, monkeypatch):
+    monkeypatch.setattr(fused, "custom_functions", lambda logits: ["FeedbackLinear"])
+    with pytest.warns(fused.CustomBackward):
+        facts = measured(run, credit="none").provenance
+    assert facts["custom_backward"] == ["FeedbackLinear"]
+    assert facts["data"] == DATA
 
 
 class TestProgress:

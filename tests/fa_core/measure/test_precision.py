@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.analysis.gain import backward_gain, cause_of_floor, floor_in_words
+from fa_core.errors import MeasureError
+from fa_core.gain import backward_gain, cause_of_floor, floor_in_words
 from fa_core.measure import reference_precision
 from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches
@@ -45,6 +46,23 @@ def test_a_gradient_that_float32_flushes_is_counted_as_lost() -> None:
 def test_float16_as_it_runs_is_judged_against_float64() -> None:
     found = reference_precision(Residual(kind="gelu").half(), batches(1)[0], dtype="as-is")
     assert all(0.99 < cosine < 1 - 1e-9 for cosine in found.cosine)
+
+
+def test_measuring_in_parts_changes_no_number() -> None:
+    net = Residual(kind="gelu").double()
+    whole, parts = (reference_precision(net, batches(1)[0], largest_pass=n) for n in (None, 4))
+    assert parts.cosine == pytest.approx(whole.cosine, abs=1e-14)
+    assert parts.norm_ratio == pytest.approx(whole.norm_ratio, rel=1e-12)
+
+
+def test_a_network_that_cannot_run_in_float64_says_so() -> None:
+    class Casting(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x.float())
+
+    net = nn.Sequential(nn.Identity(), Casting(6, 4))
+    with pytest.raises(MeasureError, match="the network failed"):
+        reference_precision(net, batches(1)[0], taps="0")
 
 
 def test_a_zero_gradient_has_no_cosine_and_no_ratio() -> None:
@@ -104,10 +122,11 @@ def test_no_error_at_all_is_converged_without_a_gain() -> None:
     report = DiagnosticReport(bp_grad_norms=[0.0, 0.0], batch_size=128, error_norm=0.0)
     assert backward_gain(report) == [None, None]
     assert cause_of_floor(report) == "converged"
+    assert floor_in_words(report) == "converged (γ_L N/A, ‖e_T‖ 0)"
 
 
 def test_a_report_without_the_error_norm_is_undetermined() -> None:
     report = DiagnosticReport(bp_grad_norms=[1e-9])
     assert backward_gain(report) == []
     assert cause_of_floor(report) == "undetermined"
-    assert floor_in_words(report) == "undetermined (γ_L nan, ‖e_T‖ nan)"
+    assert floor_in_words(report) == "undetermined (B and ‖e_T‖ not recorded)"

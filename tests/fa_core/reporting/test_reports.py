@@ -106,6 +106,7 @@ def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
         "Decision utility",
         "Diagnostics per layer",
         "Margin to flip and backward gain",
+        "Confidence",
         "Credit quality",
         "Timeline",
         "Pitfalls disclosure",

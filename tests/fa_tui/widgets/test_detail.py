@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from textual.app import App, ComposeResult
 
+from fa_core.reliability import ReferencePrecision, Resampling
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.widgets.detail import DetailPane
@@ -26,10 +27,8 @@ def dfa(published_table: Path) -> AuditRow:
     return AuditRow(source="audit.json", key="dfa_s42", method="dfa", seed=42, report=DiagnosticReport.from_dict(data))
 
 
-def text(
-    row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, cause: str = "", thresholds: DiagnosticThresholds = T
-) -> str:
-    lines = detail_lines(row, thresholds, width, glyphs, cause)
+def text(row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, thresholds: DiagnosticThresholds = T) -> str:
+    lines = detail_lines(row, thresholds, width, glyphs)
     return "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
 
 
@@ -76,10 +75,58 @@ def test_a_differing_recorded_verdict_is_shown_and_an_equal_one_is_not() -> None
     assert "recorded" not in text(run(agreed))
 
 
-def test_a_cause_stands_under_a_fired_b_only(dfa: AuditRow) -> None:
-    assert "cause: cancelled (γ_L 3e-7)" in text(dfa, cause="cancelled (γ_L 3e-7)")
-    healthy = run(DiagnosticReport(bp_grad_norms=[1e-3]))
-    assert "cause" not in text(healthy, cause="cancelled")
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("floor/dfa_lr0.01_s42", "cause: cancelled (γ_L 3.4e-07, ‖e_T‖ 0.85)"),
+        ("floor/bp_data-digits_s42", "cause: converged (γ_L 0.19, ‖e_T‖ 3.6e-05)"),
+    ],
+)
+def test_both_causes_of_a_fired_b_show_on_real_runs(sample_runs: Path, name: str, words: str) -> None:
+    report = DiagnosticReport.from_dict(json.loads((sample_runs / name / "audit.json").read_bytes()))
+    assert words in text(run(report))
+    assert "cause" not in text(run(report), thresholds=DiagnosticThresholds(g_norm_floor=1e-12))
+
+
+def test_a_cause_that_cannot_be_told_says_what_is_missing(dfa: AuditRow) -> None:
+    assert "cause: undetermined (B and ‖e_T‖ not recorded)" in text(dfa)
+
+
+def test_a_published_lists_wording_of_the_same_verdict_is_no_difference() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="walk-back: (a)")
+    assert "recorded" not in text(run(report))
+    assert "recorded: walk-back: (a)" in text(run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=200))
+
+
+FIRM = DiagnosticReport(
+    residual_norms=[1.0, 45.0],
+    bp_grad_norms=[1e-3, 1e-3],
+    credit={"gamma": [0.4, 0.1], "rho": [0.3, 0.2]},
+    resampling=Resampling(growth=[40.0, 45.0, 48.0, 55.0], g_L=[1e-3] * 4),
+    reference_precision=ReferencePrecision(
+        cosine=[1 - 3e-9, None], worst=[0.5, None], norm_ratio=[1.0, None], lost=[0, 7], samples=16
+    ),
+)
+
+
+def test_resamples_say_how_firm_the_verdict_is_under_the_sliders_thresholds() -> None:
+    shown = text(run(FIRM))
+    assert "same verdict in 75% of 4 resamples" in shown
+    assert "95%: 40.4 to 54.5×, fires in 25%" in shown
+    assert "fires in 100%" in text(run(FIRM), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0))
+    assert "resamples" not in text(run(DiagnosticReport(residual_norms=[1.0, 45.0])))
+
+
+def test_reference_precision_stands_beside_the_layers_and_its_worst_below() -> None:
+    layers = [line.split() for line in text(run(FIRM)).splitlines() if line[:3].strip().isdigit()]
+    assert [line[-3:] for line in layers] == [["+0.40", "3e-9", "+0.30"], ["+0.10", "N/A", "+0.20"]]
+    assert "at most 0.5; 7 gradients lost to 0" in " ".join(text(run(FIRM)).split())
+
+
+def test_columns_that_do_not_fit_are_left_out_and_not_cut() -> None:
+    for width in (34, 40, 46, 54):
+        assert [line for line in text(run(FIRM), width).splitlines() if len(line) > width] == []
+    assert "Γ" in text(run(FIRM), 40) and "1−cos  " not in text(run(FIRM), 40)
 
 
 def test_an_unmeasured_checkpoint_says_which_key_measures_it() -> None:
@@ -129,7 +176,8 @@ def test_a_pane_too_small_to_read_is_drawn_all_the_same(dfa: AuditRow, width: in
 
 
 def test_a_narrow_pane_gives_each_diagnostic_two_lines_at_most(dfa: AuditRow) -> None:
-    lines = text(dfa, 34).splitlines()
+    no_cause = DiagnosticThresholds(g_norm_floor=1e-12)
+    lines = text(dfa, 34, thresholds=no_cause).splitlines()
     starts = [index for index, line in enumerate(lines) if line[2:3] == "("]
     assert lines[starts[0]] == "✗ (a) growth per block 2043"
     assert lines[starts[0] + 1] == "      limit 50, past by ×40.9"
@@ -144,7 +192,8 @@ def test_a_long_path_shows_its_end() -> None:
 
 
 def test_ascii_is_ascii(dfa: AuditRow) -> None:
-    assert text(dfa, glyphs=ASCII, cause="γ ≤ 3e-7").isascii()
+    assert text(dfa, glyphs=ASCII).isascii()
+    assert text(run(FIRM, checkpoint="/runs/x"), glyphs=ASCII).isascii()
 
 
 async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: AuditRow) -> None:

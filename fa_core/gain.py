@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
 
 from fa_core.report import DiagnosticReport
 
@@ -68,13 +68,26 @@ def cause_of_floor(report: DiagnosticReport) -> str | None:
 def floor_in_words(report: DiagnosticReport) -> str | None:
     """The cause with its two numbers, e.g. ``"cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)"``; None where (b) did not fire.
 
+    A number that is missing is named; a gain that does not exist (no error) reads N/A.
+
     >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], batch_size=128, error_norm=0.9))
     'cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)'
+    >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], error_norm=0.9))
+    'undetermined (B not recorded, ‖e_T‖ 0.9)'
     """
     cause = cause_of_floor(report)
     if cause is None:
         return None
-    gains = backward_gain(report)
-    gain = gains[-1] if gains and gains[-1] is not None else math.nan
-    error = math.nan if report.error_norm is None else report.error_norm
-    return f"{cause} (γ_L {gain:.2g}, ‖e_T‖ {error:.2g})"
+    return f"{cause} ({', '.join(_numbers(report))})"
+
+
+def _numbers(report: DiagnosticReport) -> Iterator[str]:
+    """γ_L and ‖e_T‖, or which of γ_L's ingredients the source does not give."""
+    error, gains = report.error_norm, backward_gain(report)
+    missing = [name for name, value in (("B", report.batch_size), ("‖e_T‖", error)) if value is None]
+    if missing:
+        yield f"{' and '.join(missing)} not recorded"
+    elif gains:
+        yield "γ_L N/A" if gains[-1] is None else f"γ_L {gains[-1]:.2g}"
+    if error is not None:
+        yield f"‖e_T‖ {error:.2g}"

@@ -1,0 +1,149 @@
+"""How firm a verdict is: intervals and shares over the resamples that a report carries. Pure Python."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
+
+LEVEL = 0.95
+"""Of the intervals, unless said otherwise."""
+
+Interval = tuple[float, float]
+
+NUMBERS = {"a": "growth", "b": "g_L", "c": "stability", "d": "margin_pp"}
+"""Diagnostic letter → the name of its interval."""
+
+
+class Confidence(NamedTuple):
+    """What the same audit would have said on other samples.
+
+    Attributes:
+        intervals: ``growth``, ``g_L``, ``stability``, ``acc`` and ``margin_pp``, where resampled → (low, high), the
+            central `level` of the resamples, in the number's own unit.
+        fired: diagnostic letter → share of resamples in which it fires, where resampled.
+        verdicts: verdict text → share of resamples, the most frequent first.
+        same_verdict: share of resamples with the report's own verdict.
+        resamples: R.
+        level: of the intervals.
+    """
+
+    intervals: dict[str, Interval]
+    fired: dict[str, float]
+    verdicts: dict[str, float]
+    same_verdict: float
+    resamples: int
+    level: float
+
+
+def confidence(report: DiagnosticReport, level: float = LEVEL) -> Confidence | None:
+    """Judge every resample as the report is judged, by its thresholds and its frozen baseline.
+
+    A diagnostic that was measured but not resampled (the margin of an accuracy that was given) stays as it is in
+    every resample.
+
+    Args:
+        report: with `resampling`.
+        level: of the intervals, in (0, 1).
+
+    Returns:
+        Shares and percentile intervals; None where nothing was resampled.
+
+    Raises:
+        ValueError: a level outside (0, 1).
+
+    Source: PROTOCOL §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
+
+    >>> from fa_core.reliability import Resampling
+    >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
+    >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn), level=0.5)
+    >>> found.intervals["growth"], found.fired, found.same_verdict
+    ((43.75, 49.75), {'a': 0.25}, 0.75)
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level {level} is not between 0 and 1")
+    drawn = _drawn(report)
+    accs = report.resampling.headline_acc if report.resampling is not None else []
+    if not drawn and not accs:
+        return None
+    n = len(accs) or len(next(iter(drawn.values())))
+    coverage, own = report.coverage, report.flags
+    fires = {letter: _fires(letter, values, report.thresholds) for letter, values in drawn.items()}
+    fixed = frozenset(letter for letter in own if letter not in drawn)
+    patterns = Counter(zip(*fires.values(), strict=True)) if fires else Counter({(): n})
+    verdicts: Counter[str] = Counter()
+    for pattern, count in patterns.items():
+        fired = fixed.union(letter for letter, fire in zip(fires, pattern, strict=True) if fire)
+        verdicts[verdict_text(fired, coverage)] += count
+    numbers = {NUMBERS[letter]: values for letter, values in drawn.items()} | ({"acc": accs} if accs else {})
+    return Confidence(
+        intervals={name: interval(values, level) for name, values in numbers.items()},
+        fired={letter: sum(fire) / n for letter, fire in fires.items()},
+        verdicts={verdict: count / n for verdict, count in verdicts.most_common()},
+        same_verdict=verdicts[report.verdict] / n,
+        resamples=n,
+        level=level,
+    )
+
+
+def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
+    """The central `level` of some values: their (1 − level)/2 and (1 + level)/2 quantiles, linearly interpolated.
+
+    Args:
+        values: one or more.
+        level: in (0, 1).
+
+    Returns:
+        (low, high); NaN and NaN where a value is NaN.
+
+    >>> interval([5.0, 1.0, 3.0, 2.0, 4.0], level=0.5)
+    (2.0, 4.0)
+    """
+    if any(map(math.isnan, values)):
+        return math.nan, math.nan
+    ordered = sorted(values)
+    tail = (1 - level) / 2
+    return _quantile(ordered, tail), _quantile(ordered, 1 - tail)
+
+
+def percent(share: float) -> str:
+    """A share of resamples; only all of them are 100 %, only none are 0 %.
+
+    >>> percent(1.0), percent(0.999), percent(0.42), percent(0.001), percent(0.0)
+    ('100%', '>99%', '42%', '<1%', '0%')
+    """
+    if 0 < share < 0.01:
+        return "<1%"
+    return ">99%" if 0.99 < share < 1 else f"{share:.0%}"
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    place = share * (len(ordered) - 1)
+    low, high = ordered[math.floor(place)], ordered[math.ceil(place)]
+    return low if low == high else low + (place - math.floor(place)) * (high - low)
+
+
+def _drawn(report: DiagnosticReport) -> dict[str, list[float]]:
+    """Each measured diagnostic's number per resample, where there are any."""
+    found = report.resampling
+    if found is None:
+        return {}
+    frozen = report.frozen_baseline_acc
+    # rounded as `DiagnosticReport.margin_pp` is
+    margins = [] if frozen is None else [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
+    draws = dict(zip(LETTERS, (found.growth, found.g_L, found.stability, margins), strict=True))
+    return {letter: values for letter, values in draws.items() if values and letter in report.coverage}
+
+
+def _fires(letter: str, values: Sequence[float], t: DiagnosticThresholds) -> list[bool]:
+    """Whether a diagnostic fires, resample by resample; what is not finite fires."""
+    above = {"a": t.h_norm_explosion_ratio, "c": t.stability_drift_ceiling}
+    below = {"b": t.g_norm_floor, "d": t.frozen_acc_margin_pp}
+    if letter in above:
+        limit = above[letter]
+        return [value > limit or not math.isfinite(value) for value in values]
+    limit = below[letter]
+    return [value < limit or not math.isfinite(value) for value in values]
