@@ -44,15 +44,22 @@ class EpochSession(Session):
         after = zip(before, self.flags, strict=True)
         return [Flip(run, old, new) for run, (old, new) in enumerate(after) if old != new]
 
-    def follow(self, replay: Replay) -> None:
-        """Take longer traces, or other ones. Who stood at the last epoch stands at the last one again."""
+    def follow(self, replay: Replay) -> dict[int, int]:
+        """Take longer traces, or other ones. Who stood at the last epoch stands at the last one again.
+
+        Returns:
+            Run before → the same run now; those that are gone are missing.
+        """
         at_end = self.epoch == self.replay.epochs[-1]
+        places = {_name(trace): run for run, trace in enumerate(replay.traces)}
+        moved = {run: places[_name(trace)] for run, trace in enumerate(self.replay.traces) if _name(trace) in places}
         self.replay = replay
         self.fired = replay.flags(self.thresholds)
         self.traces = replay.traces
-        self.marked = {run for run in self.marked if run < len(replay.traces)}
+        self.marked = {moved[run] for run in self.marked if run in moved}
         self.epoch = replay.epochs[-1] if at_end else min(self.epoch, replay.epochs[-1])
         self._move()
+        return moved
 
     def values(self, letter: str) -> list[float]:
         """One diagnostic's number at this epoch, for every run in which it was measured."""
@@ -95,6 +102,11 @@ class EpochSession(Session):
 
     def _coverage(self, record: int | None) -> int:
         return 0 if record is None else int(self.replay.table.coverage[record])
+
+
+def _name(trace: Trace) -> tuple[str, str]:
+    """What tells a run from the others while its trace grows."""
+    return trace.source, trace.key
 
 
 def _folders(traces: Sequence[Trace]) -> list[str]:

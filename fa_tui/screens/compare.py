@@ -74,6 +74,8 @@ class CompareScreen(JudgedScreen):
 
     def runs_changed(self) -> None:
         group = self.group
+        if self._shown is not None:
+            self._shown = [row for row in self._shown if row < len(self.session)]
         self._groups, self._all = groups_of(self.session, self._shown), None
         names = [(one.home, one.name) for one in self._groups]
         kept = (group.home, group.name) if group else None

@@ -13,10 +13,10 @@ from textual.widget import Widget
 
 from fa_core.analysis import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
-from fa_tui.cells import cell_text
 from fa_tui.epochs import EpochSession
 from fa_tui.screens.judged import JudgedScreen
-from fa_tui.session import Session, letters_of
+from fa_tui.session import Session
+from fa_tui.timeline_words import accuracy_words, all_words, fire_words, number_words, stop_words, verdict_words
 from fa_tui.widgets.chart import Chart, Curve, Level
 from fa_tui.widgets.epoch_chart import (
     SHOWN,
@@ -140,8 +140,10 @@ The runs over their epochs
     def runs_changed(self) -> None:
         replay = _replay(self.session)
         if replay.traces:
-            self._epochs.follow(replay)
+            chosen = self.run_chosen
+            now = self._epochs.follow(replay)
             self.matrix.refit()
+            self.matrix.go_to(now.get(chosen, 0))
             self.show_rugs()
             self._read()
             self.judge()
@@ -275,58 +277,18 @@ The runs over their epochs
         self.set_title(*pieces)
 
     def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
-        epochs = self._epochs
-        report, stop = epochs.rows[chosen].report, self._stops[chosen]
-        mask, ascii_only = epochs.flags[chosen], self.glyphs.name == "ascii"
-        cell = cell_text(letters_of(mask), letters_of(epochs.coverage[chosen]), ascii_only=ascii_only)
-        tone = "bad" if mask else "good" if epochs.coverage[chosen] else "dim"
-        self.query_one("#run", Line).set(
-            (f"{epochs.label(chosen)} ", "strong"), (f"at epoch {epochs.epoch}: ", "dim"), (cell, tone)
-        )
-        numbers = (
-            ("growth", report.max_per_block_growth),
-            ("‖g_L‖", report.g_L),
-            ("stability", report.cross_batch_stability),
-        )
-        said = [f"{name} {short(value)}" for name, value in numbers if value is not None]
-        if report.headline_acc is not None:
-            said.append(f"acc {short(report.headline_acc, 4)}")
-        self.query_one("#numbers", Line).set(("  ".join(said), ""))
-        words = [f"({x}) {'never' if epoch is None else epoch}" for x, epoch in fires.items()]
-        self.query_one("#fires", Line).set(("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", ""))
-        self.query_one("#stop", Line).set(*self._stop_words(chosen, stop))
-        there = "" if stop is None else _accuracies(stop)
-        line = self.query_one("#stop-acc", Line)
-        line.set((f"  {there}", "dim"))
-        line.set_class(not there, "-empty")
-        self.query_one("#all", Line).set(*self._all_words())
-
-    def _stop_words(self, chosen: int, stop: EarlyStop | None) -> list[tuple[str, str]]:
-        """Whether the chosen run would have been stopped, and what that saves."""
-        name = self._epochs.label(chosen)
-        on = " or ".join(f"({x})" for x in self._stop_on)
-        if stop is None:
-            return [(f"{name}: never stopped on {on} ", "dim"), ("(s)", "dim")]
-        here = "here" if stop.epoch == self._epochs.epoch else f"at epoch {stop.epoch}"
-        said = [(f"{name} would have stopped {here} ", "warn"), (f"({', '.join(stop.on)})", "bad")]
-        said.append((f": saves {stop.saved:.0%}", "strong"))
-        return said
-
-    def _all_words(self) -> list[tuple[str, str]]:
-        stopped = sum(stop is not None for stop in self._stops)
-        share = self._epochs.saved_by(self._stops)
-        on = ", ".join(self._stop_on)
-        return [
-            (f"stopping on {on} (s): ", "dim"),
-            (f"{stopped} of {len(self._stops)} runs", ""),
-            (f", saves {share:.0%} of all epochs", "strong" if stopped else "dim"),
-        ]
-
-
-def _accuracies(stop: EarlyStop) -> str:
-    if stop.acc is None or stop.final_acc is None:
-        return ""
-    return f"accuracy {short(stop.acc, 4)} there, {short(stop.final_acc, 4)} at the end"
+        epochs, stop = self._epochs, self._stops[chosen]
+        there = accuracy_words(stop)
+        for name, pieces in (
+            ("run", verdict_words(epochs, chosen, self.glyphs.name == "ascii")),
+            ("numbers", number_words(epochs, chosen)),
+            ("fires", fire_words(fires)),
+            ("stop", stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch)),
+            ("stop-acc", [(f"  {there}", "dim")]),
+            ("all", all_words(self._stops, epochs.saved_by(self._stops), self._stop_on)),
+        ):
+            self.query_one(f"#{name}", Line).set(*pieces)
+        self.query_one("#stop-acc").set_class(not there, "-empty")
 
 
 def _replay(session: Session) -> Replay:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
@@ -17,6 +20,7 @@ from fa_tui.session import Session
 from fa_tui.widgets.compare_view import half_bar
 from fa_tui.widgets.glyphs import ASCII, UNICODE
 from fa_tui.widgets.numbers import short
+from tests.conftest import REPOSITORY
 from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
 
 
@@ -150,6 +154,26 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
             await opened(pilot, "C")
             assert words in screen_text(app)
             await pilot.press("n", "z", "down", "right")
+
+
+async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "C", "n")
+        index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
+        row = app.session.rows[index]
+        app.session.replace_row(index, replace(row, report=_row("dfa", 42, 1.0, 2.0).report))
+        screen.runs_changed()
+        await settled(pilot, screen)
+        assert " dfa " in screen_text(app).splitlines()[0]
+        assert "part at layer 0" in screen_text(app)
+
+
+def test_no_screen_of_the_explorer_imports_torch() -> None:
+    code = (
+        "import sys; import fa_tui.screens.compare, fa_tui.screens.timeline, fa_tui.screens.analysis;"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=REPOSITORY, check=False).returncode == 0
 
 
 async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> None:
