@@ -79,7 +79,7 @@ def _print_grid(console: Console, grid: Grid) -> None:
 def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
     """Columns in groups that fit side by side, each led by the first column, which names the row.
 
-    >>> fitting([10, 30, 30, 5], 50)
+    >>> fitting([10, 30, 30, 5], 52)
     [[0, 1], [0, 2, 3]]
     """
     groups: list[list[int]] = []
