@@ -12,6 +12,7 @@ import gc
 import os
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -22,9 +23,10 @@ from textual.command import Provider
 from textual.message import Message
 
 from fa_core.report import DiagnosticThresholds
-from fa_tui.painting import FrugalApp
-from fa_tui.session import Baseline, Session
-from fa_tui.terminal import Terminal, detect
+from fa_tui.following import FollowingApp
+from fa_tui.session import Baseline, Flip, Session
+from fa_tui.settings import NOTHING_SET, Loaded, load_settings
+from fa_tui.terminal import Terminal, detect, preferring
 from fa_tui.themes import THEMES
 
 if TYPE_CHECKING:
@@ -55,12 +57,15 @@ def _palette() -> type[Provider]:
     return ExplorerCommands
 
 
-class ExplorerApp(FrugalApp[int]):
+class ExplorerApp(FollowingApp):
     """The explorer.
 
     Args:
         session: the runs and what judges them.
         title: what is open.
+        paths: what to follow while it is open.
+        since: when reading them began (`time.time`).
+        settings: what the person prefers; what is wrong with it is told.
         terminal: what the terminal can show.
         device: where to measure: ``auto``, ``cpu``, ``cuda:1``, or several with commas.
         out: results file for checkpoints that lie in no run folder.
@@ -74,6 +79,10 @@ class ExplorerApp(FrugalApp[int]):
     COMMANDS = {_palette}
 
     BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "ask('copy')", "Copy", tooltip="copy a cell, row, report, figure or command line"),
+        Binding("e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"),
+        Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
+        Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         Binding("question_mark", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
@@ -84,6 +93,9 @@ class ExplorerApp(FrugalApp[int]):
         session: Session,
         *,
         title: str = "",
+        paths: Sequence[Path] = (),
+        since: float = 0.0,
+        settings: Loaded = NOTHING_SET,
         terminal: Terminal | None = None,
         device: str = "auto",
         out: Path | None = None,
@@ -91,15 +103,21 @@ class ExplorerApp(FrugalApp[int]):
         measure: str | None = None,
     ) -> None:
         self.terminal = terminal or detect()
-        super().__init__(ansi_color=self.terminal.ansi_color)
-        self.session = session
+        prefers, self._complaints = settings
+        super().__init__(session, paths, since, prefers, ansi_color=self.terminal.ansi_color)
         self._opened = title
         self._device, self._out, self._options, self._measure = device, out, options, measure
         self._measuring: Measuring | None = None
         self._jobs_due = False
         for theme in THEMES:
             self.register_theme(theme)
-        self._begin_with(self.terminal.theme)
+        if prefers.themes:
+            from fa_tui.own_themes import own_themes
+
+            for theme in own_themes(prefers.themes):
+                self.register_theme(theme)
+        has_colours = self.terminal.colours > 16
+        self._begin_with(prefers.theme if prefers.theme and has_colours else self.terminal.theme)
         if not self.terminal.unicode:
             from textual.scrollbar import ScrollBar
 
@@ -120,7 +138,7 @@ class ExplorerApp(FrugalApp[int]):
     def get_default_screen(self) -> ExplorerScreen:
         from fa_tui.screens.explorer import ExplorerScreen
 
-        screen = ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs)
+        screen = ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs, show=self.settings.show)
         # known before the first layout, so that nothing is styled and laid out twice
         screen.set_classes(screen.classes_at(self.size))
         return screen
@@ -145,6 +163,20 @@ class ExplorerApp(FrugalApp[int]):
             if hasattr(signal, name) and sys.platform != "win32":
                 number = getattr(signal, name)
                 loop.add_signal_handler(number, self.exit, 128 + number)
+        from fa_tui.saving import Results
+
+        self.follow([Results(self._out).out])
+        if self._complaints:
+            self.session.problems += self._complaints
+            self.explorer.say(self._complaints[0].message, "warn")
+
+    def rows_changed(self, flips: Sequence[Flip] = ()) -> None:
+        """Show rows that came, changed, went or are judged otherwise."""
+        from fa_tui.screens.judged import JudgedScreen
+
+        self.explorer.rows_changed(flips)
+        if isinstance(self.screen, JudgedScreen):
+            self.screen.runs_changed()
 
     # Measuring.
 
@@ -156,18 +188,24 @@ class ExplorerApp(FrugalApp[int]):
 
             self._measuring = Measuring(
                 self._device,
-                on_job=lambda view: self._tell(JobMoved(view)),
-                on_measured=lambda measured: self._tell(RunMeasured(measured)),
+                on_job=lambda view: self.tell(JobMoved(view)),
+                on_measured=lambda measured: self.tell(RunMeasured(measured)),
                 out=self._out,
                 options=self._options,
                 measure=self._measure,
             )
         return self._measuring
 
-    def _tell(self, message: Message) -> None:
-        """Hand a message from another thread to the screen, if there still is one."""
-        if self.is_running:
-            self.post_message(message)
+    def say(self, text: str, tone: str = "") -> None:
+        """One line about what just happened, where the person looks now."""
+        self.explorer.say(text, tone)
+        if self.screen is not self.explorer:
+            self.notify(text, severity="warning" if tone in ("warn", "bad") else "information", markup=False)
+
+    def send(self, sequence: str) -> None:
+        """Send the terminal a sequence that shows nothing."""
+        if self._driver is not None:
+            self._driver.write(sequence)
 
     def measure(self, indices: Sequence[int]) -> None:
         """Queue runs to be measured; say so, or say why none can be."""
@@ -240,6 +278,12 @@ class ExplorerApp(FrugalApp[int]):
 
         self.push_screen(ProblemsScreen(self.session.problems, glyphs=self.terminal.glyphs))
 
+    def action_ask(self, name: str) -> None:
+        """Begin one of the dialogs: copy, export, presets, what_if."""
+        from fa_tui.dialogs import converse
+
+        self.run_worker(converse(self, name), group="dialog", exclusive=True)
+
     def action_help(self) -> None:
         """Explain the focused pane."""
         from fa_tui.screens.help import HelpScreen
@@ -257,7 +301,8 @@ class ExplorerApp(FrugalApp[int]):
         self.push_screen(QuitScreen(active, glyphs=self.terminal.glyphs), lambda sure: self.exit(0) if sure else None)
 
     def close_jobs(self) -> None:
-        """End the workers; what is finished is on disk already."""
+        """End the workers and the watchers; what is finished is on disk already."""
+        self.stop_following()
         if self._measuring is not None:
             self._measuring.close()
 
@@ -281,16 +326,18 @@ def run_explorer(
     device: str = "auto",
     out: Path | None = None,
     options: MeasureOptions | None = None,
+    settings: Loaded | None = None,
 ) -> int:
     """Open the explorer on paths and stay until the person leaves.
 
     Args:
         paths: audit files, checkpoints, run folders, or folders of them.
-        thresholds: where the sliders start.
+        thresholds: where the sliders start (default: where the settings say).
         frozen_baseline: accuracies to assume where none was recorded.
-        device: where to measure.
+        device: where to measure; ``auto`` is what the settings say.
         out: results file for checkpoints that lie in no run folder.
         options: how to measure.
+        settings: what the person prefers (default: their settings file).
 
     Returns:
         The exit code.
@@ -304,17 +351,29 @@ def run_explorer(
     gc.disable()
     from fa_core.formats import scan
 
+    settings = load_settings() if settings is None else settings
+    since = time.time()
     # the traces of run folders take longer than all the rest and no first screen shows them
     found = scan(list(paths), run_traces=False)
     session = Session(
         found.rows,
-        thresholds=thresholds,
+        thresholds=thresholds or settings.settings.thresholds,
         baseline=frozen_baseline,
         problems=found.problems,
         traces=lambda: scan(list(paths)).traces,
     )
     title = ", ".join(short_path(str(path)) for path in paths)
-    app = ExplorerApp(session, title=title, device=device, out=out, options=options)
+    app = ExplorerApp(
+        session,
+        title=title,
+        paths=paths,
+        since=since,
+        settings=settings,
+        terminal=preferring(detect(), settings.settings.glyphs),
+        device=settings.settings.device if device == "auto" else device,
+        out=out,
+        options=options,
+    )
     try:
         code = app.run()
     finally:

@@ -38,7 +38,9 @@ class ExplorerCommands(Provider):
         yield from self._bindings()
         yield from self._quantities()
         app = self._explorer_app
-        for name in (theme for theme in app.available_themes if theme.startswith("fa-")):
+        yield from self._presets()
+        own = app.settings.themes
+        for name in (theme for theme in app.available_themes if theme.startswith("fa-") or theme in own):
             yield Command(f"Theme: {name}", "change the colours", partial(setattr, app, "theme", name))
 
     def _bindings(self) -> Iterator[Command]:
@@ -69,6 +71,14 @@ class ExplorerCommands(Provider):
                 "a number per run instead of letters",
                 partial(matrix.show, quantity),
             )
+
+    def _presets(self) -> Iterator[Command]:
+        from fa_tui.dialogs import use_preset
+        from fa_tui.presets import Presets
+
+        app = self._explorer_app
+        for name, thresholds in Presets().read().items():
+            yield Command(f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds))
 
     @property
     def _explorer_app(self) -> ExplorerApp:

@@ -83,6 +83,10 @@ class Loaded(NamedTuple):
     problems: Sequence[Problem] = ()
 
 
+NOTHING_SET = Loaded(Settings())
+"""The defaults."""
+
+
 def settings_file() -> Path:
     """Where the settings are."""
     return config_folder() / FILE
@@ -96,7 +100,7 @@ def load_settings(path: Path | None = None) -> Loaded:
     """
     path = path or settings_file()
     if not path.exists():
-        return Loaded(Settings())
+        return NOTHING_SET
     from fa_tui.toml_file import Fitting, load
 
     try:

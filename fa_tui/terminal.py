@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
 
@@ -61,6 +61,18 @@ def detect(environ: Mapping[str, str] | None = None) -> Terminal:
     env = os.environ if environ is None else environ
     term = env.get("TERM", "")
     return Terminal(term=term, unicode=_unicode(env, term), colours=_colours(env, term))
+
+
+def preferring(terminal: Terminal, glyphs: str, environ: Mapping[str, str] | None = None) -> Terminal:
+    """The terminal with the glyphs of a person's settings (``auto``, ``unicode``, ``ascii``); FA_TUI_GLYPHS goes first.
+
+    >>> preferring(detect({"TERM": "xterm", "LANG": "en_US.UTF-8"}), "ascii", {}).unicode
+    False
+    """
+    env = os.environ if environ is None else environ
+    if glyphs == "auto" or env.get("FA_TUI_GLYPHS", "").lower() in ("ascii", "unicode"):
+        return terminal
+    return replace(terminal, unicode=glyphs == "unicode")
 
 
 def is_interactive() -> bool:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
 from fa_tui import options
@@ -20,6 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def open_command(
+    context: typer.Context,
     paths: options.PathsArgument = None,
     g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
     h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
@@ -30,7 +32,8 @@ def open_command(
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders (the sample runs if none are named).
 
-    Without a terminal it prints what `fa-tui show` prints.
+    Without a terminal it prints what `fa-tui show` prints. Thresholds that are not given are those of the
+    settings file (`fa-tui schema settings`), or the protocol's.
 
     Examples:
 
@@ -51,8 +54,23 @@ def open_command(
     # a collection amid the explorer's imports costs more than their garbage; it is on again after the first paint
     gc.disable()
     from fa_tui.app import run_explorer
+    from fa_tui.settings import load_settings
 
-    raise typer.Exit(run_explorer(_named(paths), thresholds=thresholds, frozen_baseline=baseline, device=device))
+    loaded = load_settings()
+    given = {
+        name: getattr(thresholds, name)
+        for name in thresholds.__struct_fields__
+        if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
+    }
+    raise typer.Exit(
+        run_explorer(
+            _named(paths),
+            thresholds=msgspec.structs.replace(loaded.settings.thresholds, **given),
+            frozen_baseline=baseline if baseline != options.FrozenBaseline() else None,
+            device=device,
+            settings=loaded,
+        )
+    )
 
 
 def on_a_terminal() -> bool:

@@ -15,6 +15,7 @@ from textual.screen import Screen
 
 from fa_core.report import LETTERS
 from fa_tui.cells import ASCII_LEGEND, LEGEND
+from fa_tui.quantities import BY_NAME
 from fa_tui.session import Flip, Session, flip_text
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
@@ -43,6 +44,7 @@ class ExplorerScreen(Screen[None]):
         session: the runs and what judges them.
         title: what is open, for the top line.
         glyphs: characters to draw with.
+        show: what the matrix shows at first: ``letters``, or the name of a quantity.
     """
 
     app: ExplorerApp
@@ -66,17 +68,18 @@ class ExplorerScreen(Screen[None]):
         Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="what could not be opened, and why"),
     ]
 
-    def __init__(self, session: Session, *, title: str, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session, *, title: str, glyphs: Glyphs, show: str = "letters") -> None:
         super().__init__()
         self._session = session
         self._title = title
+        self._show = show
         self._glyphs = glyphs
         self.status = Line(glyphs, id="status")
         self.detail: DetailPane | None = None
         self.sliders: SlidersPanel | None = None
         self._detail_due = False
         self._can_measure = False
-        self._quantity_shown = ""
+        self._quantity_shown = BY_NAME[show].label if show in BY_NAME else ""
         self._flipped = ""
         self._said = ("", "")
         self._progress: list[tuple[str, str]] = []
@@ -96,7 +99,9 @@ class ExplorerScreen(Screen[None]):
         glyphs = self._glyphs
         yield Line(glyphs, id="title")
         with Horizontal(id="body"):
-            yield Matrix(self._session, glyphs=glyphs, id="matrix")
+            matrix = Matrix(self._session, glyphs=glyphs, id="matrix")
+            matrix.quantity = BY_NAME.get(self._show)
+            yield matrix
             yield Vertical(id="detail-place")
         yield Vertical(id="sliders-place")
         yield KeyBar(glyphs)
@@ -261,6 +266,22 @@ class ExplorerScreen(Screen[None]):
         self.show_counts()
         self._show_detail()
 
+    def rows_changed(self, flips: Sequence[Flip] = ()) -> None:
+        """Rows came, changed, went, or are judged otherwise: show them anew."""
+        self.runs.lay_out(self.shown)
+        self.show_counts(flips)
+        self._show_rugs()
+        self._show_detail()
+        self._show_title()
+
+    def cell_text(self) -> str:
+        """What the cell under the cursor says."""
+        runs = self.runs
+        if self.row is None:
+            return ""
+        text = "".join(segment.text for segment in runs.cell(runs.line, runs.column))
+        return text.strip().removesuffix(self._glyphs.marked).strip()
+
     def row_changed(self, index: int) -> None:
         """A run was measured: show its verdict everywhere."""
         self.runs.row_changed(index)
@@ -322,6 +343,10 @@ class ExplorerScreen(Screen[None]):
             pieces.append((f"  {len(session.marked)} marked", "accent"))
         if session.problems:
             pieces.append((f"  {len(session.problems)} not opened (P)", "warn"))
+        if session.gone:
+            pieces.append((f"  {len(session.gone)} gone", "warn"))
+        if session.baseline is not None:
+            pieces.append(("  baseline assumed (w)", "warn"))
         if self._quantity_shown:
             pieces.append((f"  showing {self._quantity_shown} (v)", "accent"))
         title.set(*pieces)

@@ -236,6 +236,8 @@ class PseudoTerminal:
 
 def _environment(changes: Mapping[str, str | None]) -> dict[str, str]:
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "VIRTUAL_ENV", "TMPDIR") if name in os.environ}
+    # the settings of whoever runs the tests stay out of them
+    kept["XDG_CONFIG_HOME"] = os.devnull
     kept |= {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8", "PYTHONPATH": str(_REPOSITORY)}
     for name, value in changes.items():
         kept.pop(name, None)
