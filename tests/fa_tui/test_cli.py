@@ -65,6 +65,24 @@ def test_thresholds_move_verdicts(published_table, capsys):
     assert {row["seed"] for row in rows if row["method"] == "ep" and row["flags"] == "a"} == {123, 456}
 
 
+def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
+    assert main(["show", str(sample_runs / "floor")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "(b) fires" in line] == [
+        "bp seed 42: (b) fires: converged (γ_L 0.19, ‖e_T‖ 3.6e-05)",
+        "dfa seed 42: (b) fires: cancelled (γ_L 3.4e-07, ‖e_T‖ 0.85)",
+    ]
+
+
+def test_runs_whose_cause_cannot_be_told_share_one_line(published_table, published_cnn, capsys):
+    assert main(["show", str(published_table)]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "(b) fires" in line]
+    assert line.count("seed") == 9
+    assert line.endswith("(b) fires: undetermined (B and ‖e_T‖ not recorded)")
+    assert main(["show", str(published_cnn)]) == 0
+    assert "(b) fires" not in capsys.readouterr().out
+
+
 def test_csv_has_one_line_per_run_and_empty_cells_for_unmeasured(published_cnn, capsys):
     assert main(["show", str(published_cnn), "--format", "csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))

@@ -15,7 +15,7 @@ from fa_core.table import AuditTable
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) cosine", "(d) pp")
 _SHOWN: Mapping[str, Callable[[float], str]] = {
-    "growth": lambda value: brief(value, 3),
+    "growth": lambda value: significant(value, 3) if value < 1000 else brief(value),
     "g_L": lambda value: significant(value, 3),
     "stability": lambda value: fixed(value, 3, sign=True),
     "margin_pp": lambda value: fixed(value, 2, sign=True),

@@ -135,6 +135,18 @@ class TestResume:
         self.again(rows, out, seen, settings={"batches": 20})
         assert seen
 
+    def test_knows_settings_of_a_program_that_had_fewer_of_them(self, described, tmp_path, seen):
+        out, rows = tmp_path / "audit.json", [described("bp")]
+        run(rows, out)
+        content = json.loads(out.read_text())
+        for added_later in ("resamples", "precision"):
+            del content["reports"]["bp_s42"]["provenance"]["settings"][added_later]
+        out.write_text(json.dumps(content))
+        self.again(rows, out, seen)
+        assert seen == []
+        self.again(rows, out, seen, settings={"resamples": 100})
+        assert seen
+
     def test_keeps_rows_of_other_folders(self, described, tmp_path, seen):
         out = tmp_path / "audit.json"
         run([described("bp")], out)

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.engine.comparison import compare, excess, relative_tolerance
+from fa_core.reliability import ReferencePrecision, Resampling
 from fa_core.report import DiagnosticReport
 
 FACTS = {
@@ -18,6 +19,13 @@ FACTS = {
     "device": "cpu",
     "fan_in": 256,
 }
+
+
+def precision(*cosine: float | None) -> ReferencePrecision:
+    n = len(cosine)
+    return ReferencePrecision(cosine=list(cosine), worst=list(cosine), norm_ratio=[1.0] * n, lost=[0] * n, samples=128)
+
+
 RECORD = DiagnosticReport(
     method_name="dfa",
     residual_norms=[1.0, 2.0, 4.0],
@@ -30,6 +38,7 @@ RECORD = DiagnosticReport(
     dtype="float32",
     recorded_verdict="needs walk-back: BP grad at numerical floor",
     credit={"gamma": [1.0, None, 0.5]},
+    reference_precision=precision(1.0, None, 1.0),
     provenance=FACTS,
 )
 
@@ -42,7 +51,7 @@ def measured(**changes: Any) -> DiagnosticReport:
 def test_the_same_numbers_agree_bit_for_bit():
     comparison = compare(RECORD, measured())
     assert comparison.agrees
-    assert (comparison.compared, comparison.largest, comparison.differences) == (12, 0.0, [])
+    assert (comparison.compared, comparison.largest, comparison.differences) == (14, 0.0, [])
 
 
 def test_rounding_is_allowed_and_its_share_is_told():
@@ -65,6 +74,7 @@ def test_rounding_is_allowed_and_its_share_is_told():
         ({"frozen_baseline_acc": 0.3001}, "frozen_baseline_acc"),
         ({"error_norm": 0.91}, "error_norm"),
         ({"credit": {"gamma": [1.0, None, 0.51]}}, "credit.gamma[2]"),
+        ({"reference_precision": precision(1.0, None, 0.9)}, "reference_precision.cosine[2]"),
         ({"residual_norms": [1.0, 2.0]}, "number of residual_norms"),
     ],
 )
@@ -96,6 +106,17 @@ def test_a_verdict_that_comes_out_differently_decides():
     comparison = compare(record, measured())
     assert [difference.kind for difference in comparison.differences] == ["verdict"]
     assert not comparison.agrees
+
+
+def test_a_verdict_worded_as_published_lists_do_is_no_other_verdict():
+    assert compare(replace(RECORD, recorded_verdict="walk-back: (b)"), measured()).agrees
+    assert not compare(replace(RECORD, recorded_verdict="walk-back: (a)"), measured()).agrees
+
+
+def test_resamples_are_left_to_the_numbers_that_they_follow_from():
+    record = replace(RECORD, resampling=Resampling(growth=[1.0, 2.0]))
+    comparison = compare(record, measured(resampling=Resampling(growth=[1.0, 9.0])))
+    assert (comparison.agrees, comparison.differences) == (True, [])
 
 
 def test_nan_agrees_with_nan_only():

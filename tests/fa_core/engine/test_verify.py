@@ -105,6 +105,10 @@ class TestSettings:
         options = recorded_options(row_of(tmp_path / "a.pt"))
         assert (options.batches, options.batch_size, options.norm_batches, options.data) == (8, 64, 2, None)
 
+    def test_leave_resampling_out_and_compare_the_precision_again(self, tmp_path):
+        options = recorded_options(row_of(tmp_path / "a.pt", settings={"resamples": 200, "precision": True}))
+        assert (options.resamples, options.precision) == (0, True)
+
     def test_name_no_code_unless_it_is_typed_again(self, tmp_path):
         row = row_of(tmp_path / "a.pt", settings={"data": "lab:load", "model": "lab:net"})
         with pytest.raises(UsageError, match="type it yourself if you trust it: --model lab:net"):

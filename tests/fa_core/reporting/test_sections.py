@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from fa_core import load_audits
+from fa_core.reliability import ReferencePrecision, Resampling
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import to_markdown
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph
 from fa_core.reporting.sections.analyses import smallest_words
 from fa_core.reporting.sections.beyond import beyond_table
+from fa_core.reporting.sections.confidence import confidence_tables
 from fa_core.reporting.sections.credit import credit_table
 from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
 from fa_core.reporting.sections.runs import evidence_note, summary
@@ -51,6 +56,56 @@ def test_a_fired_floor_has_its_cause_beside_it() -> None:
     assert [cells[-1] for cells in grid.rows] == ["cancelled", "converged", "–", "undetermined"]
     assert grid.rows[0][2] == "−250x" and grid.rows[2][2] == "+10000x"
     assert grid.rows[3][5:7] == ("N/A", "N/A")
+
+
+def test_both_causes_of_a_fired_floor_show_on_real_runs(sample_runs: Path) -> None:
+    runs = load_audits([sample_runs / "floor"])
+    (grid,) = (block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid))
+    assert {cells[0].split("_")[0]: cells[-1] for cells in grid.rows} == {
+        "bp": "converged",
+        "dfa": "cancelled",
+        "frozen": "–",
+    }
+
+
+def test_confidence_shows_intervals_shares_and_the_distance_from_float64() -> None:
+    drawn = Resampling(growth=[40.0, 45.0, 48.0, 55.0], headline_acc=[0.5, 0.51, 0.52, 0.53])
+    precision = ReferencePrecision(
+        cosine=[1 - 3e-9, None], worst=[0.75, None], norm_ratio=[1.0, None], lost=[0, 7], samples=16
+    )
+    runs = table(
+        row("dfa", growth=45.0, acc=0.51, resampling=drawn, reference_precision=precision),
+        row("bp", growth=2.0),
+        row("fa", growth=2.0, unmeasured={"reference_precision": "the network casts to float32"}),
+    )
+    blocks = list(confidence_tables(runs, DiagnosticThresholds()))
+    shares, distances = (block for block in blocks if isinstance(block, Grid))
+    assert shares.rows == (("dfa_s42", "75%", "[40.4, 54.5], 25%", "N/A", "N/A", "N/A", "[0.5008, 0.5292]"),)
+    assert shares.marked == distances.marked == {0}
+    assert distances.rows == (("dfa_s42", "float32", "3.0e-9", "N/A", "0.25", "7"),)
+    text = to_markdown(blocks)
+    assert "Not resampled: bp_s42, fa_s42." in text
+    assert "fa_s42: reference precision is N/A: the network casts to float32" in text
+    (moved, _) = (
+        block
+        for block in confidence_tables(runs, DiagnosticThresholds(h_norm_explosion_ratio=10))
+        if isinstance(block, Grid)
+    )
+    assert moved.rows[0][1:3] == ("100%", "[40.4, 54.5], 100%")
+
+
+def test_confidence_that_nobody_measured_names_the_option_that_does() -> None:
+    text = to_markdown(confidence_tables(table(row(growth=2.0)), DiagnosticThresholds()))
+    assert "--resamples" in text and "--precision" in text and "|" not in text
+
+
+def test_non_finite_resamples_read_nan_and_never_a_number() -> None:
+    drawn = Resampling(growth=[float("nan")] * 3, stability=[float("inf")] * 3)
+    precision = ReferencePrecision(cosine=[float("nan")], worst=[float("nan")], norm_ratio=[1.0], lost=[0], samples=1)
+    runs = table(row(growth=float("nan"), cosine=float("inf"), resampling=drawn, reference_precision=precision))
+    shares, distances = (b for b in confidence_tables(runs, DiagnosticThresholds()) if isinstance(b, Grid))
+    assert shares.rows[0][1:5] == ("100%", "[nan, nan], 100%", "N/A", "[inf, inf], 100%")
+    assert distances.rows[0][2:4] == ("NaN", "NaN")
 
 
 def test_a_nan_fires_at_every_threshold_in_the_margin_table() -> None:
