@@ -97,11 +97,9 @@ Analyses of all runs, as the commands of the same names print them
         self.about = self.query_one("#about", TextLines)
         self.action_open(0)
 
-    def runs_changed(self) -> None:
+    def reread(self) -> None:
         self._gammas = _gammas(self.session)
-        self.show_rugs()
-        self.count(())
-        self.judge()
+        self._say_title()
 
     def action_turn(self, step: int) -> None:
         """Open the next analysis, or the one before."""
@@ -114,11 +112,15 @@ Analyses of all runs, as the commands of the same names print them
         for number, name in enumerate(NAMES):
             self.set_class(number == place, f"-{name}")
         self.query_one(TabLine).open(place)
-        self.set_title((" analysis ", "accent"), (f" {NAMES[place]} ", "strong"), (f" {len(self.session)} runs", "dim"))
+        self._say_title()
         self.table.scroll_to(0, 0, animate=False, immediate=True)
         self.judge()
         self.table.move_to(self._lines[place])
         self.table.focus()
+
+    def _say_title(self) -> None:
+        runs = f" {len(self.session)} runs"
+        self.set_title((" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (runs, "dim"))
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
         self.action_open(message.place)

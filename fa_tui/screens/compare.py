@@ -72,7 +72,7 @@ class CompareScreen(JudgedScreen):
         self.view.judge()
         self._say()
 
-    def runs_changed(self) -> None:
+    def reread(self) -> None:
         group = self.group
         if self._shown is not None:
             self._shown = [row for row in self._shown if row < len(self.session)]
@@ -80,8 +80,6 @@ class CompareScreen(JudgedScreen):
         names = [(one.home, one.name) for one in self._groups]
         kept = (group.home, group.name) if group else None
         self._at = names.index(kept) if kept in names else 0
-        self.show_rugs()
-        self.count(())
         self._show()
 
     def action_flip(self, step: int) -> None:

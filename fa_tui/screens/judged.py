@@ -71,8 +71,8 @@ class JudgedScreen(Screen[None]):
         """Show what the session's thresholds make of the runs."""
         raise NotImplementedError
 
-    def runs_changed(self) -> None:
-        """Runs were measured or read anew."""
+    def reread(self) -> None:
+        """Take the session's runs anew: some came, went or changed."""
         raise NotImplementedError
 
     @property
@@ -113,6 +113,18 @@ class JudgedScreen(Screen[None]):
         judged = self.judged
         flipped = f"flipped: {flip_text(judged, flips)}" if flips else ""
         self.sliders.set_summary(f"{judged.walk_backs()} of {judged.measured()} walk back", flipped)
+
+    def runs_changed(self) -> None:
+        """Runs were measured or read anew, or thresholds or baselines set elsewhere: show it."""
+        thresholds = self.session.thresholds
+        if self.sliders.thresholds != thresholds:
+            self.sliders.set_thresholds(thresholds)
+        self.reread()
+        if self.judged is not self.session:
+            self.judged.set_thresholds(thresholds)
+        self.show_rugs()
+        self.count(())
+        self.judge()
 
     @on(ThresholdsChanged)
     def _thresholds_changed(self, message: ThresholdsChanged) -> None:

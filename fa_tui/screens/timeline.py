@@ -137,16 +137,14 @@ The runs over their epochs
         """The run whose curve lies on top."""
         return self.matrix.row or 0
 
-    def runs_changed(self) -> None:
+    def reread(self) -> None:
         replay = _replay(self.session)
         if replay.traces:
             chosen = self.run_chosen
             now = self._epochs.follow(replay)
             self.matrix.refit()
             self.matrix.go_to(now.get(chosen, 0))
-            self.show_rugs()
             self._read()
-            self.judge()
 
     def _read(self) -> None:
         self._points = {shown.column: points_of(self._epochs.replay, shown) for shown in SHOWN}
@@ -292,9 +290,11 @@ The runs over their epochs
 
 
 def _replay(session: Session) -> Replay:
-    known = frozen_baselines(session.traces, session.table)
-    assumed = (session.assumed_baseline(trace.method) for trace in session.traces)
-    return Replay(session.traces, [guess if own is None else own for own, guess in zip(known, assumed, strict=True)])
+    # in the order of a folder: a trace that grew must not move its run to another line
+    traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
+    known = frozen_baselines(traces, session.table)
+    assumed = (session.assumed_baseline(trace.method) for trace in traces)
+    return Replay(traces, [guess if own is None else own for own, guess in zip(known, assumed, strict=True)])
 
 
 def _run_of(replay: Replay, session: Session, row: int) -> int:

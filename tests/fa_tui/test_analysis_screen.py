@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.analysis import decision_utility, sensitivities, verdict_curve
 from fa_core.formats import scan
@@ -15,6 +16,7 @@ from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.lens_text import SLICES, curve_chart, parts
+from fa_tui.live import Reading
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
@@ -72,6 +74,19 @@ async def test_a_threshold_moves_the_tables_and_the_chart(app: ExplorerApp) -> N
         await pilot.press("escape", "1")
         await settled(pilot, screen)
         assert "fires on 11" in screen_text(app)
+
+
+async def test_thresholds_set_elsewhere_and_new_runs_are_taken_over(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "2")
+        app.session.merge([Reading("new.json", [replace(app.session.rows[0], source="new.json")])])
+        app.session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
+        screen.runs_changed()
+        await settled(pilot, screen)
+        assert "16 runs" in screen_text(app)
+        assert "11 of 16 walk back" in screen_text(app)
+        assert screen.sliders.thresholds.h_norm_explosion_ratio == 5.0
+        assert next(row for row in screen.table.text if row[0] == "S2")[2] == "11/16"
 
 
 async def test_the_line_under_the_cursor_is_told_more_about(app: ExplorerApp) -> None:

@@ -226,17 +226,19 @@ async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "tab", "down", "space")
         assert (screen.judged.label(screen.run_chosen), screen._drawn()) == ("dfa s1", [2])
-        app.session.traces = [_trace("ep", 1, 1.1), *_traces()]
+        app.session.traces = [*_traces(), _trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
         assert (screen.judged.label(screen.run_chosen), screen._drawn()) == ("dfa s1", [3])
-        app.session.traces = [_trace("ep", 1, 1.1)]
+        app.session.traces = [_trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
-        assert screen.judged.label(screen.run_chosen) == "ep s1"
+        assert screen.judged.label(screen.run_chosen) == "credit_bridge s1"
         app.session.traces = []
         screen.runs_changed()
-        assert screen.judged.label(screen.run_chosen) == "ep s1", "a folder that is gone leaves what was read"
+        assert screen.judged.label(screen.run_chosen) == "credit_bridge s1", (
+            "a folder that is gone leaves what was read"
+        )
 
 
 async def test_without_traces_it_says_what_to_open() -> None:
