@@ -170,24 +170,29 @@ The matrix: one line per method, one column per seed
             text = title.rjust(width) if self.quantity else title.ljust(width)
             return [Segment(f"{text} ", self.style_of("header")), gap]
         row = self._grid.lines[line].cells[column]
-        segments = self._blank(width) if row is None else self._run(row, width)
-        mark = self._glyphs.marked if row in self._session.marked else " "
-        segments.append(Segment(mark, self.style_of("mark")))
-        if (line, column) == (self.line, self.column):
+        here = (line, column) == (self.line, self.column)
+        marked = row in self._session.marked
+        if row is None and not here:
+            return [Segment(" " * (width + self._gap), self.style_of("text"))]
+        segments = [] if row is None else self._run(row, width)
+        rest = " " * (width - sum(len(segment.text) for segment in segments))
+        if not here and not marked:
+            return [*segments, Segment(f"{rest} {gap.text}", gap.style)]
+        segments += [
+            Segment(rest, gap.style),
+            Segment(self._glyphs.marked if marked else " ", self.style_of("mark")),
+        ]
+        if here:
             cursor = self.style_of("cursor" if self.has_focus else "cursor-blurred")
-            segments = [Segment(text, cursor) for text, _, _ in segments]
+            segments = [Segment("".join(segment.text for segment in segments), cursor)]
         return [*segments, gap]
-
-    def _blank(self, width: int) -> list[Segment]:
-        return [Segment(" " * width, self.style_of("text"))]
 
     def _run(self, row: int, width: int) -> list[Segment]:
         flags, coverage = self._session.flags[row], self._session.coverage[row]
         if self.quantity:
             text = self.quantity.text(self._session.rows[row].report, self._glyphs.unmeasured)
             return [Segment(text.rjust(width), self._number_style(flags, coverage))]
-        segments = verdict_segments(flags, coverage, self, self._glyphs)
-        return [*segments, Segment(" " * (width - CELL), self.style_of("text"))]
+        return verdict_segments(flags, coverage, self, self._glyphs)
 
     def _number_style(self, flags: int, coverage: int) -> Style:
         if self.quantity is None or not self.quantity.letter:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import groupby
 
 from rich.segment import Segment
 
@@ -15,18 +16,21 @@ WIDTH = 5
 
 
 @lru_cache(maxsize=512)
-def verdict_cell(flags: int, coverage: int, ascii_only: bool) -> str:
-    """The text of a verdict cell for the masks of fired and measured diagnostics.
+def verdict_pieces(flags: int, coverage: int, ascii_only: bool) -> tuple[tuple[bool, str], ...]:
+    """The cell for the masks of fired and measured diagnostics, in pieces that speak for the verdict or do not.
 
-    >>> verdict_cell(1, 3, False)
-    '✗a-··'
+    >>> verdict_pieces(1, 3, False)
+    ((True, '✗a'), (False, '-··'))
     """
-    return cell_text(letters_of(flags), letters_of(coverage), ascii_only=ascii_only)
+    text = cell_text(letters_of(flags), letters_of(coverage), ascii_only=ascii_only)
+    speaks = [place == 0 or sign.isalpha() for place, sign in enumerate(text)]
+    pieces = groupby(zip(speaks, text, strict=True), key=lambda pair: pair[0])
+    return tuple((speaking, "".join(sign for _, sign in pair)) for speaking, pair in pieces)
 
 
 def verdict_segments(flags: int, coverage: int, table: LineTable, glyphs: Glyphs) -> list[Segment]:
     """The cell, painted: the glyph and the letters in the verdict's colour, the rest dimmed."""
-    text = verdict_cell(flags, coverage, glyphs.name == "ascii")
     tone = table.style_of("bad" if flags else "good" if coverage else "dim")
     dim = table.style_of("dim")
-    return [Segment(sign, tone if place == 0 or sign.isalpha() else dim) for place, sign in enumerate(text)]
+    pieces = verdict_pieces(flags, coverage, glyphs.name == "ascii")
+    return [Segment(text, tone if speaking else dim) for speaking, text in pieces]

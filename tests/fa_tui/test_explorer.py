@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,15 @@ def screen_text(app: ExplorerApp) -> str:
     width, height = app.size
     lines = app.screen._compositor.render_strips(app.screen.size)
     return "\n".join(strip.text for strip in lines)[: (width + 1) * height]
+
+
+async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
+    """Let the app work until something holds."""
+    for _ in range(200):
+        if holds():
+            return
+        await pilot.pause(0.05)
+    raise AssertionError("never happened; the screen:\n" + screen_text(pilot.app))  # type: ignore[arg-type]
 
 
 def cell_at_cursor(app: ExplorerApp) -> str:

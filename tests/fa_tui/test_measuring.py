@@ -6,25 +6,14 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from textual.pilot import Pilot
-
 from fa_core.formats import scan
 from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
-from tests.fa_tui.test_explorer import SIZE, screen_text
+from tests.fa_tui.test_explorer import SIZE, screen_text, until
 
 MakeApp = Callable[..., ExplorerApp]
-
-
-async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
-    """Let the app work until something holds."""
-    for _ in range(200):
-        if holds():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError("never happened; the screen:\n" + screen_text(pilot.app))  # type: ignore[arg-type]
 
 
 async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring_app: MakeApp, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.test_explorer import screen_text
+from tests.fa_tui.test_explorer import screen_text, until
 
 Snap = Callable[..., bool]
 Before = Callable[[Pilot[Any]], Any]
@@ -26,14 +26,12 @@ def press(*keys: str, shows: str = "walk back") -> Before:
     async def run(pilot: Pilot[Any]) -> None:
         app = pilot.app
         assert isinstance(app, ExplorerApp)
-        while app.explorer.sliders is None or not app.explorer.sliders.is_mounted:
-            await pilot.pause(0.01)
+        await until(pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted)
         await pilot.pause()
         for key in keys:
             await pilot.press(key)
             await pilot.pause()
-        while app.explorer.busy or shows not in screen_text(app):
-            await pilot.pause(0.01)
+        await until(pilot, lambda: not app.explorer.busy and shows in screen_text(app))
         await pilot.pause()
 
     return run
