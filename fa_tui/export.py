@@ -41,21 +41,24 @@ KINDS = (
 
 def name_problem(kind: Kind, text: str) -> str:
     """Why a file of a kind cannot be written under a name, or ``""``."""
-    if not text.strip():
-        return "a file needs a name"
     path = target(kind, text)
+    if path.name in ("", ".", ".."):
+        return "a file needs a name"
     if path.suffix.lower() != kind.ending:
         return f"the name must end in {kind.ending}, or in nothing"
-    if not path.parent.is_dir():
-        return f"no folder {path.parent}"
-    taken = in_the_way(kind, path)
+    try:
+        if not path.parent.is_dir():
+            return f"no folder {path.parent}"
+        taken = in_the_way(kind, path)
+    except OSError as error:
+        return f"{path} cannot be: {error.strerror}"
     return f"{taken} is there already: choose another name" if taken else ""
 
 
 def target(kind: Kind, text: str) -> Path:
     """The file that a person means; the ending may be left out."""
     path = Path(text.strip()).expanduser()
-    return path if path.suffix else path.with_name(path.name + kind.ending)
+    return path if path.suffix or path.name in ("", "..") else path.with_name(path.name + kind.ending)
 
 
 def in_the_way(kind: Kind, path: Path) -> Path | None:

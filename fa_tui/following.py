@@ -133,7 +133,7 @@ def news_text(session: Session, news: News, changed: Sequence[int]) -> str:
         changed: those of the changed rows that look different now.
     """
     parts = []
-    for word, rows in (("new", news.added), ("changed", changed), ("gone", news.gone)):
+    for word, rows in (("new", news.added), ("changed", changed), ("back", news.back), ("gone", news.gone)):
         if rows:
             names = ", ".join([session.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED))
             parts.append(f"{len(rows)} {word}: {names}")

@@ -52,10 +52,11 @@ class News(NamedTuple):
     added: list[int]
     changed: list[int]
     gone: list[int]
+    back: list[int]
     beside: bool
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.gone or self.beside)
+        return bool(self.added or self.changed or self.gone or self.back or self.beside)
 
 
 class Session:
@@ -149,7 +150,7 @@ class Session:
 
     def merge(self, readings: Iterable[Reading]) -> News:
         """Take in what places hold now. Rows never move: what is gone stays where it was, what is new comes last."""
-        news = News([], [], [], beside=False)
+        news = News([], [], [], [], beside=False)
         for reading in readings:
             news = self._merge_one(reading, news)
         if news.added or news.changed:
@@ -168,9 +169,11 @@ class Session:
                 self.rows.append(row)
                 self._put(index, row)
                 news.added.append(index)
-            elif row != self._as_read[index] or index in self.gone:
+            elif row != self._as_read[index]:
                 self._put(index, row)
                 news.changed.append(index)
+            if index in self.gone:
+                news.back.append(index)
             missing.discard(index)
             self.gone.discard(index)
         news.gone.extend(sorted(missing - self.gone))

@@ -144,7 +144,6 @@ class ChoiceScreen(ModalScreen[str | None]):
         }
         & Line { background: $surface; }
     }
-    App.-ascii ChoiceScreen > Vertical { border: ascii $accent; }
     """
 
     def __init__(self, title: str, choices: Sequence[Choice], *, glyphs: Glyphs) -> None:

@@ -82,6 +82,9 @@ def test_a_picture_of_the_screen_is_not_written_over_another(tmp_path: Path) -> 
     ("text", "problem"),
     [
         (" ", "a file needs a name"),
+        ("/", "a file needs a name"),
+        ("no/..", "a file needs a name"),
+        ("x" * 400, "cannot be: File name too long"),
         ("report.txt", "must end in .md"),
         ("no/such/folder/report", "no folder no/such/folder"),
         ("report.MD", ""),
