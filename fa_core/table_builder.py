@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from fa_core.columns import Floats, Mask, Objects, Ragged, growth_of, margin_of, optional
 from fa_core.formats.reports import identity_of
-from fa_core.formats.stored import StoredReport, StoredRows
+from fa_core.formats.stored import StoredRows
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.table import AuditTable, bits_of, depth_utility_bits
 
-_CHUNK = 4000
+_CHUNK = 2000
 _IDENTITY = ("source", "key", "method", "seed", "checkpoint", "axes", "recorded_verdict")
 _SCALARS = ("growth_bound", "cross_batch_stability", "headline_acc", "frozen_baseline_acc")
 _of_row = attrgetter(*(f"report.{name}" if name == "recorded_verdict" else name for name in _IDENTITY))
@@ -122,7 +122,7 @@ class TableBuilder:
             for column, values in zip(self._identity, zip(*map(_of_row, rows), strict=True), strict=True):
                 column.extend(values)
 
-    def _take_stored(self, chunk: StoredRows, reports: list[StoredReport]) -> bool:
+    def _take_stored(self, chunk: StoredRows, reports: list[Any]) -> bool:
         """Take a chunk in which surely nothing is wrong; False, and nothing taken, where something may be."""
         measured = _Measured.of(reports)
         if not measured.surely_valid():
@@ -159,7 +159,5 @@ def _concatenated(parts: Sequence[tuple[Floats, Mask]]) -> tuple[Floats, Mask]:
 
 
 def _objects(values: Sequence[object]) -> Objects:
-    """An array of the objects themselves (NumPy would unpack dicts and lists of equal length)."""
-    column = np.empty(len(values), dtype=object)
-    column[:] = values
-    return column
+    """An array of the objects themselves (``np.array`` would unpack dicts and lists of equal length)."""
+    return np.fromiter(values, object, len(values))

@@ -11,6 +11,7 @@ from fa_core.formats.document import Document, Node, RepeatedKeys, convert, load
 from fa_core.formats.stored import Finding, StoredRows
 from fa_core.rows import Problem
 
+_BRACE = 64  # bytes in which an object's brace follows its last member
 NAME = "audit table"
 MARKERS = (b'"reports"', b'"summary"')
 
@@ -60,7 +61,7 @@ def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
     first, second, last = (bytes(members[name]) for name in (names[0], names[1], names[-1]))
     start = data.find(first)
     gap = data.find(second, start + len(first)) - start - len(first)
-    end = data.rfind(last) + len(last)
     values = sum([len(memoryview(value)) for value in members.values()])
     between = (gap - len(names[1])) * (len(names) - 1) + len(joined) - len(names[0])
-    return gap > 0 and end - start == values + between
+    end = start + values + between
+    return gap > 0 and data.startswith(last, end - len(last)) and data[end : end + _BRACE].lstrip().startswith(b"}")

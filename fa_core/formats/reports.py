@@ -59,13 +59,13 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
     A ``#2`` behind a key sets it apart from an equal one and is no part of its name.
     """
     head, _, tail = key.rpartition("_s")
-    method: str
+    method = _method_before_seed(head)
     seed: int | None
-    if tail.isdecimal() and _is_plain(head):
-        method, seed, axes = _canonical(head), int(tail), report.axes
+    if method is not None and tail.isdecimal():
+        seed, axes = int(tail), report.axes or {}
     else:
         method, seed, axes = split_key(key.rpartition("#")[0] or key)
-        axes = {**axes, **report.axes}
+        axes = {**axes, **(report.axes or {})}
     if seed is None:
         seed = report.seed
         if report.method_name.strip():
@@ -75,6 +75,7 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
 
 
 @lru_cache(maxsize=4096)
-def _is_plain(head: str) -> bool:
-    """Whether the part of a key before its seed is a method and nothing else."""
-    return split_key(f"{head}_s0") == (canonical_method(head), 0, {}) and "#" not in head
+def _method_before_seed(head: str) -> str | None:
+    """The method, if the part of a key before its seed is one and nothing else."""
+    method = canonical_method(head)
+    return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None

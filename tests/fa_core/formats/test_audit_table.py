@@ -48,6 +48,24 @@ def test_mixed_indentation_and_escaped_keys_are_no_repetition(tmp_path: Path) ->
     assert table.problems == ()
 
 
+def test_equal_reports_under_keys_of_equal_length_hide_no_repetition(tmp_path: Path) -> None:
+    path = tmp_path / "twice.json"
+    path.write_text(twice(None, REPORT).replace("200.0", "2.0"))
+    assert load_audits(path).key.tolist() == ["bp_s1", "dfa_s1", "bp_s1#2"]
+    path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": REPORT, "bp_s3": REPORT}}).replace("s2", "s1"))
+    assert load_audits(path).key.tolist() == ["bp_s1", "bp_s1#2", "bp_s3"]
+
+
+@pytest.mark.parametrize("field", [field.encode_name for field in msgspec.structs.fields(DiagnosticReport)])
+def test_a_field_of_the_wrong_type_is_a_problem_of_its_row_alone(tmp_path: Path, field: str) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps({"reports": {"bp_s1": REPORT, "bp_s2": {**REPORT, field: [{}]}}}))
+    table = load_audits(path)
+    assert table.key.tolist() == ["bp_s1"]
+    assert [problem.message for problem in table.problems] == [problem.message for problem in scan([path]).problems]
+    assert f"bad.json: $.reports.bp_s2.{field}" in table.problems[0].message
+
+
 @pytest.mark.parametrize("literal", ["NaN", "Infinity", "-Infinity", "1e400"])
 def test_non_finite_numbers_are_read_and_walked_back(tmp_path: Path, literal: str) -> None:
     path = tmp_path / "diverged.json"
