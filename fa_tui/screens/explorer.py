@@ -108,7 +108,7 @@ class ExplorerScreen(Screen[None]):
 
     def on_mount(self) -> None:
         self.matrix = self.query_one(Matrix)
-        self.matrix.focus()
+        self.set_focus(self.matrix)
         self._show_title()
         self._show_status()
         self._offer_measuring()
@@ -203,11 +203,11 @@ class ExplorerScreen(Screen[None]):
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
         if self.sliders is not None:
-            self.sliders.slider(letter).focus()
+            self.set_focus(self.sliders.slider(letter))
 
     def action_matrix(self) -> None:
         """Back to the runs."""
-        self.runs.focus()
+        self.set_focus(self.runs)
 
     # The long view and the filter.
 
@@ -226,7 +226,7 @@ class ExplorerScreen(Screen[None]):
         self.runs.lay_out(None if self._filter is None else self._filter.rows(self._session))
         if row is not None:
             self.runs.go_to(row)
-        self.runs.focus()
+        self.set_focus(self.runs)
 
     async def action_filter(self) -> None:
         """Open the line to type a filter in."""
@@ -249,7 +249,7 @@ class ExplorerScreen(Screen[None]):
         self.apply_filter(message.filter)
 
     def on_filter_line_closed(self) -> None:
-        self.runs.focus()
+        self.set_focus(self.runs)
 
     # Rows and jobs.
 

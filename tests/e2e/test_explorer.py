@@ -65,6 +65,13 @@ def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer: Ope
     assert cells(terminal, "ep") == ["✓abc·"] * 3
 
 
+def test_keys_that_come_in_one_burst_go_where_the_first_one_leads(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    terminal.press("down", "a", "left", "left", "escape")
+    assert "> 40×" in terminal.text()
+    assert "DFA  seed 42" in terminal.text()
+
+
 def test_a_slider_step_costs_less_than_800_bytes(open_explorer: Open, published_table: Path) -> None:
     terminal = open_explorer(published_table)
     terminal.press("a")
