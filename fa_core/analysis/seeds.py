@@ -175,11 +175,14 @@ def _stat(values: Floats, marked: Mask) -> Stat:
     nonfinite = int((marked & ~np.isfinite(values)).sum())
     if not len(finite):
         return Stat(n=0, nonfinite=nonfinite)
+    # near 1, by a power of two and so exactly: sums and squares of 1e200 overflow, those of 1e-200 vanish
+    exponent = int(np.frexp(np.abs(finite).max())[1])
+    scaled = np.ldexp(finite, -exponent)
     return Stat(
         n=len(finite),
         nonfinite=nonfinite,
-        mean=float(finite.mean()),
-        std=float(finite.std()) if len(finite) > 1 else None,
+        mean=float(np.ldexp(scaled.mean(), exponent)),
+        std=float(np.ldexp(scaled.std(), exponent)) if len(finite) > 1 else None,
         min=float(finite.min()),
         max=float(finite.max()),
     )

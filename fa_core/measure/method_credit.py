@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import statistics
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -59,17 +60,21 @@ class NullGamma:
 
     @property
     def std(self) -> float | None:
-        """Standard deviation over draws (population)."""
+        """Standard deviation over draws (population); NaN where a draw is not finite."""
+        if not all(map(math.isfinite, self.deep)):
+            return math.nan
         return statistics.pstdev(self.deep) if self.deep else None
 
     @property
     def rank(self) -> float | None:
         """Share of draws whose deep Γ reaches the observed one, (1 + k)/(1 + n): a one-sided p-value.
 
+        None where there is nothing to compare, or a value that is not finite compares with nothing.
+
         >>> NullGamma([0.0, 0.1, -0.1], observed=0.5).rank
         0.25
         """
-        if self.observed is None or not self.deep:
+        if self.observed is None or not self.deep or not all(map(math.isfinite, [self.observed, *self.deep])):
             return None
         return (1 + sum(value >= self.observed for value in self.deep)) / (1 + len(self.deep))
 

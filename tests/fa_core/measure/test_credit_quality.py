@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, UsageError
-from fa_core.measure import credit_quality, method_credit_quality, null_gamma
+from fa_core.measure import NullGamma, credit_quality, method_credit_quality, null_gamma
 from fa_core.measure.alignment import gamma, mean_over
 from fa_core.measure.perturbation import ce_change, pearson, rho
 from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
@@ -276,6 +276,13 @@ def test_the_null_is_around_zero_and_the_true_feedback_beyond_it() -> None:
     assert abs(null.mean) < 0.1
     assert null.rank == pytest.approx(1 / 11)
     assert len(null.deep) == 10
+
+
+def test_a_null_with_a_nan_has_no_spread_and_no_rank() -> None:
+    for null in (NullGamma([0.1, math.nan], observed=0.5), NullGamma([math.nan], observed=math.nan)):
+        assert math.isnan(null.std)
+        assert null.rank is None
+    assert NullGamma([0.1, 0.2], observed=math.nan).rank is None
 
 
 def test_a_rule_that_draws_nothing_has_no_null() -> None:

@@ -1,0 +1,125 @@
+"""What every analysis answers where the data cannot support it: what is missing, and never a number made of nothing."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from fa_core.analysis import (
+    coverage,
+    decision_utility,
+    flip_points,
+    margins_to_flip,
+    over_seeds,
+    partial_audit,
+    plateau,
+    sensitivities,
+    timeline,
+    verdict_curve,
+)
+from fa_core.formats.findings import Trace, TraceEpoch
+from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.table import AuditTable
+from tests.fa_core.analysis.runs import row, table
+
+T = DiagnosticThresholds()
+USUAL = {"growth": 2.0, "g_L": 1e-3, "cosine": 0.1, "acc": 0.5, "baseline": 0.3}
+
+
+def runs(**changed: float | None) -> AuditTable:
+    """A healthy run and a degenerate one, two seeds each, with all of these numbers equal."""
+    return table(*(row(method, seed, **{**USUAL, **changed}) for method in ("bp", "dfa") for seed in (1, 2)))
+
+
+CASES = {
+    "ordinary": runs(),
+    "NaN": runs(**dict.fromkeys(USUAL, math.nan)),
+    "infinite": runs(**dict.fromkeys(USUAL, math.inf)),
+    "zero": runs(**dict.fromkeys(USUAL, 0.0)),
+    "huge": runs(growth=1.5e308, g_L=1.5e308),
+    "tiny": runs(growth=5e-324, g_L=5e-324),
+    "no baseline": runs(baseline=None),
+    "nothing measured": runs(**dict.fromkeys(USUAL)),
+    "one seed": table(row("bp", 1, **USUAL)),
+    "no seed": table(row("bp", None, **USUAL)),
+    "no run": table(),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request: pytest.FixtureRequest) -> Iterator[AuditTable]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield CASES[request.param]
+
+
+def numbers(value: Any) -> Iterator[float]:
+    """Every number in a result, however deep."""
+    if isinstance(value, dict):
+        for inner in value.values():
+            yield from numbers(inner)
+    elif isinstance(value, (list, tuple)):
+        for inner in value:
+            yield from numbers(inner)
+    elif isinstance(value, float):
+        yield value
+
+
+def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case: AuditTable) -> None:
+    for result in (over_seeds(case), decision_utility(case), coverage(case), *sensitivities(case)):
+        assert all(map(math.isfinite, numbers(msgspec.to_builtins(result)))), result
+    for letter in LETTERS:
+        assert all(map(math.isfinite, flip_points(case, letter, T)))
+        low, high = plateau(case, letter, T.h_norm_explosion_ratio, T) or (None, None)
+        assert low is None or high is None or low <= high
+        assert verdict_curve(case, letter, T).walk_backs
+
+
+def test_every_run_has_a_margin_and_evidence_for_all_four(case: AuditTable) -> None:
+    for i in range(len(case)):
+        margins, report = margins_to_flip(case, i).margins, case.report(i)
+        evidence = partial_audit(report).evidence
+        assert [m.letter for m in margins] == [e.letter for e in evidence] == list(LETTERS)
+        for margin, one in zip(margins, evidence, strict=True):
+            assert (margin.fires is None) is (margin.letter not in report.coverage)
+            assert bool(margin.fires) is (margin.letter in report.flags)
+            assert (margin.room is None) is (margin.letter not in report.coverage or margin.letter in report.nonfinite)
+            assert one.why
+
+
+def test_what_was_not_measured_has_no_statistics(case: AuditTable) -> None:
+    for group in over_seeds(case).groups:
+        for letter, name in zip(LETTERS, ("growth", "g_L", "stability", "margin_pp"), strict=True):
+            stat = group.stats[name]
+            assert stat.n + stat.nonfinite == group.measured[letter]
+            assert (stat.mean is None) is (stat.n == 0)
+            assert (stat.std is None) is (stat.n < 2)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160, 1.0, 1e160, 1e300])
+def test_mean_and_spread_lose_nothing_at_any_scale(scale: float) -> None:
+    (group,) = over_seeds(table(*(row(seed=n, g_L=n * scale) for n in (1, 2, 3, 6)))).groups
+    assert group.stats["g_L"].mean == pytest.approx(3 * scale, rel=1e-14)
+    assert group.stats["g_L"].std == pytest.approx(math.sqrt(3.5) * scale, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "fires", "missing"),
+    [
+        ({"residual_norms": [1.0, math.nan], "bp_grad_norms": [math.nan] * 2}, {"a": 1, "b": 1}, "cross-batch cosine"),
+        ({"residual_norms": [1.0, math.inf], "bp_grad_norms": [math.inf] * 2}, {"a": 1, "b": 1}, "test accuracy"),
+        ({"residual_norms": [0.0, 0.0], "bp_grad_norms": [0.0] * 2}, {"a": None, "b": 1}, "test accuracy"),
+        ({"residual_norms": [1.0], "bp_grad_norms": [1.0]}, {"b": None}, "residual norms of every layer"),
+        ({"test_acc": 0.5}, {}, "BP gradient norms"),
+    ],
+)
+def test_a_trace_says_which_input_is_missing(epoch: dict[str, Any], fires: dict[str, int | None], missing: str) -> None:
+    trace = Trace(source="t", key="dfa_s1", method="dfa", seed=1, axes={}, epochs=[TraceEpoch(epoch=1, **epoch)])
+    found = timeline(trace)
+    assert found.first_fire == fires
+    assert any(missing in note for note in found.skipped)

@@ -1,0 +1,140 @@
+"""What every metric of a network answers at its edges: a number, zero, NaN, or nothing, and never a made-up one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+
+from fa_core.confidence import confidence
+from fa_core.gain import backward_gain, cause_of_floor
+from fa_core.measure import diagnose_resampled, method_credit_quality, null_gamma, reference_precision
+from fa_core.methods import make_method
+from fa_core.models import StreamNet, build
+from fa_core.report import DiagnosticThresholds
+
+torch.set_num_threads(1)
+
+NUMBER, ZERO, NAN, NOTHING = "number", "zero", "NaN", "nothing"
+
+
+def network(blocks: int = 2, kind: torch.dtype = torch.float32, **filled: float) -> StreamNet:
+    """A small ResMLP; the parts that are named are filled with one value."""
+    net = build("resmlp", input_dim=8, d=16, L=blocks, num_classes=4, seed=0)
+    with torch.no_grad():
+        for name, parameter in net.named_parameters():
+            for part, value in filled.items():
+                if name.startswith(part):
+                    parameter.fill_(value)
+    return net.to(kind)
+
+
+def batches(size: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    return [
+        (torch.randn(size, 8, generator=generator), torch.randint(0, 4, (size,), generator=generator)) for _ in range(8)
+    ]
+
+
+def kind(value: float | None) -> str:
+    if value is None:
+        return NOTHING
+    return NAN if not math.isfinite(value) else ZERO if value == 0 else NUMBER
+
+
+def kinds(values: list[float | None]) -> str:
+    """What a series holds, layer by layer, equal neighbours once."""
+    return " ".join(dict.fromkeys(map(kind, values))) or NOTHING
+
+
+def answers(net: StreamNet, size: int, dtype: str | None) -> Iterator[tuple[str, str]]:
+    """Every metric's name and what it answers."""
+    data = batches(size)
+    lenient = DiagnosticThresholds(stability_drift_ceiling=0.95)
+    report = diagnose_resampled(net, data, frozen_baseline_acc=0.7, thresholds=lenient, resamples=20, dtype=dtype)
+    found = confidence(report)
+    assert found is not None
+    yield "fires", "".join(sorted(report.flags))
+    yield "measured", report.coverage
+    yield "growth", kind(report.max_per_block_growth)
+    yield "g_L", kind(report.g_L)
+    yield "drift", kind(report.cross_batch_stability)
+    yield "accuracy", kind(report.headline_acc)
+    yield "gain", kinds(backward_gain(report))
+    yield "cause", cause_of_floor(report) or NOTHING
+    yield "growth interval", kinds(list(found.intervals.get("growth", ())))
+    yield "g_L interval", kinds(list(found.intervals["g_L"]))
+    yield "drift interval", kinds(list(found.intervals.get("stability", ())))
+    precision = reference_precision(net, data[0], dtype=dtype)
+    yield "precision", kinds(precision.cosine)
+    assert precision.lost == [0] * len(precision.lost)
+    rule = make_method("dfa", net, 0)
+    quality = method_credit_quality(net, rule, *data[0], directions=4)
+    for name in ("gamma", "rho", "rho_relative", "nudge", "nudge_relative"):
+        yield name, kinds(getattr(quality, name))
+    yield "deep gamma", kind(quality.deep())
+    null = null_gamma(net, rule, *data[0], draws=2)
+    yield "null", kind(null.mean)
+    yield "null's spread", kind(null.std)
+    yield "null's rank", kind(null.rank)
+
+
+USUAL = {
+    "fires": "d",
+    "measured": "abcd",
+    **dict.fromkeys(("growth", "g_L", "drift", "accuracy", "gain"), NUMBER),
+    "cause": NOTHING,
+    **dict.fromkeys(("growth interval", "g_L interval", "drift interval", "precision"), NUMBER),
+    **dict.fromkeys(("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "deep gamma"), NUMBER),
+    **dict.fromkeys(("null", "null's spread", "null's rank"), NUMBER),
+}
+BROKEN = {
+    **dict.fromkeys(USUAL, NAN),
+    "fires": "abcd",
+    "measured": "abcd",
+    "accuracy": ZERO,
+    "cause": "undetermined",
+    "null's rank": NOTHING,
+}
+NO_GRADIENT = {
+    "fires": "bd",
+    "measured": "abd",
+    "g_L": ZERO,
+    "gain": ZERO,
+    "cause": "cancelled",
+    "g_L interval": ZERO,
+    "nudge": ZERO,
+    "nudge_relative": ZERO,
+    **dict.fromkeys(("drift", "drift interval", "precision", "gamma", "rho", "rho_relative", "deep gamma"), NOTHING),
+    **dict.fromkeys(("null", "null's spread", "null's rank"), NOTHING),
+}
+NO_STREAM = {"fires": "ad", "rho_relative": f"{NOTHING} {NUMBER}", "nudge_relative": f"{ZERO} {NUMBER}"}
+NO_BLOCK = {
+    "measured": "bcd",
+    **dict.fromkeys(("growth", "growth interval", "deep gamma"), NOTHING),
+    **dict.fromkeys(("null", "null's spread", "null's rank"), NOTHING),
+}
+CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
+    "an ordinary network": ({}, {}),
+    "a NaN in a block": ({"blocks.1": math.nan}, BROKEN),
+    "an infinity in a block": ({"blocks.1": math.inf}, BROKEN),
+    "no gradient anywhere": ({"head": 0.0}, NO_GRADIENT),
+    "a stream that starts at zero": ({"embed": 0.0}, NO_STREAM),
+    "one sample": ({"size": 1}, {}),
+    "one layer": ({"blocks": 0}, NO_BLOCK),
+    "float16": ({"kind": torch.float16}, {}),
+    "bfloat16": ({"kind": torch.bfloat16}, {}),
+    "float16 as it runs": ({"kind": torch.float16, "dtype": "as-is"}, {}),
+    "bfloat16 as it runs": ({"kind": torch.bfloat16, "dtype": "as-is"}, {}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_metric_has_an_answer_for(case: str) -> None:
+    made_of, unusual = CASES[case]
+    options = {"size": 16, "dtype": None, **made_of}
+    size, dtype = options.pop("size"), options.pop("dtype")
+    assert dict(answers(network(**options), size, dtype)) == {**USUAL, **unusual}
