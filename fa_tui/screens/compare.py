@@ -11,10 +11,11 @@ from textual.widget import Widget
 from fa_core.report import DiagnosticReport
 from fa_tui.cells import cell_text
 from fa_tui.comparison import MARKED, Group, agreement, column_labels, groups_of
-from fa_tui.screens.judged import JudgedScreen
+from fa_tui.screens.judged import ROOMY, JudgedScreen
 from fa_tui.session import Session
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import covering
@@ -40,7 +41,10 @@ class CompareScreen(JudgedScreen):
     DEFAULT_CSS = """
     CompareScreen {
         & CompareView { height: 1fr; }
+        & LayerCharts { display: none; height: 1fr; margin: 1 0 0 0; }
         & #agreement, & #here { height: 1; }
+        &.-roomy CompareView { height: auto; max-height: 65%; }
+        &.-roomy LayerCharts { display: block; }
     }
     """
 
@@ -56,12 +60,18 @@ class CompareScreen(JudgedScreen):
 
     def body(self) -> Iterable[Widget]:
         yield CompareView(self.session, glyphs=self.glyphs)
+        yield LayerCharts(self.glyphs)
         yield Line(self.glyphs, id="agreement")
         yield Line(self.glyphs, id="here")
 
     def on_mount(self) -> None:
         self.view = self.query_one(CompareView)
+        self.charts = self.query_one(LayerCharts)
         self._show()
+
+    def on_resize(self) -> None:
+        # the charts below name the runs by number
+        self.view.number_columns(self.size.height >= ROOMY)
 
     @property
     def group(self) -> Group | None:
@@ -101,6 +111,7 @@ class CompareScreen(JudgedScreen):
         if group is not None:
             scales = self._scales_of_all() if self._shared else scales_of(self.session, group.rows)
             self.view.compare(group.rows, column_labels(self.session, group), scales)
+            self.charts.show(self.view.reports, *scales)
         self._say()
 
     def _scales_of_all(self) -> Scales:

@@ -19,6 +19,8 @@ from fa_tui.widgets.line import Line
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 _FLUSH_SECONDS = 0.001
+ROOMY = 48
+"""From this many lines on there is room for more than a screen must have."""
 
 
 class JudgedScreen(Screen[None]):
@@ -32,7 +34,7 @@ class JudgedScreen(Screen[None]):
         glyphs: characters to draw with.
     """
 
-    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall")]
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -49,7 +51,7 @@ class JudgedScreen(Screen[None]):
     JudgedScreen {
         & #title { background: $panel; }
         & #sliders { display: none; }
-        &.-tall #sliders, &.-sliding #sliders { display: block; }
+        &.-tall #sliders, &.-roomy #sliders, &.-sliding #sliders { display: block; }
         & #sliders > ThresholdSlider { height: 1; }
         &.-low #sliders > ThresholdSlider { height: 0; }
         & #sliders > ThresholdSlider.-expanded, &.-low #sliders > ThresholdSlider.-expanded { height: 2; }

@@ -21,7 +21,7 @@ from fa_tui.widgets.verdict_cell import verdict_segments
 
 _LABEL = 14
 _NUMBER = 8
-_RUN_LEAST, _RUN_MOST = 10, 26
+_RUN_LEAST, _RUN_MOST = 10, 36
 _RATIO = 11
 _SPREAD = 19
 
@@ -64,11 +64,18 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
         self._reports: list[DiagnosticReport] = []
         self._lines: list[ComparedLine] = []
         self._scales = Scales(None, None)
+        self._numbered = False
 
     def compare(self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales) -> None:
         """Show these runs (indices), named so, with bars on these scales."""
         self._rows, self._labels, self._scales = rows, labels, scales
         self.judge()
+
+    def number_columns(self, numbered: bool) -> None:
+        """Lead the runs' names by numbers, or not."""
+        if numbered != self._numbered:
+            self._numbered = numbered
+            self.refresh()
 
     def judge(self) -> None:
         """Show the runs as the session's thresholds judge them now."""
@@ -127,7 +134,8 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
         runs = len(self._rows)
         if line is None:
             names = [*self._labels, ("max/min", ""), ("mean ± std", "")]
-            text = shortened(*names[column], width - 1, self._glyphs)
+            number = f"{column + 1} " if self._numbered and column < runs else ""
+            text = number + shortened(*names[column], width - 1 - len(number), self._glyphs)
             return [Segment(text.ljust(width), self.style_of("header"))]
         entry = self._lines[line]
         if column < runs:

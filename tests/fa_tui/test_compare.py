@@ -195,8 +195,21 @@ async def test_six_runs_fit_eighty_columns_and_stay_told_apart(app: ExplorerApp)
         assert "state_bridge" not in names
 
 
+async def test_a_large_screen_has_charts_that_name_the_runs_by_number(app: ExplorerApp) -> None:
+    async with app.run_test(size=(200, 60)) as pilot:
+        screen = await opened(pilot, "C", "n")
+        text = screen_text(app)
+        assert "1 s42" in text and "3 s456" in text
+        assert any(line.rstrip().endswith(tuple("123")) and "⠉" in line for line in text.splitlines())
+        await pilot.resize_terminal(120, 40)
+        await settled(pilot, screen)
+        assert "1 s42" not in screen_text(app) and " s42" in screen_text(app)
+
+
 @looks
-def test_compare_looks(look: str, published_table: Path, snap_compare: Any) -> None:
-    app = app_looking(look, Session(scan([published_table]).rows))
+def test_compare_looks(look: str, published_table: Path, monkeypatch: pytest.MonkeyPatch, snap_compare: Any) -> None:
+    # the source on screen must be the same in every checkout
+    monkeypatch.chdir(published_table.parent)
+    app = app_looking(look, Session(scan([Path(published_table.name)]).rows))
     keys = ("C", "n", "n", "down", "down", "right")
     assert snap_compare(app, terminal_size=LOOKS[look][0], run_before=before(*keys))
