@@ -158,7 +158,8 @@ class ExplorerScreen(Screen[None]):
         self._detail_due = False
         row = self.row
         if self.detail is not None:
-            self.detail.show(None if row is None else self._session.rows[row], self._session.thresholds)
+            shown, gone = None if row is None else self._session.rows[row], row in self._session.gone
+            self.detail.show(shown, self._session.thresholds, gone=gone)
         self._offer_measuring()
 
     def _offer_measuring(self) -> None:
@@ -280,7 +281,7 @@ class ExplorerScreen(Screen[None]):
         if self.row is None:
             return ""
         text = "".join(segment.text for segment in runs.cell(runs.line, runs.column))
-        return text.strip().removesuffix(self._glyphs.marked).strip()
+        return text.strip().rstrip(self._glyphs.marked + self._glyphs.gone).strip()
 
     def row_changed(self, index: int) -> None:
         """A run was measured: show its verdict everywhere."""

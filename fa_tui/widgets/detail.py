@@ -68,20 +68,22 @@ float64 version (--precision) and ρ (--credit full). ▲ marks the block that g
         self.glyphs = glyphs
         self._row: AuditRow | None = None
         self._thresholds = DiagnosticThresholds()
+        self._gone = False
 
-    def show(self, row: AuditRow | None, thresholds: DiagnosticThresholds) -> None:
+    def show(self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False) -> None:
         """Show a run, judged by `thresholds`; None shows that none is selected.
 
         Args:
             row: the run.
             thresholds: what it is judged by.
+            gone: its file or folder is no longer there.
         """
         if row is not self._row:
             self.scroll_to(y=0, animate=False)
-        self._row, self._thresholds = row, thresholds
+        self._row, self._thresholds, self._gone = row, thresholds, gone
         self.repaint()
 
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:
             return [[("no run selected", "detail--dim")]]
-        return detail_lines(self._row, self._thresholds, width, self.glyphs)
+        return detail_lines(self._row, self._thresholds, width, self.glyphs, gone=self._gone)

@@ -23,11 +23,14 @@ _LEAST = 24
 _NARROW = 44
 """Below this width a diagnostic's line leaves out what its glyph says too."""
 _LEFT_OUT = re.compile(r" \([^)]*\)| to(?= spare)")
+_GONE = "no longer on disk: shown as it was read last"
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 
 
-def detail_lines(row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs) -> list[Row]:
+def detail_lines(
+    row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs, *, gone: bool = False
+) -> list[Row]:
     """Everything known about a run, in lines of at most `width` cells (from 34 on; below, they are to be cut).
 
     Args:
@@ -35,10 +38,13 @@ def detail_lines(row: AuditRow, thresholds: DiagnosticThresholds, width: int, gl
         thresholds: what it is judged by.
         width: cells to fill.
         glyphs: characters to draw with.
+        gone: its file or folder is no longer there.
     """
     width = max(width, _LEAST)
     report = row.report.with_thresholds(thresholds)
     lines = [_title(row, report, width, glyphs)]
+    if gone:
+        lines += _wrapped(f"{glyphs.gone} {_GONE}", width, "detail--note", glyphs)
     if not report.coverage:
         lines += _wrapped(_MEASURE if row.checkpoint else _NOTHING, width, "detail--note", glyphs)
     else:

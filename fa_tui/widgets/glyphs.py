@@ -12,7 +12,7 @@ _TO_ASCII = str.maketrans(
         "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
         "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "v",
         "✗": "x", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
-        "⟩": ">", "≈": "~", "≠": "!=", "▲": "^", "◆": "*", "◇": "|",
+        "⟩": ">", "≈": "~", "≠": "!=", "▲": "^", "◆": "*", "◇": "|", "†": "~",
     }
 )  # fmt: skip
 
@@ -28,6 +28,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         unknown: a run with nothing measured.
         differs: a recorded verdict that differs from the recomputed one.
         marked: a run marked by the user.
+        gone: a run whose file or folder is no longer there.
         grows: the block in which growth happens.
         knob: a slider's value.
         knob_home: the value when it is the default.
@@ -54,6 +55,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     unknown: str
     differs: str
     marked: str
+    gone: str
     grows: str
     knob: str
     knob_home: str
@@ -91,14 +93,14 @@ class Glyphs(msgspec.Struct, frozen=True):
 
 
 UNICODE = Glyphs(
-    name="unicode", passes="✓", fires="✗", unmeasured="·", unknown="?", differs="≠", marked="•", grows="▲",
+    name="unicode", passes="✓", fires="✗", unmeasured="·", unknown="?", differs="≠", marked="•", gone="†", grows="▲",
     knob="●", knob_home="◆", default="◇", tick="┴", off_left="‹", off_right="›", passing="─", firing="╌",
     plateau_passing="━", plateau_firing="╍", bars="▁▂▃▄▅▆▇█", nonfinite="∞", zero="0", rule="─", divider="│",
     cursor="▏", arrow="→", ellipsis="…", braille=True,
 )  # fmt: skip
 
 ASCII = Glyphs(
-    name="ascii", passes="v", fires="x", unmeasured=".", unknown="?", differs="!", marked="*", grows="^",
+    name="ascii", passes="v", fires="x", unmeasured=".", unknown="?", differs="!", marked="*", gone="~", grows="^",
     knob="O", knob_home="@", default="|", tick="+", off_left="<", off_right=">", passing="-", firing=".",
     plateau_passing="=", plateau_firing=":", bars="_.:-=+*#", nonfinite="!", zero="0", rule="-", divider="|",
     cursor="_", arrow="->", ellipsis="..", braille=False,

@@ -37,6 +37,7 @@ The matrix: one line per method, one column per seed
   ✗ab-d   needs walk-back: a, b and d fire, c passes (-)
   ✓abc·   trustworthy on a, b and c; d was not measured (·)
   ?····   not measured at all: press m if there is a checkpoint
+  •  †    behind it: marked; no longer on disk
 
   "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.
 
@@ -171,21 +172,26 @@ The matrix: one line per method, one column per seed
             return [Segment(f"{text} ", self.style_of("header")), gap]
         row = self._grid.lines[line].cells[column]
         here = (line, column) == (self.line, self.column)
-        marked = row in self._session.marked
+        mark = self._mark(row)
         if row is None and not here:
             return [Segment(" " * (width + self._gap), self.style_of("text"))]
         segments = [] if row is None else self._run(row, width)
         rest = " " * (width - sum(len(segment.text) for segment in segments))
-        if not here and not marked:
+        if not here and not mark:
             return [*segments, Segment(f"{rest} {gap.text}", gap.style)]
         segments += [
             Segment(rest, gap.style),
-            Segment(self._glyphs.marked if marked else " ", self.style_of("mark")),
+            Segment(mark or " ", self.style_of("mark")),
         ]
         if here:
             cursor = self.style_of("cursor" if self.has_focus else "cursor-blurred")
             segments = [Segment("".join(segment.text for segment in segments), cursor)]
         return [*segments, gap]
+
+    def _mark(self, row: int | None) -> str:
+        if row in self._session.marked:
+            return self._glyphs.marked
+        return self._glyphs.gone if row in self._session.gone else ""
 
     def _run(self, row: int, width: int) -> list[Segment]:
         flags, coverage = self._session.flags[row], self._session.coverage[row]

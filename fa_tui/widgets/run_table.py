@@ -110,7 +110,9 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
             return [Segment(heading, self.style_of("header"))]
         index = self._shown[line]
         row = self._session.rows[index]
-        mark = self._glyphs.marked if index in self._session.marked else " "
+        mark = " "
+        if index in self._session.marked or index in self._session.gone:
+            mark = self._glyphs.marked if index in self._session.marked else self._glyphs.gone
         seed = "-" if row.seed is None else str(row.seed)
         name = row.method if len(row.method) <= METHOD_LIMIT else row.method[: METHOD_LIMIT - 1] + "~"
         tone = self.style_of(self._cursor_tone if line == self.line else "text")
