@@ -12,10 +12,12 @@ import sys
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
+
+if TYPE_CHECKING:
+    import typer
 
 COMMANDS = (
     "open",
@@ -30,6 +32,7 @@ COMMANDS = (
     "train",
     "verify",
     "pitfalls",
+    "serve",
     "schema",
     "doctor",
 )
@@ -43,6 +46,8 @@ Results go to stdout, progress and messages to stderr. Add --debug to any comman
 
 def build(names: Sequence[str]) -> typer.Typer:
     """The command-line application with the named commands."""
+    import typer
+
     app = typer.Typer(
         add_completion=False, no_args_is_help=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=INTRO
     )
@@ -74,27 +79,47 @@ def main(argv: Sequence[str] | None = None) -> int:
     elif not args or args[0] not in COMMANDS:
         args = ["open", *args]
     try:
-        if args[0] == "open" and not wants_help:
+        if args[0] == "open":
             _catch_misspelling(args)
-        command = typer.main.get_command(build(COMMANDS if wants_help else (args[0],)))
-        # not app(): it turns a closed stdout into exit code 1 and a wrong option into four lines
-        with command.make_context("fa-tui", args) as context:
-            command.invoke(context)
-        return _flush(0)
-    except typer.Exit as stop:
-        return _flush(stop.exit_code)
+            if not any(arg.startswith("-") for arg in args):
+                from fa_tui.opening import open_explorer
+
+                return _flush(open_explorer([Path(arg) for arg in args[1:]]))
+        return _flush(_dispatch(args, COMMANDS if wants_help else (args[0],)))
     except FaError as error:
         return _complain(error, str(error), error.exit_code, debug)
     except BrokenPipeError:
         return _stdout_closed()
-    except (KeyboardInterrupt, typer.Abort) as error:
+    except KeyboardInterrupt as error:
         return _complain(error, "interrupted", 130, debug)
     except Exception as error:
-        if hasattr(error, "format_message"):  # a usage error of the click that Typer carries privately
-            hint = "" if wants_help else f" (see fa-tui {args[0]} --help)"
-            return _complain(error, " ".join(error.format_message().split()) + hint, 2, debug)
         kind = type(error).__name__
         return _complain(error, f"internal error ({kind}: {error}); run again with --debug and report it", 70, debug)
+
+
+def _dispatch(args: list[str], names: Sequence[str]) -> int:
+    """Run the command that the arguments name.
+
+    Raises:
+        UsageError: options or arguments that it does not take.
+    """
+    import typer
+
+    command = typer.main.get_command(build(names))
+    try:
+        # not app(): it turns a closed stdout into exit code 1 and a wrong option into four lines
+        with command.make_context("fa-tui", args) as context:
+            command.invoke(context)
+    except typer.Exit as stop:
+        return stop.exit_code
+    except typer.Abort as error:
+        raise KeyboardInterrupt from error
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        # a usage error of the click that Typer carries privately
+        raise UsageError(error.format_message(), hint=f"see `fa-tui {args[0]} --help`") from error
+    return 0
 
 
 def _complain(error: BaseException, message: str, code: int, debug: bool) -> int:
