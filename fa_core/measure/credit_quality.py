@@ -133,6 +133,8 @@ def credit_quality(
         rows = [moves.layer(l, a) for l, a in enumerate(signal)]
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
     missing = {} if why is None else {"rho, nudge": why}
+    if all(a is None for a in credit):
+        missing = {"gamma, rho, nudge": "the method gives no credit signal"}
     return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, len(y), directions, missing)
 
 

@@ -151,7 +151,7 @@ def _strip(
         if lost := int(always[mine].sum()):
             panel.note(f"{lost} NaN/inf", float(position), svg.LIMIT)
         elif not drawn and finite.any():
-            panel.note("not measured", float(position))
+            panel.note("N/A", float(position))
     words = {"c": f"ceiling {limit:g}", "d": f"needs {limit:+g} pp"}[letter]
     if finite.any():
         panel.limit(limit, words, diagnostic.fires_above)

@@ -35,6 +35,7 @@ def fact_rows(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyph
         ("run", row.key),
         ("checkpoint", _tail(row.checkpoint or "", room, glyphs)),
         ("deep Γ", _deep_gamma(report.credit)),
+        ("null", _null(report.credit)),
         ("reference", _reference(report)),
         ("notes", report.notes),
         ("accuracy", _accuracy(report)),
@@ -64,12 +65,24 @@ def _tail(path: str, room: int, glyphs: Glyphs) -> str:
 
 
 def _deep_gamma(credit: Mapping[str, Any] | None) -> str:
-    """Γ as one number, with how it was averaged."""
+    """Γ as one number, with how it was averaged; where there is none, the reason."""
     deep, last = (credit or {}).get("deep_gamma"), (credit or {}).get("gamma_L")
-    if not isinstance(deep, (int, float)) or credit is None:
-        return ""
+    if credit is None or not isinstance(deep, (int, float)):
+        missing = (credit or {}).get("missing")
+        reasons = dict.fromkeys(map(str, missing.values())) if isinstance(missing, Mapping) else {}
+        return f"N/A: {'; '.join(reasons)}" if reasons else ""
     parts = [signed(deep), f"Γ_L {signed(last)}" if isinstance(last, (int, float)) else ""]
     return ", ".join(part for part in (*parts, str(credit.get("aggregation", ""))) if part)
+
+
+def _null(credit: Mapping[str, Any] | None) -> str:
+    """Deep Γ with freshly drawn feedback, to hold the one above against."""
+    null = (credit or {}).get("null")
+    if not isinstance(null, Mapping) or not isinstance(null.get("deep_gamma_mean"), (int, float)):
+        return ""
+    spread = null.get("deep_gamma_std")
+    around = f" ± {spread:.2f}" if isinstance(spread, (int, float)) else ""
+    return f"{signed(null['deep_gamma_mean'])}{around} over {null.get('draws')} draws of fresh feedback"
 
 
 def _reference(report: DiagnosticReport) -> str:

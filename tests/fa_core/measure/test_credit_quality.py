@@ -154,6 +154,12 @@ def test_missing_and_zero_credit_is_undefined_not_zero_or_one() -> None:
     assert found.deep() == found.gamma[2]
 
 
+def test_a_method_that_gives_no_credit_has_that_as_its_reason() -> None:
+    x, y = batches(1)[0]
+    found = credit_quality(Tailed(), [None] * 4, x, y)
+    assert found.missing == {"gamma, rho, nudge": "the method gives no credit signal"}
+
+
 def test_non_finite_credit_is_nan() -> None:
     net = Tailed()
     x, y = batches(1)[0]

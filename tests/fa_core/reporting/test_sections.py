@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from fa_core import load_audits
 from fa_core.reliability import ReferencePrecision, Resampling
@@ -17,7 +18,7 @@ from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
 from fa_core.reporting.sections.runs import evidence_note, summary
 from tests.fa_core.analysis.runs import row, table
 
-CREDIT = {
+CREDIT: dict[str, Any] = {
     "gamma": [0.43, -0.01, -0.03, None],
     "rho": [0.5, 0.1, 0.1, 0.1],
     "missing": {"nudge": "the tail of the network cannot be run alone"},
@@ -28,11 +29,30 @@ CREDIT = {
 def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null() -> None:
     blocks = list(credit_table(table(row(growth=2.0, credit=CREDIT))))
     grid = next(block for block in blocks if isinstance(block, Grid))
-    assert grid.rows[0] == ("dfa_s42", "gamma", "-0.0200", "+0.4300", "-0.0100", "-0.0300", "N/A")
-    assert grid.rows[1][:3] == ("dfa_s42", "rho", "+0.1000")
-    text = to_markdown(blocks)
-    assert "nudge is N/A: the tail of the network" in text
-    assert "with fresh feedback deep Γ is +0.0043 ± 0.0070 over 10 draws" in text
+    assert grid.rows[0] == ("dfa_s42", "Γ", "-0.0200", "+0.4300", "-0.0100", "-0.0300", "N/A")
+    assert grid.rows[1][:3] == ("dfa_s42", "ρ, ε = 1e-3", "+0.1000")
+    assert "nudge: N/A for dfa_s42: the tail of the network" in to_markdown(blocks)
+
+
+def test_the_null_stands_beside_the_observed_gamma_layer_by_layer() -> None:
+    layers = {"gamma": [0.0, 0.01, 0.98], "deep_gamma_std": 0.007}
+    fresh = {**CREDIT, "deep_gamma": 0.151, "null": {**CREDIT["null"], **layers}}
+    _, null = (block for block in credit_table(table(row(growth=2.0, credit=fresh))) if isinstance(block, Grid))
+    assert null.rows == (("dfa_s42", "+0.1510", "+0.0043 ± 0.0070", "10", "0.5", "+0.0000", "+0.0100", "+0.9800"),)
+
+
+def test_a_change_of_the_loss_too_small_for_four_decimals_keeps_its_sign() -> None:
+    (grid,) = credit_table(table(row(growth=2.0, credit={"nudge": [3.4e-8, -1.4e-10]})))
+    assert isinstance(grid, Grid)
+    assert grid.rows[0][3:] == ("3.4e-8", "-1.4e-10")
+
+
+def test_a_method_without_credit_has_a_reason_and_no_row() -> None:
+    nothing = {"gamma": [None, None], "missing": {"gamma, rho, nudge": "the method gives no credit signal"}}
+    (said,) = credit_table(table(row("random_init", 1, credit=nothing), row("random_init", 2, credit=nothing)))
+    assert isinstance(said, Paragraph)
+    words = "N/A for random_init_s1, random_init_s2: the method gives no credit signal."
+    assert said.text == f"Γ, ρ, nudge: {words}"
 
 
 def test_credit_that_was_not_saved_reads_na_with_the_reason() -> None:

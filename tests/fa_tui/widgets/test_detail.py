@@ -154,6 +154,15 @@ def test_a_single_gamma_names_how_it_was_averaged() -> None:
     assert "+0.10, Γ_L +0.10, mean over samples; deep = l >= 1" in " ".join(shown.split())
 
 
+def test_gamma_that_there_is_none_of_has_its_reason_and_a_null_its_draws() -> None:
+    missing = {"missing": {"gamma": "its feedback was not saved with the run"}}
+    shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=missing)))
+    assert "deep Γ      N/A: its feedback was not saved with the run" in shown
+    null = {"null": {"deep_gamma_mean": 0.002, "deep_gamma_std": 0.022, "draws": 10}}
+    shown = text(run(DiagnosticReport(residual_norms=[1.0, 1.0], credit=null)))
+    assert "null        +0.00 ± 0.02 over 10 draws of fresh feedback" in shown
+
+
 def test_provenance_is_listed() -> None:
     report = DiagnosticReport(
         residual_norms=[1.0, 1.0], batch_size=128, n_batches=10, dtype="float32",
