@@ -93,3 +93,11 @@ def test_marks_toggle(session: Session) -> None:
 @pytest.fixture
 def published_rows(session: Session) -> list[AuditRow]:
     return session.rows
+
+
+def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 100.0], recorded_verdict="walk-back: (a)")
+    session = Session([AuditRow(source="s", key="k", method="m", report=report)])
+    assert not session.recorded_differs(0)
+    session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=200.0))
+    assert session.recorded_differs(0)
