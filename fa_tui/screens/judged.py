@@ -18,7 +18,6 @@ from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
-_FLUSH_SECONDS = 0.001
 ROOMY = 48
 """From this many lines on there is room for more than a screen must have."""
 
@@ -140,7 +139,8 @@ class JudgedScreen(Screen[None]):
         """Judge once for all that changes in this turn: a held key must not queue work."""
         if not self.is_due:
             self.is_due = True
-            self.set_timer(_FLUSH_SECONDS, self._flush)
+            # behind the messages that wait already, and before the next frame
+            self.call_later(self._flush)
 
     def _flush(self) -> None:
         self.is_due = False
