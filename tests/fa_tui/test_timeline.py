@@ -17,7 +17,7 @@ from fa_tui.epochs import EpochSession
 from fa_tui.options import FrozenBaseline
 from fa_tui.screens.timeline import DRAWN_AT_MOST, TimelineScreen
 from fa_tui.session import Session
-from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, fire_point, marks_for
+from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, fire_point, marks_for
 from fa_tui.widgets.glyphs import UNICODE
 from fa_tui.widgets.scale import Scale
 from fa_tui.widgets.scrubber import Scrubber
@@ -130,16 +130,18 @@ async def test_t_shows_the_end_and_arrows_home_and_brackets_scrub(app: ExplorerA
         assert "ep 20" in screen_text(app)
 
 
-async def test_a_held_key_is_drawn_once_not_once_per_press(app: ExplorerApp, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_burst_of_scrubs_is_drawn_once_not_once_per_step(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
         drawn: list[int] = []
         judge = screen.judge
         monkeypatch.setattr(screen, "judge", lambda: drawn.append(1) or judge())
-        for _ in range(10):
-            screen.scrubber.action_step(-1)
-            screen._go_to(screen._epochs.epoch - 1)
+        for epoch in range(EPOCHS, 5, -1):
+            screen.post_message(Scrubbed(epoch))
         await settled(pilot, screen)
+        assert "ep 6 " in screen_text(app)
         assert len(drawn) == 1
 
 
