@@ -97,8 +97,10 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
         return Scale(10.0**bottom, 10.0 ** max(top, bottom + 1), log=True)
     if at_least and lo == at_least[0] and hi == at_least[1]:
         return Scale(lo, hi)
-    room = (hi - lo or abs(hi) or 1.0) * _SPARE
-    unit = 10.0 ** math.floor(math.log10((hi - lo or abs(hi) or 1.0) / 2))
+    # half of the smallest float is zero, which has no logarithm
+    span = max(hi - lo or abs(hi) or 1.0, 1e-300)
+    room = span * _SPARE
+    unit = 10.0 ** math.floor(math.log10(span / 2))
     return Scale(
         lo if at_least and lo == at_least[0] else math.floor((lo - room) / unit) * unit,
         hi if at_least and hi == at_least[1] else math.ceil((hi + room) / unit) * unit,

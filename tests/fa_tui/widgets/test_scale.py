@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fa_tui.widgets.scale import Scale, covering
@@ -57,6 +57,7 @@ def test_a_fitted_log_scale_holds_every_value(values: list[float]) -> None:
 
 
 @given(st.lists(st.floats(-1e9, 1e9), min_size=1))
+@example([5e-324])
 def test_a_fitted_linear_scale_holds_every_value(values: list[float]) -> None:
     assume(max(values) == min(values) or max(values) - min(values) > 1e-6)
     scale = covering([*values, math.nan, -math.inf], log=False)
