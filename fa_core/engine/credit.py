@@ -14,9 +14,8 @@ from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.credit_quality import DIRECTIONS
 from fa_core.measure.method_credit import method_credit_quality, null_gamma
 from fa_core.methods.base import Method
-from fa_core.methods.registry import METHODS, make_method, restore_method
+from fa_core.methods.registry import restore_method
 from fa_core.models.base import StreamNet
-from fa_core.rows import canonical_method
 from fa_core.runs import CREDIT, Manifest
 
 GAMMA, FULL = "gamma", "full"
@@ -73,19 +72,10 @@ def _rule(network: nn.Module, method: str, manifest: Manifest | None, checkpoint
     Raises:
         FaError: there is no such method here, its feedback was not saved, or does not fit.
     """
-    name = canonical_method(method)
     if not isinstance(network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
-    if name not in METHODS:
-        raise FaError(f"the credit of method {method!r} is not known here")
     args = manifest.method_args if manifest else {}
-    trained_by = args.get("of", name)
-    if trained_by not in METHODS:
-        raise FaError(f"the credit of method {trained_by!r} is not known here")
-    tensors = _feedback(checkpoint)
-    if not tensors and make_method(name, network, **args).state_dict():
-        raise FaError("its feedback was not saved with the run")
-    return restore_method(name, network, tensors, **args)
+    return restore_method(method, network, _feedback(checkpoint), **args)
 
 
 def _feedback(checkpoint: Checkpoint) -> Mapping[str, Tensor]:

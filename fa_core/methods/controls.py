@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method, StepInfo, feedback_generator
 from fa_core.methods.bp import Backprop
+from fa_core.methods.rules import RULES, check_options, find_class
 from fa_core.models.base import StreamNet
 
 
@@ -21,16 +22,12 @@ class Control(Method):
         args: that rule's own options.
 
     Raises:
-        UsageError: `of` is unknown or itself a control.
+        UsageError: `of` is no rule (a control is none), or has no such option.
     """
 
     def __init__(self, net: StreamNet, generator: torch.Generator, of: str, **args: Any) -> None:
-        from fa_core.methods.registry import check_options, method_class  # the registry lists this class too
-
         super().__init__(net, generator)
-        rule = method_class(of)
-        if issubclass(rule, (Control, Shallow, RandomInit)):
-            raise UsageError(f"{self.name} cannot train by the control {of!r}", hint="name a rule such as bp or dfa")
+        rule = find_class(of, RULES)
         check_options(rule, args)
         self.rule = rule(net, generator, **args)
         self.draws_feedback = self.rule.draws_feedback

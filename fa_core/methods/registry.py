@@ -1,73 +1,35 @@
-"""The methods by name: the built-in ones, and those that other packages bring as entry points."""
+"""The methods by name, rules and controls: made for a network, or restored as they were saved."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from importlib.metadata import EntryPoint, entry_points
-from inspect import Parameter, signature
+from collections.abc import Mapping
 from typing import Any
 
 from torch import Tensor
 
-from fa_core.errors import MeasureError, UsageError
+from fa_core.errors import MeasureError
 from fa_core.methods.base import Method, feedback_generator
-from fa_core.methods.bp import Backprop
 from fa_core.methods.controls import FrozenBlocks, RandomInit, RandomTargets, Shallow
-from fa_core.methods.credit_bridge import CreditBridge
-from fa_core.methods.dfa import DirectFeedbackAlignment
-from fa_core.methods.ep import EquilibriumPropagation
-from fa_core.methods.fa import FeedbackAlignment
-from fa_core.methods.state_bridge import StateBridge
+from fa_core.methods.rules import RULES, Named, by_name, check_options, find_class, names_with_plugins
 from fa_core.models.base import StreamNet
-from fa_core.naming import nearest, unknown_name
 from fa_core.rows import canonical_method
 
-ENTRY_POINTS = "fa_core.methods"
-"""The entry-point group: name = ``module:Class``, the class a `Method`."""
-
-METHODS: Mapping[str, type[Method]] = {
-    rule.name: rule
-    for rule in (
-        Backprop,
-        FeedbackAlignment,
-        DirectFeedbackAlignment,
-        StateBridge,
-        CreditBridge,
-        EquilibriumPropagation,
-        FrozenBlocks,
-        Shallow,
-        RandomInit,
-        RandomTargets,
-    )
-}
-"""Canonical name → built-in rule. A built-in name cannot be taken by an entry point."""
+METHODS: Named = {**RULES, **by_name(FrozenBlocks, Shallow, RandomInit, RandomTargets)}
+"""Canonical name → built-in rule or control."""
 
 
 def known_methods() -> list[str]:
     """All names that `make_method` takes, the built-in ones first; no plugin is imported for it."""
-    return [*METHODS, *(name for name in sorted(_plugins()) if name not in METHODS)]
+    return names_with_plugins(METHODS)
 
 
 def method_class(name: str) -> type[Method]:
-    """The rule of that name (any spelling: ``"Credit Bridge"`` is ``credit_bridge``).
+    """The rule or control of that name, in any spelling, built in or a plugin.
 
     Raises:
         UsageError: unknown, or a plugin that does not import or is no `Method`.
     """
-    name = canonical_method(name)
-    if name in METHODS:
-        return METHODS[name]
-    plugins = _plugins()
-    if name not in plugins:
-        raise unknown_name("method", name, known_methods())
-    where = f"entry point {name} = {plugins[name].value}"
-    try:
-        rule = plugins[name].load()
-    except Exception as error:
-        raise UsageError(f"does not import ({type(error).__name__}: {error})", where=where) from error
-    if not (isinstance(rule, type) and issubclass(rule, Method)):
-        raise UsageError(f"{rule!r} is no fa_core.methods.Method", where=where)
-    return rule
+    return find_class(name, METHODS)
 
 
 def make_method(name: str, net: StreamNet, seed: int = 0, **args: Any) -> Method:
@@ -91,31 +53,27 @@ def make_method(name: str, net: StreamNet, seed: int = 0, **args: Any) -> Method
     return rule(net, feedback_generator(seed), **args).to(next(net.parameters()).device)
 
 
-def check_options(rule: type[Method], args: Iterable[str]) -> None:
-    """Refuse an option that the rule's constructor does not take.
-
-    Raises:
-        UsageError: naming the option and those there are.
-    """
-    parameters = list(signature(rule.__init__).parameters.values())[3:]
-    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters):
-        return
-    options = [p.name for p in parameters]
-    for option in args:
-        if option not in options:
-            hint = nearest(option, options) if options else "it has none"
-            raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)
+def is_built_in(name: str, args: Mapping[str, Any]) -> bool:
+    """Whether a method, and the rule it trains by (option ``of``), are built in, so that nothing is imported for it."""
+    return all(canonical_method(str(asked)) in METHODS for asked in (name, args.get("of", name)))
 
 
 def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], **args: Any) -> Method:
-    """A rule as it was saved: `make_method`, then its ``state_dict`` from `tensors`.
+    """A built-in method as it was saved: `make_method`, then its ``state_dict`` from `tensors`.
+
+    Name and options may come from a file: what is not built in is refused, never imported.
 
     Raises:
-        UsageError: unknown method or option.
-        MeasureError: a tensor is missing, not known, or of another shape than the network needs.
+        UsageError: an option that the method does not have.
+        MeasureError: not built in; or a tensor is missing, not known, or of another shape than the network needs.
     """
+    if not is_built_in(name, args):
+        asked = name if canonical_method(name) not in METHODS else args["of"]
+        raise MeasureError(f"the credit of method {asked!r} is not known here")
     method = make_method(name, net, **args)
     needed = method.state_dict()
+    if needed and not tensors:
+        raise MeasureError("its feedback was not saved with the run")
     for key in [*needed, *(key for key in tensors if key not in needed)]:
         want = tuple(needed[key].shape) if key in needed else None
         have = tuple(tensors[key].shape) if key in tensors else None
@@ -125,7 +83,3 @@ def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], **a
             raise MeasureError(f"feedback of {method.name}: {key} {told}; {fits}")
     method.load_state_dict(dict(tensors))
     return method
-
-
-def _plugins() -> dict[str, EntryPoint]:
-    return {canonical_method(point.name): point for point in entry_points(group=ENTRY_POINTS)}

@@ -12,10 +12,10 @@ from torch.nn import functional as F
 from fa_core.data import eval_batches, load_data
 from fa_core.errors import MeasureError
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.network import load_tensors, network_for
-from fa_core.methods import Method, make_method
-from fa_core.methods.registry import method_class
+from fa_core.measure.network import network_for
+from fa_core.methods import METHODS, Method, make_method, restore_method
 from fa_core.models import StreamNet, build
+from fa_core.rows import canonical_method
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, read_manifest
 
 
@@ -82,19 +82,23 @@ def of_run(folder: Path, samples: int = 512) -> Subject:
         )
     net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
     assert isinstance(net, StreamNet)
-    method = make_method(manifest.method, net, seed=manifest.seed, **manifest.method_args)
+    method = restore_method(manifest.method, net, load_checkpoint(folder / CREDIT).tensors, **manifest.method_args)
     if not method.draws_feedback:
         raise MeasureError(f"{manifest.method} draws no feedback", where=folder, hint="name a DFA or FA run")
-    load_tensors(method, load_checkpoint(folder / CREDIT).tensors, folder / CREDIT)
     [(x, y)] = eval_batches(load_data(manifest.data), k=1, batch_size=samples, seed=manifest.eval_seed)
     return Subject(folder.name, net.eval(), method, x, y)
 
 
 def find_run(paths: list[Path]) -> Path | None:
-    """The first run folder under some paths whose method draws feedback and saved it."""
+    """The first run folder under some paths whose method is built in, draws feedback and saved it."""
     for path in paths:
         for manifest in sorted(path.rglob(MANIFEST)):
             folder = manifest.parent
-            if (folder / CREDIT).is_file() and method_class(read_manifest(folder).method).draws_feedback:
+            if (folder / CREDIT).is_file() and _draws_feedback(read_manifest(folder).method):
                 return folder
     return None
+
+
+def _draws_feedback(method: str) -> bool:
+    rule = METHODS.get(canonical_method(method))
+    return rule is not None and rule.draws_feedback

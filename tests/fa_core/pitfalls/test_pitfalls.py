@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
+from fa_core.methods import rules
 from fa_core.pitfalls import (
     PITFALLS,
     aggregations,
@@ -24,6 +26,8 @@ from fa_core.pitfalls import (
 )
 from fa_core.pitfalls.aggregations import aggregate, cosines
 from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
+from fa_core.run_writer import RunWriter
+from fa_core.runs import Manifest
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -165,3 +169,26 @@ def test_a_run_without_saved_feedback_says_na(tmp_path: Path) -> None:
     with pytest.raises(UnreadableInput):
         of_run(tmp_path / "nowhere")
     assert find_run([tmp_path]) is None
+
+
+def test_a_method_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    imported: list[str] = []
+
+    class Point(EntryPoint):
+        def load(self) -> None:
+            imported.append(self.value)
+
+    monkeypatch.setattr(rules, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
+    net = trained_here(steps=0).net
+    for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
+        run = tmp_path / method
+        manifest = Manifest(
+            method=method, arch=net.arch, arch_args=net.arch_args, data="synthetic:input=16", seed=1, method_args=args
+        )
+        writer = RunWriter(run)
+        writer.manifest(manifest)
+        writer.weights(manifest, net.state_dict(), {"B_0": torch.ones(1)})
+        with pytest.raises(MeasureError, match="'theirs' is not known here"):
+            of_run(run)
+    assert find_run([tmp_path / "theirs"]) is None
+    assert imported == []
