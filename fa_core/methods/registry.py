@@ -32,7 +32,7 @@ def method_class(name: str) -> type[Method]:
     return find_class(name, METHODS)
 
 
-def make_method(name: str, net: StreamNet, seed: int = 0, **args: Any) -> Method:
+def make_method(name: str, net: StreamNet, /, seed: int = 0, **args: Any) -> Method:
     """A rule for `net`, on its device, its feedback drawn under `seed`.
 
     Args:
@@ -58,7 +58,7 @@ def is_built_in(name: str, args: Mapping[str, Any]) -> bool:
     return all(canonical_method(str(asked)) in METHODS for asked in (name, args.get("of", name)))
 
 
-def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], **args: Any) -> Method:
+def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], /, **args: Any) -> Method:
     """A built-in method as it was saved: `make_method`, then its ``state_dict`` from `tensors`.
 
     Name and options may come from a file: what is not built in is refused, never imported.

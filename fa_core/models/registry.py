@@ -20,7 +20,7 @@ ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP, ViTMin
 """Registry name → network class."""
 
 
-def build(arch: str, *, seed: int | None = None, **args: Any) -> StreamNet:
+def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:
     """A freshly initialised network.
 
     Args:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+from fa_core.models.residual_mlp import ResidualMLP
 
 
 class PreNormBlock(nn.Module):
@@ -25,7 +22,7 @@ class PreNormBlock(nn.Module):
         return added
 
 
-class ResMLP(StreamNet):
+class ResMLP(ResidualMLP):
     """h_0 = W·x + b; L pre-LN GELU blocks; terminal LN; linear head.
 
     Args:
@@ -40,6 +37,7 @@ class ResMLP(StreamNet):
     """
 
     arch = "resmlp"
+    block = PreNormBlock
 
     def __init__(
         self,
@@ -50,32 +48,4 @@ class ResMLP(StreamNet):
         terminal_ln: bool = True,
         num_classes: int = 10,
     ) -> None:
-        hidden = 2 * d if hidden is None else hidden
-        check_sizes(input_dim=input_dim, d=d, L=L, hidden=hidden, num_classes=num_classes)
-        args = {
-            "input_dim": input_dim,
-            "d": d,
-            "L": L,
-            "hidden": hidden,
-            "terminal_ln": terminal_ln,
-            "num_classes": num_classes,
-        }
-        super().__init__(args, (input_dim,), [(d,)] * (L + 1))
-        self.embed = nn.Linear(input_dim, d)
-        self.blocks = nn.ModuleList(PreNormBlock(d, hidden) for _ in range(L))
-        self.out_ln = terminal_norm(d, terminal_ln)
-        self.head = nn.Linear(d, num_classes)
-
-    @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
-        d, input_dim = shapes["embed.weight"]
-        L = count_blocks(shapes)
-        return {
-            "input_dim": input_dim,
-            "d": d,
-            "L": L,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
-            "terminal_ln": "out_ln.weight" in shapes,
-            "num_classes": shapes["head.weight"][0],
-        }
+        super().__init__(input_dim, d, L, hidden, terminal_ln, num_classes)

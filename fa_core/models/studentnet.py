@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+from fa_core.models.residual_mlp import ResidualMLP
 
 
 class PlainBlock(nn.Module):
@@ -24,7 +21,7 @@ class PlainBlock(nn.Module):
         return added
 
 
-class StudentNet(StreamNet):
+class StudentNet(ResidualMLP):
     """h_0 = W·x + b; L residual GELU blocks without LayerNorm; linear head.
 
     Under DFA its stream explodes too, (a), but no LayerNorm shrinks its gradient, so (b) never fires.
@@ -41,6 +38,7 @@ class StudentNet(StreamNet):
     """
 
     arch = "studentnet"
+    block = PlainBlock
 
     def __init__(
         self,
@@ -51,32 +49,4 @@ class StudentNet(StreamNet):
         terminal_ln: bool = False,
         num_classes: int = 10,
     ) -> None:
-        hidden = 2 * d if hidden is None else hidden
-        check_sizes(input_dim=input_dim, d=d, L=L, hidden=hidden, num_classes=num_classes)
-        args = {
-            "input_dim": input_dim,
-            "d": d,
-            "L": L,
-            "hidden": hidden,
-            "terminal_ln": terminal_ln,
-            "num_classes": num_classes,
-        }
-        super().__init__(args, (input_dim,), [(d,)] * (L + 1))
-        self.embed = nn.Linear(input_dim, d)
-        self.blocks = nn.ModuleList(PlainBlock(d, hidden) for _ in range(L))
-        self.out_ln = terminal_norm(d, terminal_ln)
-        self.head = nn.Linear(d, num_classes)
-
-    @classmethod
-    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
-        """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
-        d, input_dim = shapes["embed.weight"]
-        L = count_blocks(shapes)
-        return {
-            "input_dim": input_dim,
-            "d": d,
-            "L": L,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
-            "terminal_ln": "out_ln.weight" in shapes,
-            "num_classes": shapes["head.weight"][0],
-        }
+        super().__init__(input_dim, d, L, hidden, terminal_ln, num_classes)

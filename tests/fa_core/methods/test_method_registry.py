@@ -125,3 +125,8 @@ def test_a_broken_plugin_says_which_entry_point(
     bring(monkeypatch, "theirs", value)
     with pytest.raises(UsageError, match=f"theirs = {value}.*{says}"):
         make_method("theirs", net)
+
+
+def test_an_option_called_like_an_argument_is_refused_as_unknown(net: StreamNet) -> None:
+    with pytest.raises(UsageError, match="dfa has no option 'net'"):
+        restore_method("dfa", net, make_method("dfa", net).state_dict(), net=1)

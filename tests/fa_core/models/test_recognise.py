@@ -76,3 +76,8 @@ def test_an_unknown_network_lists_the_known_and_the_nearest() -> None:
 def test_an_unknown_argument_lists_the_known_and_the_nearest() -> None:
     with pytest.raises(UsageError, match=r"did you mean terminal_ln.*input_dim"):
         build("resmlp", terminal_lm=False)
+
+
+def test_an_argument_called_like_the_name_is_refused_as_unknown() -> None:
+    with pytest.raises(UsageError, match="resmlp has no argument 'arch'"):
+        build("resmlp", arch="vit_mini")
