@@ -16,6 +16,9 @@ from fa_core.runs import Manifest
 BATCHES, BATCH_SIZE = 10, 128
 """K and B where neither the options nor a manifest say otherwise (PROTOCOL §3)."""
 
+TEST_BATCH = 1000
+"""Samples per forward pass when only the accuracy is wanted."""
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fa_core.engine import provenance
 from fa_core.engine.credit import measure_credit
-from fa_core.engine.evaluation import Evaluation, evaluation, settle
+from fa_core.engine.evaluation import TEST_BATCH, Evaluation, evaluation, settle
 from fa_core.engine.jobs import Job
 from fa_core.engine.memory import halving, is_out_of_memory, release
 from fa_core.engine.reliability import with_reliability
@@ -26,9 +26,6 @@ from fa_core.measure.network import network_for
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport
 from fa_core.runs import WEIGHTS, WITHOUT_BASELINE, Manifest, is_run, read_manifest
-
-TEST_BATCH = 1000
-"""Samples per forward pass when only the accuracy is wanted."""
 
 
 def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:

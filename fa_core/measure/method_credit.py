@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import math
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -15,7 +17,7 @@ from fa_core.errors import UsageError
 from fa_core.measure.alignment import gamma, mean_over
 from fa_core.measure.borrow import borrow
 from fa_core.measure.credit_quality import DIRECTIONS, CreditQuality, check_credit, credit_quality
-from fa_core.measure.fused import fused_pass
+from fa_core.measure.fused import Pass, fused_pass
 from fa_core.measure.per_sample import choose_flatten, vectors
 from fa_core.measure.taps import resolve_taps
 
@@ -97,13 +99,27 @@ def method_credit_quality(
         directions: as for `credit_quality`.
         seed: as for `credit_quality`.
     """
-    return credit_quality(net, credit_in_float64(net, method, x, y), x, y, directions, seed)
-
-
-def credit_in_float64(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:
-    """a_0..a_L of a batch from float64 copies of network and method, per sample."""
     with borrow(net, "float64") as borrowed:
-        return _credit(borrowed.model, copy.deepcopy(method).double(), *_batch(borrowed.device, x, y))
+        credit = _credit(borrowed.model, copy.deepcopy(method).double(), *_batch(borrowed.device, x, y))
+    return credit_quality(net, credit, x, y, directions, seed)
+
+
+def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[float | None]:
+    """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality` without the rest.
+
+    Args:
+        net: a network with its own stream.
+        method: as it is now.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+
+    Raises:
+        MeasureError: a credit of another length or shape than the stream.
+
+    Source: PROTOCOL §4.
+    """
+    with _reference(net, x, y) as reference:
+        return reference.gammas(copy.deepcopy(method))
 
 
 def null_gamma(
@@ -127,21 +143,37 @@ def null_gamma(
     if not method.draws_feedback:
         raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
     generator = torch.Generator().manual_seed(seed)
+    with _reference(net, x, y) as reference:
+        observed = mean_over(reference.gammas(copy.deepcopy(method)))
+        drawn = [reference.gammas(method.fresh(generator)) for _ in range(draws)]
+    deep = [value for value in map(mean_over, drawn) if value is not None]
+    return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """A batch's float64 gradients, for credit to be compared with."""
+
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+    done: Pass
+    flatten: str
+
+    def gammas(self, rule: CreditRule) -> list[float | None]:
+        """Γ_l of a rule, which is turned to float64 in place."""
+        credit = _credit(self.model, rule.double(), self.x, self.y)
+        check_credit(credit, self.done.hidden)
+        pairs = zip(credit, self.done.gradients, strict=True)
+        return [gamma(None if a is None else vectors(a, self.flatten), vectors(g, self.flatten)) for a, g in pairs]
+
+
+@contextmanager
+def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[_Reference]:
     with borrow(net, "float64") as borrowed:
         x, y = _batch(borrowed.device, x, y)
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
-        flatten = choose_flatten(done.hidden, done.gradients[-1])
-
-        def aligned(rule: CreditRule) -> list[float | None]:
-            credit = _credit(borrowed.model, rule, x, y)
-            check_credit(credit, done.hidden)
-            pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs]
-
-        observed = mean_over(aligned(copy.deepcopy(method).double()))
-        drawn = [aligned(method.fresh(generator).double()) for _ in range(draws)]
-    deep = [value for value in map(mean_over, drawn) if value is not None]
-    return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
+        yield _Reference(borrowed.model, x, y, done, choose_flatten(done.hidden, done.gradients[-1]))
 
 
 def _credit(net: nn.Module, rule: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:

@@ -9,12 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
+from fa_core.measure.borrow import HALF
 from fa_core.measure.checkpoint import Checkpoint
 from fa_core.models.registry import build, recognise
 from fa_core.runs import MANIFEST, Manifest
 from fa_core.user_code import import_callable
-
-HALF = (torch.float16, torch.bfloat16)
 
 
 def network_for(

@@ -27,14 +27,12 @@ class StreamNet(nn.Module, ABC):
         arch_args: every constructor argument, so that ``build(arch, **arch_args)`` makes the same shapes.
         input_shape: shape of one sample; any input with as many values per sample is taken.
         state_shapes: shape of one sample's h_l, l = 0..L.
-        flatten: how a state becomes one vector per sample: ``"as is"``, ``"cls token"`` or ``"flattened"``.
         residual: whether h_{l+1} = h_l + f_l(h_l); else h_{l+1} = f_l(h_l).
 
     Source: PROTOCOL §2, §6.
     """
 
     arch: ClassVar[str]
-    flatten: ClassVar[str] = "as is"
     residual: ClassVar[bool] = True
 
     embed: nn.Module

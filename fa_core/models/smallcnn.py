@@ -52,7 +52,6 @@ class SmallCNN(StreamNet):
     """
 
     arch = "smallcnn"
-    flatten = "flattened"
     residual = False
 
     def __init__(

@@ -91,7 +91,6 @@ class ViTMini(StreamNet):
     """
 
     arch = "vit_mini"
-    flatten = "cls token"
 
     def __init__(
         self,

@@ -14,6 +14,7 @@ from fa_core.data import DataSet, eval_batches
 from fa_core.engine.evaluation import Evaluation
 from fa_core.engine.provenance import versions
 from fa_core.errors import UsageError
+from fa_core.measure.method_credit import method_gamma
 from fa_core.methods import make_method, method_class
 from fa_core.models import build
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
@@ -25,7 +26,7 @@ from fa_core.training.baseline import sibling_baseline
 from fa_core.training.fit import fitted_args
 from fa_core.training.loop import Diverged, make_optimizer, steps_per_epoch, train_epoch
 from fa_core.training.plan import RunPlan
-from fa_core.training.record import alignment, measure_epoch
+from fa_core.training.record import measure_epoch
 from fa_core.training.resume import load_state, read_trace, save_state
 
 
@@ -139,7 +140,7 @@ class Run:
             loss, stopped = float("nan"), f"diverged: {error.what}"
         given = {"thresholds": self.thresholds, "frozen_baseline_acc": self.baseline}
         report = measure_epoch(self.net, self.data, self.batches, **given)
-        gamma = alignment(self.net, self.method, *self.batches[0])
+        gamma = method_gamma(self.net, self.method, *self.batches[0])
         rate = self.optimizer.param_groups[0]["lr"]
         entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)
         fired = report.flags & stop_on
