@@ -21,6 +21,7 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
+from textual.screen import Screen
 
 from fa_core.report import DiagnosticThresholds
 from fa_tui.following import FollowingApp
@@ -31,6 +32,7 @@ from fa_tui.themes import THEMES
 
 if TYPE_CHECKING:
     from fa_core.engine import JobView, MeasureOptions
+    from fa_tui.jobs import Jobs
     from fa_tui.measuring import Measured, Measuring
     from fa_tui.screens.explorer import ExplorerScreen
 
@@ -108,6 +110,7 @@ class ExplorerApp(FollowingApp):
         self._opened = title
         self._device, self._out, self._options, self._measure = device, out, options, measure
         self._measuring: Measuring | None = None
+        self._jobs: Jobs | None = None
         self._jobs_due = False
         for theme in THEMES:
             self.register_theme(theme)
@@ -196,6 +199,20 @@ class ExplorerApp(FollowingApp):
             )
         return self._measuring
 
+    @property
+    def jobs(self) -> Jobs:
+        """What the jobs screen lists."""
+        if self._jobs is None:
+            from fa_tui.jobs import Jobs
+
+            self._jobs = Jobs(self.measuring)
+        return self._jobs
+
+    def tell_screen(self, screen: Screen[None], message: Message) -> None:
+        """Hand a screen a message from another thread, while it is there to take it."""
+        if self.is_running and screen.is_running:
+            screen.post_message(message)
+
     def say(self, text: str, tone: str = "") -> None:
         """One line about what just happened, where the person looks now."""
         self.explorer.say(text, tone)
@@ -233,12 +250,11 @@ class ExplorerApp(FollowingApp):
         self._jobs_due = False
         if not self.screen_stack:
             return  # the app is closing
-        jobs = self.measuring.jobs()
-        self.explorer.jobs_changed(jobs)
+        self.explorer.jobs_changed(self.jobs.listed())
         from fa_tui.screens.jobs import JobsScreen
 
         if isinstance(self.screen, JobsScreen):
-            self.screen.jobs_changed(jobs)
+            self.screen.jobs_changed()
 
     def on_run_measured(self, message: RunMeasured) -> None:
         measured = message.measured
@@ -260,7 +276,7 @@ class ExplorerApp(FollowingApp):
         """Open the jobs screen."""
         from fa_tui.screens.jobs import JobsScreen
 
-        self.push_screen(JobsScreen(self.measuring, glyphs=self.terminal.glyphs))
+        self.push_screen(JobsScreen(self.jobs, glyphs=self.terminal.glyphs))
 
     def action_show_lens(self, name: str) -> None:
         """Open compare, timeline or analysis; a threshold moved there is moved here too."""
@@ -292,7 +308,7 @@ class ExplorerApp(FollowingApp):
 
     async def action_quit(self) -> None:
         """Leave; ask first while jobs run."""
-        active = self._measuring.active() if self._measuring else 0
+        active = self.jobs.active()
         if not active:
             self.exit(0)
             return

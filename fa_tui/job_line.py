@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-if TYPE_CHECKING:
-    from fa_core.engine import JobView
+from fa_tui.jobs import Listed
+from fa_tui.remaining import time_words
 
 
-def progress_line(jobs: Sequence[JobView], name: Callable[[str], str]) -> list[tuple[str, str]]:
+def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
-    states = Counter(view.state.value for view in jobs)
+    states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
-    running = [view for view in jobs if view.state.value == "running"]
+    running = [job for job in jobs if job.state == "running"]
     if running:
         first = running[0]
+        doing = "measuring " if first.unit == "batch" else ""
         done = f"{first.done}/{first.total}" if first.total else "starting"
-        pieces.append((f"measuring {name(first.job.id)} {done}", "accent"))
+        pieces.append((f"{doing}{first.name} {done}", "accent"))
+        if first.left is not None:
+            pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:
             pieces.append((f" and {len(running) - 1} more", "accent"))
     if states["queued"]:

@@ -11,6 +11,8 @@ import msgspec
 
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_tui.jobs import Listed
+from fa_tui.remaining import Pace
 from fa_tui.saving import Results
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class Measuring:
         self._results = Results(out)
         self._pool: WorkerPool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
+        self._paces: dict[str, Pace] = {}
 
     @property
     def pool(self) -> WorkerPool:
@@ -72,7 +75,7 @@ class Measuring:
             devices = resolve_devices(self._device)
             self._pool = WorkerPool(
                 devices,
-                self._on_job,
+                self._moved,
                 threads=threads_per_worker(devices),
                 measure=self._measure or DEFAULT_MEASURE,
             )
@@ -108,17 +111,29 @@ class Measuring:
         """Cancel a job; False if it is over."""
         return self.pool.cancel(job_id)
 
+    def move(self, job_id: str, step: int) -> bool:
+        """Put a queued job some places later in the queue; False if it stays where it is."""
+        queue = [view.job.id for view in self.jobs() if view.state.value == "queued"]
+        if job_id not in queue:
+            return False
+        place = queue.index(job_id) + step
+        return 0 <= place < len(queue) and self.pool.move(job_id, place)
+
     def jobs(self) -> list[JobView]:
         """Every job, those that ran or run first, then the queue."""
         return [] if self._pool is None else self._pool.jobs()
 
+    def listed(self) -> list[Listed]:
+        """Every job as the jobs screen lists it, in the same order."""
+        return [self._listed(view) for view in self.jobs()]
+
+    def pids(self) -> list[int]:
+        """The worker processes."""
+        return [] if self._pool is None else self._pool.pids()
+
     def is_active(self, job_id: str) -> bool:
         """Whether a job is queued or running."""
         return any(view.job.id == job_id and not view.state.final for view in self.jobs())
-
-    def active(self) -> int:
-        """How many jobs are queued or running."""
-        return sum(1 for view in self.jobs() if not view.state.final)
 
     def name(self, job_id: str) -> str:
         """The run a job measures, e.g. ``dfa s42``."""
@@ -129,6 +144,28 @@ class Measuring:
         """Cancel what is left and end the workers."""
         if self._pool is not None:
             self._pool.close()
+
+    def _moved(self, view: JobView) -> None:
+        if view.total:
+            self._paces.setdefault(view.job.id, Pace()).note(view.done)
+        self._on_job(view)
+
+    def _listed(self, view: JobView) -> Listed:
+        job_id, running = view.job.id, view.state.value == "running"
+        pace = self._paces.get(job_id)
+        return Listed(
+            id=job_id,
+            name=self.name(job_id),
+            state=view.state.value,
+            device=view.device,
+            done=view.done,
+            total=view.total,
+            left=pace.seconds_left(view.total) if pace is not None and running else None,
+            # without the path that its line names already
+            words=view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note,
+            error=view.error,
+            log=view.log,
+        )
 
     def _follow(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         future.add_done_callback(lambda done: self._finished(job_id, done))

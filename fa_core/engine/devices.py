@@ -47,6 +47,16 @@ def list_devices() -> list[Device]:
     return [*_cuda_devices(), _cpu()]
 
 
+def why_no_cuda() -> str:
+    """Why there is no CUDA device here, in words; ``""`` if there is one."""
+    if not _torch_has_cuda():
+        return "no GPU: this torch is built without CUDA"
+    with _nvml() as nvml:
+        if nvml is None:
+            return "no GPU: no NVIDIA driver answers"
+        return "" if _visible(nvml) else "no GPU: the driver shows none (CUDA_VISIBLE_DEVICES may hide it)"
+
+
 def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
     """Which workers to start: one device name per worker.
 
@@ -167,9 +177,12 @@ def _text(value: str | bytes) -> str:
 
 @contextmanager
 def _nvml() -> Iterator[Any]:
-    """The NVML binding, started; None where there is no NVIDIA driver."""
-    import pynvml
-
+    """The NVML binding, started; None where there is no NVIDIA driver, or no binding."""
+    try:
+        import pynvml
+    except ImportError:
+        yield None
+        return
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:

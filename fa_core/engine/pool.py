@@ -95,6 +95,10 @@ class WorkerPool:
         """Every job of this pool: those that ran or run, as submitted, then the queue in its order."""
         return self._board.views()
 
+    def pids(self) -> list[int]:
+        """The worker processes that live."""
+        return [pid for slot in self._started if (pid := slot.pid) is not None]
+
     def close(self) -> None:
         """Cancel everything that is not over, end the workers, tell the last events."""
         self._board.close()

@@ -34,6 +34,12 @@ class Slot(threading.Thread):
         self._job: Job | None = None
         self._cancelling: threading.Timer | None = None
 
+    @property
+    def pid(self) -> int | None:
+        """The process of its worker, if one lives."""
+        with self._lock:
+            return self._worker.pid if self._worker is not None and self._worker.alive else None
+
     def run(self) -> None:
         while self._board.take(self._assign):
             self._work()

@@ -24,9 +24,9 @@ from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import Matrix
 
 if TYPE_CHECKING:
-    from fa_core.engine import JobView
     from fa_tui.app import ExplorerApp
     from fa_tui.filters import Filter
+    from fa_tui.jobs import Listed
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.run_table import RunTable
@@ -308,11 +308,11 @@ class ExplorerScreen(Screen[None]):
         self._said = (text, tone)
         self._show_status()
 
-    def jobs_changed(self, jobs: Sequence[JobView]) -> None:
+    def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how far the jobs are."""
         from fa_tui.job_line import progress_line
 
-        self._progress = progress_line(jobs, self.app.measuring.name)
+        self._progress = progress_line(jobs)
         self._show_status()
 
     def _show_status(self) -> None:

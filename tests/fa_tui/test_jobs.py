@@ -1,0 +1,127 @@
+"""The jobs screen: time left from the rate, order by hand, how busy the machine is."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from fa_core.engine.devices import Device
+from fa_core.engine.usage import Usage, UsageMeter
+from fa_tui.app import ExplorerApp
+from fa_tui.job_line import progress_line
+from fa_tui.jobs import Listed
+from fa_tui.machine import Machine, machine_lines
+from fa_tui.remaining import Pace
+from fa_tui.screens.jobs import JobsScreen, JobsTable
+from fa_tui.widgets.glyphs import ASCII
+from tests.fa_tui.test_explorer import SIZE, screen_text, until
+
+MakeApp = Callable[..., ExplorerApp]
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_no_time_left_is_told_before_there_is_a_rate() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    assert pace.seconds_left(10) is None
+    pace.note(0)
+    clock.now += 60
+    pace.note(0)
+    assert pace.seconds_left(10) is None
+
+
+def test_the_time_left_follows_from_the_batches_that_are_done() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.note(1)
+    clock.now += 4
+    pace.note(3)
+    assert pace.seconds_left(10) == 14
+    clock.now += 1
+    assert pace.seconds_left(10) == 13
+    clock.now += 100
+    assert pace.seconds_left(10) == 0
+
+
+def test_a_job_that_begins_anew_has_no_rate_yet() -> None:
+    clock = Clock()
+    pace = Pace(clock)
+    pace.note(1)
+    clock.now += 1
+    pace.note(5)
+    pace.note(1)
+    assert pace.seconds_left(10) is None
+
+
+def test_the_status_line_tells_the_time_left() -> None:
+    jobs = [Listed(id="1", name="dfa s42", state="running", done=3, total=10, left=14.0)]
+    assert "".join(text for text, _ in progress_line(jobs)) == "measuring dfa s42 3/10 14 s left"
+
+
+def test_a_device_tells_its_memory_and_load_and_a_missing_one_why() -> None:
+    cuda = Device(name="cuda:0", label="NVIDIA H200", memory_used=35 << 30, memory_total=139 << 30, load=0.87)
+    cpu = Device(name="cpu", label="2 cores", load=0.5)
+    assert machine_lines(Machine([cuda, cpu]), ASCII) == [
+        "cuda:0   NVIDIA H200   ===------- 35.0 GiB of 139 GiB   87% busy",
+        "cpu      2 cores   50% busy",
+    ]
+    lines = machine_lines(Machine([cpu], "no GPU: no NVIDIA driver answers", Usage(2, 900 << 20, 1.5)), ASCII)
+    assert lines == [
+        "cpu      2 cores   50% busy   no GPU: no NVIDIA driver answers",
+        "workers  2 processes   900 MiB   1.5 cores busy",
+    ]
+
+
+def test_what_a_process_uses_is_read_where_the_system_tells() -> None:
+    meter = UsageMeter()
+    first, second = meter.read([os.getpid()]), meter.read([os.getpid()])
+    if not Path("/proc/self/stat").exists():
+        assert first is None
+        return
+    assert first is not None and second is not None
+    assert first.load is None and second.load is not None
+    assert first.processes >= 1 and first.memory > 1 << 20
+    assert meter.read([]) is None
+
+
+async def test_a_queued_job_is_moved_by_hand_and_the_cursor_goes_with_it(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
+    app = measuring_app("wait", "two", "three")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("asterisk", "m", "J")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "running" in screen_text(app))
+        table = app.screen.query_one(JobsTable)
+        assert [job.name for job in app.jobs.listed()] == ["wait s42", "two s42", "three s42"]
+        await pilot.press("end", "plus")
+        assert [job.name for job in app.jobs.listed()] == ["wait s42", "three s42", "two s42"]
+        assert table.job is not None and table.job.name == "three s42"
+        await pilot.press("plus")
+        assert [job.name for job in app.jobs.listed()] == ["wait s42", "three s42", "two s42"]
+        await pilot.press("minus")
+        assert [job.name for job in app.jobs.listed()] == ["wait s42", "two s42", "three s42"]
+        (tmp_path / "go").touch()
+        await until(pilot, lambda: app.jobs.active() == 0)
+    app.close_jobs()
+
+
+async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(measuring_app: MakeApp) -> None:
+    app = measuring_app("wait")
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("m", "J")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "workers" in screen_text(app))
+        screen = app.screen
+        assert isinstance(screen, JobsScreen) and screen.watch is not None
+        assert "cpu" in screen_text(app)
+        watch = screen.watch
+        await pilot.press("escape")
+        await until(pilot, lambda: not watch.is_alive())
+    app.close_jobs()
