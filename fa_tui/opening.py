@@ -61,6 +61,11 @@ def open_explorer(
 
 
 def on_a_terminal() -> bool:
-    """Whether the explorer can run: Textual reads stdin and paints on stderr; results go to stdout."""
+    """Whether the explorer can run: Textual reads stdin and paints on stderr; results go to stdout.
+
+    Under `fa-tui serve` the terminal is a browser at the other end of a pipe.
+    """
+    if os.environ.get("TEXTUAL_DRIVER", "").endswith("WebDriver"):
+        return True
     streams = (sys.stdin, sys.stdout, sys.stderr)
     return os.environ.get("TERM", "") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)

@@ -7,7 +7,6 @@ theme, colour mode and glyph set are chosen here and handed to the App's constru
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -73,12 +72,6 @@ def preferring(terminal: Terminal, glyphs: str, environ: Mapping[str, str] | Non
     if glyphs == "auto" or env.get("FA_TUI_GLYPHS", "").lower() in ("ascii", "unicode"):
         return terminal
     return replace(terminal, unicode=glyphs == "unicode")
-
-
-def is_interactive() -> bool:
-    """Whether the explorer can run: all three streams are terminals (Textual paints on stderr) and TERM is not dumb."""
-    streams = (sys.stdin, sys.stdout, sys.stderr)
-    return all(stream is not None and stream.isatty() for stream in streams) and os.environ.get("TERM") != "dumb"
 
 
 def _unicode(env: Mapping[str, str], term: str) -> bool:

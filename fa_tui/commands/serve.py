@@ -1,0 +1,57 @@
+"""`fa-tui serve`: the explorer in a browser on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fa_core.errors import UsageError
+from fa_tui import options
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to the application."""
+    app.command("serve")(serve_command)
+
+
+def serve_command(
+    paths: options.PathsArgument = None,
+    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")] = 0,
+) -> None:
+    """Serve the explorer to a browser on this machine, at an address that nobody can guess.
+
+    Only this machine can connect. Every tab is an explorer of its own, and ends with it.
+    From another machine: ssh -L PORT:127.0.0.1:PORT THIS_MACHINE, then open the address there.
+
+    Examples:
+
+        fa-tui serve runs/
+
+        fa-tui serve runs/ --port 8000
+    """
+    try:
+        from fa_tui.serving.server import TokenServer
+    except ImportError as error:
+        missing = error.name or "textual-serve"
+        raise UsageError(f"serving needs {missing}", hint="pip install 'fa-tui[web]'") from error
+    options.open_paths(paths)  # what cannot be opened is told here, not in every tab
+    words = [str(Path(path).absolute()) for path in paths or ()]
+    server = TokenServer([sys.executable, "-m", "fa_tui.cli", "open", *words], port, title="fa-tui")
+    # what the explorers inherit: a terminal in the browser can show everything
+    os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", FA_TUI_GLYPHS="unicode")
+    for name in ("NO_COLOR", "TMUX", "STY"):
+        os.environ.pop(name, None)
+    server.serve(ready=lambda: _tell(server.address, server.port))
+
+
+def _tell(address: str, port: int) -> None:
+    print(address, flush=True)
+    print(
+        f"fa-tui: open this address in a browser on this machine; over SSH first: ssh -L {port}:127.0.0.1:{port} HOST; "
+        "Ctrl-C ends it",
+        file=sys.stderr,
+    )

@@ -1,0 +1,94 @@
+"""textual-serve behind a token, on the loopback address only."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import shlex
+import signal
+import socket
+from collections.abc import Callable, Sequence
+
+from aiohttp import web
+from textual_serve.server import Server
+
+from fa_core.errors import UsageError
+from fa_tui.serving.guard import guard
+
+LOOPBACK = "127.0.0.1"
+
+
+class TokenServer(Server):
+    """Serves a program to browsers that know the address.
+
+    Args:
+        command: the program, word by word (textual-serve gives it to a shell: it is quoted here).
+        port: where; 0 takes a free one.
+        title: of the page.
+
+    Raises:
+        UsageError: the port is taken or not allowed.
+    """
+
+    def __init__(self, command: Sequence[str], port: int, title: str) -> None:
+        self._socket = _listen(port)
+        bound: int = self._socket.getsockname()[1]
+        self.token = secrets.token_urlsafe(24)
+        # without the token: the routes below add it
+        super().__init__(
+            shlex.join(command), host=LOOPBACK, port=bound, title=title, public_url=f"http://{LOOPBACK}:{bound}"
+        )
+
+    @property
+    def address(self) -> str:
+        """What to open in the browser."""
+        return f"{self.public_url}/{self.token}/"
+
+    async def make_app(self) -> web.Application:
+        """The guarded application: everything is under the token, and nothing else is anywhere."""
+        app = web.Application(middlewares=[guard(f"{LOOPBACK}:{self.port}")])
+        app.add_subapp(f"/{self.token}", await self._make_app())
+        return app
+
+    async def on_startup(self, app: web.Application) -> None:
+        """Say nothing: the address is told by whoever starts the server."""
+
+    def serve(self, debug: bool = False, ready: Callable[[], None] = lambda: None) -> None:
+        """Serve until interrupted or terminated.
+
+        Args:
+            debug: as textual-serve takes it.
+            ready: called when connections are taken.
+        """
+        self.debug = debug
+        asyncio.run(self._serve(ready))
+
+    async def _serve(self, ready: Callable[[], None]) -> None:
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with contextlib.suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(number, ended.set)
+        # no access log: it would print the token
+        runner = web.AppRunner(await self.make_app(), access_log=None, handle_signals=False)
+        await runner.setup()
+        try:
+            await web.SockSite(runner, self._socket, shutdown_timeout=2.0).start()
+            ready()
+            await ended.wait()
+        finally:
+            await runner.cleanup()
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((LOOPBACK, port))
+    except OSError as error:
+        listener.close()
+        raise UsageError(
+            f"cannot listen on port {port} ({error.strerror})", where="--port", hint="take another, or 0 for a free one"
+        ) from error
+    return listener
