@@ -1,12 +1,24 @@
 """What can go wrong for a person, one class per kind.
 
-Every message is one line: what happened, where (file, key or line), and what to do about it.
+Every message is one line: what happened, where (file, key or line), and what to do about it. Names in it may
+come from a file, so what is not printable is spelled out: no file sends commands to the person's terminal.
 ``exit_code`` is what the command line returns for that kind.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+
+
+def printable(text: str) -> str:
+    r"""The text with control characters, and half a surrogate of an odd file name, as escapes.
+
+    >>> printable("dfa\x1b[2J"), printable("Γ ≈ 1")
+    ('dfa\\x1b[2J', 'Γ ≈ 1')
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 class FaError(Exception):
@@ -25,7 +37,7 @@ class FaError(Exception):
         self.where = str(where)
         self.hint = hint
         text = f"{self.where}: {what}" if self.where else what
-        super().__init__(" ".join(f"{text}; {hint}".split()) if hint else " ".join(text.split()))
+        super().__init__(printable(" ".join((f"{text}; {hint}" if hint else text).split())))
 
 
 class UsageError(FaError):

@@ -10,6 +10,7 @@ import msgspec
 from fa_core.report import DiagnosticReport
 
 _KEY = re.compile(r"^(?P<method>.+?)[_-](?:s|seed[_-]?)(?P<seed>\d+)$")
+_BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
 _PENALTY = re.compile(r"[_-](?:pen[_-])?lam(?P<lam>[0-9.]+(?:e-?\d+)?)")
 
 
@@ -63,9 +64,9 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
 
 
 def canonical_method(name: str) -> str:
-    """A method's canonical name: lower case, words joined by ``_``.
+    """A method's canonical name: lower case, words joined by ``_``, no control codes (names come from files).
 
     >>> canonical_method("Credit Bridge"), canonical_method("STATE_BRIDGE")
     ('credit_bridge', 'state_bridge')
     """
-    return re.sub(r"[\s\-_]+", "_", name.strip()).lower()
+    return _BETWEEN_WORDS.sub("_", name.strip()).lower()

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_core.errors import FaError
 from fa_core.rows import canonical_method, split_key
 
 
@@ -39,3 +41,13 @@ def test_any_name_splits(key: str) -> None:
 def test_a_canonical_name_stays_as_it_is(name: str) -> None:
     once = canonical_method(name)
     assert canonical_method(once) == once
+
+
+@given(st.text())
+def test_a_method_name_from_a_file_holds_no_control_code(name: str) -> None:
+    assert not re.search(r"[\x00-\x1f\x7f-\x9f]", canonical_method(name))
+
+
+@given(st.text(), st.text(), st.text())
+def test_an_error_is_one_printable_line(what: str, where: str, hint: str) -> None:
+    assert str(FaError(what, where=where, hint=hint)).isprintable()
