@@ -56,6 +56,7 @@ class DoctorFormat(str, enum.Enum):
 EXTRAS = {
     "scikit-learn": ("digits", "the data set `--data digits`"),
     "pyarrow": ("parquet", "Parquet reports"),
+    "textual-serve": ("web", "`fa-tui serve`, the explorer in a browser"),
 }
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs")
 
@@ -180,7 +181,7 @@ def terminal() -> Iterator[Finding]:
 
 
 def folders() -> Iterator[Finding]:
-    """The sample runs, and the folders for settings, logs and cache."""
+    """The sample runs, the folders for settings, logs and cache, and what is wrong with the settings."""
     import platformdirs
 
     from fa_core.errors import UnreadableInput
@@ -199,6 +200,15 @@ def folders() -> Iterator[Finding]:
             yield Finding("folders", name, State.ok, str(folder))
         else:
             yield Finding("folders", name, State.note, f"{folder} cannot be written", f"mkdir -p {folder}")
+    yield from _settings()
+
+
+def _settings() -> Iterator[Finding]:
+    from fa_tui.settings import load_settings, settings_file
+
+    for problem in load_settings().problems:
+        what, _, fix = problem.message.removeprefix(f"{settings_file()}: ").rpartition("; ")
+        yield Finding("folders", "settings file", State.note, what, fix)
 
 
 def _writable(folder: Path) -> bool:
