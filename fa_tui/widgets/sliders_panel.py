@@ -110,7 +110,8 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
-        self._history.record(thresholds, "preset", time.monotonic())
+        now = time.monotonic()
+        self._history.record(thresholds, f"set at {now}", now)  # never one gesture with another
         self._show(thresholds)
 
     def slider(self, letter: str) -> ThresholdSlider:

@@ -1,0 +1,252 @@
+"""Copy, export, presets, what-if and settings, in the explorer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from fa_core.report import DiagnosticThresholds
+from fa_core.rows import Problem
+from fa_tui import clipboard, dialogs
+from fa_tui.app import ExplorerApp
+from fa_tui.clipboard import Copied
+from fa_tui.options import FrozenBaseline
+from fa_tui.presets import Presets
+from fa_tui.screens.choice import ChoiceList, ChoiceScreen
+from fa_tui.screens.entry import EntryScreen
+from fa_tui.session import Session
+from fa_tui.settings import Loaded, Settings, ThemeColours
+from fa_tui.terminal import Terminal
+from fa_tui.widgets.line import Line
+from tests.fa_tui.waiting import until
+
+SIZE = (120, 40)
+COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
+STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
+
+
+@pytest.fixture(autouse=True)
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A config folder and a working folder of the test's own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was copied, by a clipboard that takes everything."""
+    texts: list[str] = []
+
+    def take(text: str, send: Callable[[str], None]) -> Copied:
+        texts.append(text)
+        return Copied("the clipboard")
+
+    monkeypatch.setattr(dialogs, "copy", take)
+    return texts
+
+
+async def ready(pilot: Pilot[int]) -> ExplorerApp:
+    app = pilot.app
+    assert isinstance(app, ExplorerApp)
+    await until(pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted)
+    return app
+
+
+async def ask(pilot: Pilot[int], *keys: str) -> None:
+    """Press a key that opens a list, and then those that choose from it."""
+    for key in keys:
+        before = pilot.app.screen
+        await pilot.press(key)
+        await until(pilot, lambda before=before: pilot.app.screen is not before)  # type: ignore[misc]
+
+
+def said(app: ExplorerApp) -> str:
+    return app.explorer.status.text
+
+
+async def test_a_row_a_cell_and_the_command_line_are_copied(app: ExplorerApp, copied: list[str]) -> None:
+    app.paths = [Path("my audits.json")]
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        app.session.set_thresholds(STRICT)
+        for key in ("c", "r", "l", "s"):
+            await ask(pilot, "y", key)
+            await until(pilot, lambda: "copied to the clipboard" in said(app))
+            app.explorer.say("")
+    cell, row, command, screen = copied
+    assert cell == "✓abc·"
+    assert row.splitlines()[2].startswith("| bp | 42 | ✓abc· |")
+    assert command == "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"
+    assert "9 of 15 walk back" in screen
+
+
+async def test_marked_runs_are_copied_together(app: ExplorerApp, copied: list[str]) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("space", "down", "space")
+        await ask(pilot, "y", "m")
+        await until(pilot, lambda: bool(copied))
+    assert copied[0].startswith("# Four-diagnostic audit")
+    assert "2 runs" in copied[0]
+
+
+async def test_where_there_is_no_clipboard_the_file_is_named(
+    app: ExplorerApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clipboard.os, "environ", {"TERM": "linux", "HOME": str(tmp_path)})
+    monkeypatch.setattr(clipboard, "state_folder", lambda: tmp_path / "state")
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "y", "c")
+        await until(pilot, lambda: "no clipboard" in said(app))
+    assert (tmp_path / "state" / "copied.txt").read_text(encoding="utf-8") == "✓abc·"
+
+
+async def test_export_asks_for_a_name_and_says_where_it_saved(app: ExplorerApp, places: Path) -> None:
+    (places / "mine.csv").write_text("precious")
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "e", "c")
+        assert isinstance(app.screen, EntryScreen)
+        entry = app.screen
+        assert entry.query_one(Input).value == "fa-tui-runs.csv"
+        entry.query_one(Input).value = "mine"
+        await until(pilot, lambda: "is there already" in entry.query_one("#entry-note", Line).text)
+        await pilot.press("enter")
+        assert app.screen is entry
+        entry.query_one(Input).value = "other"
+        await pilot.press("enter")
+        await until(pilot, lambda: said(app).startswith(" saved "))
+        assert str(places / "other.csv") in said(app)
+    assert (places / "mine.csv").read_text() == "precious"
+    assert (places / "other.csv").read_text().count("\n") == 16
+
+
+async def test_a_picture_shows_the_screen_and_not_the_dialog(app: ExplorerApp, places: Path) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "e", "s", "enter")
+        await until(pilot, lambda: said(app).startswith(" saved "))
+    picture = (places / "fa-tui-screen.svg").read_text(encoding="utf-8")
+    assert "credit_bridge" in picture
+    assert "a file name" not in picture.replace("&#160;", " ")
+
+
+async def test_export_takes_the_runs_that_the_filter_shows(app: ExplorerApp, places: Path) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("slash", *"dfa", "enter")
+        await until(pilot, lambda: app.explorer.shown is not None)
+        await ask(pilot, "e", "j", "enter")
+        await until(pilot, lambda: said(app).startswith(" saved "))
+    reports = json.loads((places / "fa-tui-audit-table.json").read_text())["reports"]
+    assert sorted(reports) == ["dfa_s123", "dfa_s42", "dfa_s456"]
+
+
+async def test_esc_leaves_every_dialog_without_a_trace(app: ExplorerApp, places: Path) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        before = said(app)
+        for keys in (("y", "escape"), ("e", "escape"), ("e", "m", "escape"), ("p", "s", "escape"), ("w", "escape")):
+            await ask(pilot, *keys)
+            assert app.screen is app.explorer
+        assert said(app) == before
+    assert not list(places.iterdir())
+
+
+async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("a", "5", "enter")
+        await until(pilot, lambda: app.session.walk_backs() == 11)
+        await ask(pilot, "p", "s")
+        await pilot.press(*"mine", "enter")
+        await until(pilot, lambda: "preset mine saved" in said(app))
+        assert Presets().read()["mine"] == STRICT
+        await ask(pilot, "p", "1")
+        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await ask(pilot, "p", "2")
+        await until(pilot, lambda: app.session.walk_backs() == 11)
+        await pilot.press("u")
+        await until(pilot, lambda: app.session.walk_backs() == 9)
+        await ask(pilot, "p", "x", "enter")
+        await until(pilot, lambda: "mine removed" in said(app))
+    assert list(Presets().read()) == ["protocol"]
+
+
+async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
+    Presets().path.parent.mkdir(parents=True)
+    Presets().path.write_text("[mine]\nh_norm_explosion_ratio = 'x'\n")
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "p")
+        assert "line 2" in said(app)
+        await pilot.press("s")
+        await until(pilot, lambda: isinstance(app.screen, EntryScreen))
+        await pilot.press(*"new", "enter")
+        await until(pilot, lambda: "mend the file first" in said(app))
+
+
+async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "w")
+        await pilot.press(*"34.9")
+        note = app.screen.query_one("#entry-note", Line)
+        await until(pilot, lambda: "outside [0, 1]" in note.text)
+        app.screen.query_one(Input).value = "0.349"
+        await pilot.press("enter")
+        await until(pilot, lambda: app.session.walk_backs() == 12)
+        assert "frozen baseline 0.349: ep s42 +d, ep s123 +d, ep s456 +d" in said(app)
+        assert app.session.baseline == FrozenBaseline(0.349)
+        await ask(pilot, "w")
+        assert app.screen.query_one(Input).value == "0.349"
+        app.screen.query_one(Input).value = ""
+        await pilot.press("enter")
+        await until(pilot, lambda: app.session.walk_backs() == 9)
+        assert "as recorded" in said(app)
+
+
+async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp, copied: list[str]) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "y")
+        assert isinstance(app.screen, ChoiceScreen)
+        choices = app.screen.query_one(ChoiceList)
+        await pilot.press("up")
+        assert choices.current is not None
+        assert choices.current.value == "screen"
+        await pilot.press("down", "down", "k", "j")
+        assert choices.current.value == "row"
+        await pilot.click(ChoiceList, offset=(5, 0))
+        await until(pilot, lambda: bool(copied))
+    assert copied == ["✓abc·"]
+
+
+async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Session) -> None:
+    settings = Settings(theme="mine", show="growth", themes={"mine": ThemeColours(dark=False, accent="#123456")})
+    wrong = [Problem("settings.toml", "settings.toml: line 3: them: unknown setting")]
+    app = ExplorerApp(session, terminal=COLOURFUL, settings=Loaded(settings, wrong))
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        assert app.current_theme.name == "mine"
+        assert app.explorer.matrix.quantity is not None
+        assert app.explorer.cell_text() == "1.00"
+        assert "line 3" in said(app)
+        assert app.check_action("show_problems", ())
+
+
+async def test_sixteen_colours_do_not_get_a_theme_of_rgb(session: Session) -> None:
+    terminal = Terminal(term="xterm", unicode=True, colours=16)
+    app = ExplorerApp(session, terminal=terminal, settings=Loaded(Settings(theme="fa-light")))
+    async with app.run_test(size=SIZE):
+        assert app.theme == "fa-ansi"
