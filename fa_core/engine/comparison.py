@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -19,6 +19,9 @@ SAFETY = 8.0
 
 USUAL_FAN_IN = 1024
 """Longest sum assumed where a report does not say."""
+
+_FACTS = {"hashes": Mapping, "data_hash": str, "versions": Mapping}
+"""Members of the provenance that a record is compared by, and what each must be to count as recorded."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +85,7 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
         differences=[*_inputs(recorded, measured), *wrong, *_verdict(recorded, measured), *_told(recorded, measured)],
         compared=len(numbers),
         largest=max((excess(old, new, tolerance) for _, old, new, tolerance in numbers), default=0.0),
-        unrecorded=[name for name in ("hashes", "data_hash", "versions") if name not in recorded.provenance],
+        unrecorded=[name for name, kind in _FACTS.items() if not isinstance(recorded.provenance.get(name), kind)],
     )
 
 
@@ -146,12 +149,18 @@ def _cosines(
         if not (isinstance(before, Sequence) and isinstance(after, Sequence)):
             continue
         for layer, (a, b) in enumerate(zip(before, after, strict=False)):
-            if a is not None and b is not None:
+            if isinstance(a, (int, float)) and isinstance(b, (int, float)):
                 yield f"{name}[{layer}]", a, b, 2 * relative
 
 
+def _held(report: DiagnosticReport, name: str) -> Mapping[str, Any]:
+    """A table of the provenance; empty where a record holds something else under its name."""
+    found = report.provenance.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
 def _inputs(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
-    before, after = old.provenance.get("hashes", {}), new.provenance.get("hashes", {})
+    before, after = _held(old, "hashes"), _held(new, "hashes")
     for name in ("weights", "credit", "manifest"):
         if name in before and before[name] != after.get(name):
             yield Difference(
@@ -173,7 +182,7 @@ def _verdict(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Differenc
 
 
 def _told(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
-    before, after = old.provenance.get("versions", {}), new.provenance.get("versions", {})
+    before, after = _held(old, "versions"), _held(new, "versions")
     for name in sorted(before):
         if before[name] != after.get(name):
             yield Difference(

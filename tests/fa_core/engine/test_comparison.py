@@ -131,6 +131,14 @@ def test_what_the_record_does_not_hold_is_said():
     assert comparison.unrecorded == ["hashes", "data_hash", "versions"]
 
 
+@pytest.mark.parametrize("nonsense", [3, "sha256", ["weights", "torch"], None])
+def test_what_is_no_record_counts_as_not_recorded(nonsense: Any) -> None:
+    facts = {**FACTS, "hashes": nonsense, "versions": nonsense}
+    comparison = compare(replace(RECORD, provenance=facts, credit={"gamma": ["x", nonsense, 0.5]}), measured())
+    assert comparison.unrecorded == ["hashes", "versions"]
+    assert comparison.agrees
+
+
 def test_more_layers_longer_sums_and_coarser_numbers_allow_more():
     def tolerance(layers: int, fan_in: int, dtype: str) -> float:
         report = DiagnosticReport(residual_norms=[1.0] * (layers + 1), dtype=dtype, provenance={"fan_in": fan_in})
