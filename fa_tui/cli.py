@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run `fa-tui` and return its exit code: 0 fine, 1 some walk-back, 2 usage, 3 unreadable input."""
     args = list(sys.argv[1:] if argv is None else argv)
     debug = _take(args, "--debug")
+    if debug:
+        os.environ["FA_TUI_DEBUG"] = "1"
     if args[:1] == ["--version"]:
         from fa_core import __version__
 
