@@ -36,7 +36,7 @@ def network_for(
     if model is not None:
         network = _users_network(model)
     elif manifest is not None:
-        network = _manifest_network(manifest, checkpoint.path.parent / MANIFEST)
+        network = _manifest_network(manifest, checkpoint)
     else:
         network = _recognised_network(checkpoint)
     load_tensors(network, checkpoint.tensors, checkpoint.path)
@@ -54,14 +54,7 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
         UnreadableInput: missing or unknown tensors, or shapes that differ (both are said).
     """
     own = network.state_dict()
-    wrong = [name for name in own if name in tensors and own[name].shape != tensors[name].shape]
-    if wrong:
-        name, more = wrong[0], f" (and {len(wrong) - 1} more differ)" if len(wrong) > 1 else ""
-        raise UnreadableInput(
-            f"{name} has shape {tuple(tensors[name].shape)} in the file"
-            f" and {tuple(own[name].shape)} in the network{more}",
-            where=where,
-        )
+    _check_shapes(own, tensors, where)
     loaded = {own[name].data_ptr() for name in own if name in tensors and own[name].numel()}
     missing = [
         name
@@ -92,10 +85,26 @@ def _users_network(model: str) -> nn.Module:
     return network
 
 
-def _manifest_network(manifest: Manifest, where: Path) -> nn.Module:
+def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
+    wrong = [name for name in own if name in tensors and own[name].shape != tensors[name].shape]
+    if wrong:
+        name, more = wrong[0], f" (and {len(wrong) - 1} more differ)" if len(wrong) > 1 else ""
+        raise UnreadableInput(
+            f"{name} has shape {tuple(tensors[name].shape)} in the file"
+            f" and {tuple(own[name].shape)} in the network{more}",
+            where=where,
+        )
+
+
+def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     try:
+        with torch.device("meta"):
+            planned = build(manifest.arch, **manifest.arch_args)
+        # before it takes memory: a manifest can ask for a terabyte
+        _check_shapes(planned.state_dict(), checkpoint.tensors, checkpoint.path)
         return build(manifest.arch, **manifest.arch_args)
     except UsageError as error:
+        where = checkpoint.path.parent / MANIFEST
         raise UnknownNetwork(error.what, where=where, hint=error.hint) from error
 
 

@@ -47,6 +47,13 @@ def test_a_manifest_names_the_network_and_a_shape_that_differs_says_both(saved):
         network_for(saved(net.state_dict()), manifest)
 
 
+def test_a_manifest_that_asks_for_petabytes_is_refused_before_they_are_taken(saved):
+    net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
+    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 10**9}, data="synthetic", seed=1)
+    with pytest.raises(UnreadableInput, match=r"\(8, 6\) in the file and \(1000000000, 6\) in the network"):
+        network_for(saved(net.state_dict()), manifest)
+
+
 def test_a_manifest_of_an_unknown_network_names_the_manifest(saved):
     manifest = Manifest(method="dfa", arch="resmpl", data="synthetic", seed=1)
     with pytest.raises(UnknownNetwork, match=r"manifest\.json: unknown network 'resmpl'.*resmlp"):
