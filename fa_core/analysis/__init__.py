@@ -11,8 +11,9 @@ from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat, over_seeds
 from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sensitivity
 from fa_core.analysis.timeline import EarlyStop, EpochPoint, Timeline, timeline
 from fa_core.analysis.timelines import MethodTimeline, by_method, frozen_baselines, timelines
-from fa_core.analysis.utility import Strategy, Utility, decision_utility, deep_gamma
+from fa_core.analysis.utility import Strategy, Utility, decision_utility
 from fa_core.gain import backward_gain, cause_of_floor
+from fa_core.gamma import deep_gamma
 
 __all__ = [
     "DIAGNOSTICS",

@@ -14,6 +14,7 @@ from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.result import Result
 from fa_core.columns import Mask
+from fa_core.gamma import deep_gamma
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_core.table import BIT, AuditTable
 
@@ -151,19 +152,6 @@ def _gammas(table: AuditTable, runs: list[int], given: Mapping[int, float] | Non
     if given is not None:
         return np.array([given.get(i, math.nan) for i in runs], dtype=np.float64)
     return np.array([deep_gamma(table.report(i).credit) for i in runs], dtype=np.float64)
-
-
-def deep_gamma(credit: Mapping[str, Any] | None) -> float:
-    """Mean of a credit table's Γ_l over l ≥ 1; NaN where it is missing or undefined.
-
-    >>> deep_gamma({"gamma": [0.9, 0.1, 0.3]})
-    0.2
-    """
-    layers = (credit or {}).get("gamma")
-    if not isinstance(layers, (list, tuple)):
-        return math.nan
-    deep = [float(value) for value in layers[1:] if isinstance(value, (int, float)) and math.isfinite(value)]
-    return sum(deep) / len(deep) if deep else math.nan
 
 
 def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fa_core.analysis.groups import run_names
-from fa_core.analysis.utility import deep_gamma
+from fa_core.gamma import deep_gamma
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed
 
