@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from fa_core.errors import FaError, UsageError
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import export as exporting
+from fa_tui.axes import axes_of, plural, value_on
 from fa_tui.clipboard import copy
+from fa_tui.grid import homes_of
 from fa_tui.options import FrozenBaseline, parse_frozen_baseline
 from fa_tui.presets import PROTOCOL, Presets, name_problem
 from fa_tui.reproduce import baseline_text, show_command
@@ -151,11 +154,29 @@ async def ask_what_if(app: ExplorerApp) -> None:
     app.say(f"{said}: {flip_text(app.session, flips) if flips else 'no verdict flips'}", "accent")
 
 
+async def choose_axis(app: ExplorerApp, place: str) -> None:
+    """Ask what the columns or the lines of the matrix are."""
+    session, matrix = app.session, app.explorer.matrix
+    other, now = (matrix.axes.lines, matrix.axes.columns)[:: 1 if place == "columns" else -1]
+    homes = homes_of(session.rows, range(len(session)))
+    keys = iter("123456789")
+    choices = []
+    for axis in axes_of(session.rows):
+        count = len({value_on(axis, row, homes[index]) for index, row in enumerate(session.rows)})
+        note = "now" if axis == now else f"changes places with {plural(other)}" if axis == other else f"{count} values"
+        choices.append(Choice(next(keys, ""), plural(axis), note, axis))
+    chosen = await _choose(app, f"The {place} of the matrix", choices)
+    if chosen is not None:
+        app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
+
+
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "copy": copy_something,
     "export": export_something,
     "presets": choose_preset,
     "what_if": ask_what_if,
+    "columns": partial(choose_axis, place="columns"),
+    "lines": partial(choose_axis, place="lines"),
 }
 
 

@@ -1,20 +1,21 @@
-"""How runs lie on the matrix: one line per method of a source, one column per seed."""
+"""How runs lie on the matrix: by method and seed, or by any two of their axes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import PurePath
 from typing import NamedTuple
 
 from fa_core.rows import AuditRow
+from fa_tui.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, value_on, value_text
 
 
 class GridLine(NamedTuple):
-    """One line: a source's heading (no cells) or a method with a row index, or None, per column."""
+    """One line: a source's heading (no cells), or a label and the row indices in each column."""
 
     label: str
-    cells: tuple[int | None, ...]
+    cells: tuple[tuple[int, ...], ...]
 
     @property
     def is_heading(self) -> bool:
@@ -22,7 +23,7 @@ class GridLine(NamedTuple):
 
     def runs(self) -> list[int]:
         """The row indices on this line."""
-        return [cell for cell in self.cells if cell is not None]
+        return [row for cell in self.cells for row in cell]
 
 
 class Grid(NamedTuple):
@@ -33,53 +34,85 @@ class Grid(NamedTuple):
     places: dict[int, tuple[int, int]]
 
 
-def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None) -> Grid:
-    """Lay rows out as methods × seeds, under one heading per source where there are several.
+_Lines = dict[str, list[list[int]]]
 
-    An axis that has one value throughout a source stands in its heading, not on every line.
+
+def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS) -> Grid:
+    """Lay rows out along two axes, under one heading per source where there are several.
 
     Args:
         rows: all runs.
         shown: indices to lay out, in order (default: all).
+        axes: what the lines and the columns are.
 
-    Two runs of one method, seed and source that no axis tells apart get lines of their own
-    (``dfa``, ``dfa #2``): nothing is hidden behind another run.
+    Methods × seeds shows every run in a cell of its own: an axis that varies within a source stands on
+    the line (one that does not, in the heading), and two runs that no axis tells apart get lines of
+    their own (``dfa``, ``dfa #2``). Along other axes all runs that agree on both share a cell. Runs of
+    different sources never share one, unless the source is an axis and tells them apart itself.
     """
     indices = range(len(rows)) if shown is None else list(shown)
-    seeds = sorted({rows[index].seed for index in indices}, key=_seed_order)
-    column_of = {seed: column for column, seed in enumerate(seeds)}
-    homes = _homes(rows, indices)
-    varying = _varying_axes(rows, homes)
-    groups: dict[str, dict[str, list[int | None]]] = {}
-    for index in indices:
-        row = rows[index]
-        lines = groups.setdefault(homes[index], {})
-        name = _line_label(row, varying[homes[index]])
+    homes = homes_of(rows, indices)
+    column_values = {index: value_on(axes.columns, rows[index], homes[index]) for index in indices}
+    values = in_order(axes.columns, column_values.values())
+    column_of = {value: column for column, value in enumerate(values)}
+    places = {index: column_of[value] for index, value in column_values.items()}
+    labels = tuple(value_text(axes.columns, value) for value in values)
+    if axes == METHODS_BY_SEEDS:
+        varying = _varying_axes(rows, homes)
+        groups = _apart(rows, homes, varying, places, len(values))
+        return _assemble(labels, groups, {home: _heading(home, rows, homes, varying[home]) for home in groups})
+    groups = _together(rows, homes, axes, places, len(values))
+    return _assemble(labels, groups, {home: home for home in groups})
+
+
+def _apart(
+    rows: Sequence[AuditRow],
+    homes: Mapping[int, str],
+    varying: Mapping[str, set[str]],
+    places: Mapping[int, int],
+    width: int,
+) -> dict[str, _Lines]:
+    """Home → label → cells of one run at most."""
+    groups: dict[str, _Lines] = {}
+    for index, home in homes.items():
+        lines = groups.setdefault(home, {})
+        name = _line_label(rows[index], varying[home])
         label, copies = name, 1
-        column = column_of[row.seed]
-        while (cells := lines.setdefault(label, [None] * len(seeds)))[column] is not None:
+        while (cells := lines.setdefault(label, [[] for _ in range(width)]))[places[index]]:
             copies += 1
             label = f"{name} #{copies}"
-        cells[column] = index
-    headings = {home: _heading(home, rows, homes, varying[home]) for home in groups}
-    return _assemble(tuple(_seed_label(seed) for seed in seeds), groups, headings)
+        cells[places[index]].append(index)
+    return groups
 
 
-def _assemble(
-    columns: tuple[str, ...], groups: dict[str, dict[str, list[int | None]]], headings: dict[str, str]
-) -> Grid:
+def _together(
+    rows: Sequence[AuditRow], homes: Mapping[int, str], axes: Axes, places: Mapping[int, int], width: int
+) -> dict[str, _Lines]:
+    """Home (one for all where the source is an axis) → label → cells."""
+    by_value: dict[str, dict[Hashable, list[list[int]]]] = {}
+    for index, home in homes.items():
+        lines = by_value.setdefault("" if "source" in axes else home, {})
+        value = value_on(axes.lines, rows[index], home)
+        lines.setdefault(value, [[] for _ in range(width)])[places[index]].append(index)
+    return {
+        home: {value_text(axes.lines, value): lines[value] for value in in_order(axes.lines, lines)}
+        for home, lines in by_value.items()
+    }
+
+
+def _assemble(columns: tuple[str, ...], groups: Mapping[str, _Lines], headings: Mapping[str, str]) -> Grid:
     lines: list[GridLine] = []
     places: dict[int, tuple[int, int]] = {}
-    for home, methods in groups.items():
+    for home, members in groups.items():
         if len(groups) > 1:
             lines.append(GridLine(headings[home], ()))
-        for label, cells in methods.items():
-            places.update({cell: (len(lines), column) for column, cell in enumerate(cells) if cell is not None})
-            lines.append(GridLine(label, tuple(cells)))
+        for label, cells in members.items():
+            places.update({row: (len(lines), column) for column, cell in enumerate(cells) for row in cell})
+            lines.append(GridLine(label, tuple(map(tuple, cells))))
     return Grid(columns, tuple(lines), places)
 
 
-def _homes(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
+def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
     """The heading of each row: its file, or for files and run folders of one run the folder they lie in."""
     indices = list(indices)
     per_source = Counter(rows[index].source for index in indices)
@@ -123,27 +156,8 @@ def _varying_axes(rows: Sequence[AuditRow], homes: dict[int, str]) -> dict[str, 
 def _heading(home: str, rows: Sequence[AuditRow], homes: dict[int, str], varying: set[str]) -> str:
     first = next(rows[index] for index, other in homes.items() if other == home)
     shared = {name: value for name, value in first.axes.items() if name not in varying}
-    return f"{home}  {_axes_text(shared)}".rstrip()
+    return f"{home}  {axes_text(shared)}".rstrip()
 
 
 def _line_label(row: AuditRow, varying: set[str]) -> str:
-    return f"{row.method} {_axes_text({name: row.axes[name] for name in row.axes if name in varying})}".rstrip()
-
-
-def _axes_text(axes: Mapping[str, object]) -> str:
-    return " ".join(f"{_AXIS_SIGNS.get(name, name)}={_axis(value)}" for name, value in sorted(axes.items()))
-
-
-def _axis(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _seed_label(seed: int | None) -> str:
-    return "no seed" if seed is None else f"s{seed}"
-
-
-def _seed_order(seed: int | None) -> tuple[bool, int]:
-    return (seed is None, seed or 0)
-
-
-_AXIS_SIGNS = {"lam": "λ"}
+    return f"{row.method} {axes_text({name: row.axes[name] for name in row.axes if name in varying})}".rstrip()

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
+from fa_core.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
 
 
@@ -18,6 +19,7 @@ class Quantity(NamedTuple):
         letter: the diagnostic that judges it, or ``""``.
         of: the number of a report; None where it was not measured.
         write: a finite number as text.
+        log: whether it is read by orders of magnitude.
     """
 
     name: str
@@ -25,10 +27,14 @@ class Quantity(NamedTuple):
     letter: str
     of: Callable[[DiagnosticReport], float | None]
     write: Callable[[float], str]
+    log: bool = False
 
     def text(self, report: DiagnosticReport, missing: str = "·") -> str:
         """The number of a report as text; ``missing`` where it was not measured."""
-        value = self.of(report)
+        return self.say(self.of(report), missing)
+
+    def say(self, value: float | None, missing: str = "·") -> str:
+        """A number of this quantity as text."""
         if value is None:
             return missing
         return self.write(value) if math.isfinite(value) else "nan" if math.isnan(value) else f"{value:+.0f}"
@@ -57,14 +63,20 @@ def _signed(value: float) -> str:
     return f"{value:+.2f}"
 
 
+def _gamma(report: DiagnosticReport) -> float | None:
+    value = deep_gamma(report.credit)
+    return None if math.isnan(value) else value
+
+
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, magnitude),
-    Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, magnitude),
+    Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, magnitude, log=True),
+    Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, magnitude, log=True),
     Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, _signed),
     Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, _signed),
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, _accuracy),
-    Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, magnitude),
+    Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, magnitude, log=True),
     Quantity("frozen", "frozen", "", lambda report: report.frozen_baseline_acc, _accuracy),
+    Quantity("gamma", "deep Γ", "", _gamma, _signed),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 

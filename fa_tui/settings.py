@@ -19,7 +19,7 @@ Colour = Annotated[
     str,
     msgspec.Meta(pattern="^#([0-9a-fA-F]{3}|[0-9a-fA-F]{6})$", description="as #rgb or #rrggbb", examples=["#56b4e9"]),
 ]
-Quantity = Literal["letters", "growth", "g_L", "stability", "margin", "acc", "h_L", "frozen"]
+Quantity = Literal["letters", "growth", "g_L", "stability", "margin", "acc", "h_L", "frozen", "gamma"]
 
 
 class ThemeColours(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -14,6 +14,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from fa_core.report import LETTERS
+from fa_tui.axes import METHODS_BY_SEEDS
 from fa_tui.cells import ASCII_LEGEND, LEGEND
 from fa_tui.quantities import BY_NAME
 from fa_tui.session import Flip, Session, flip_text
@@ -25,6 +26,7 @@ from fa_tui.widgets.matrix import Matrix
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+    from fa_tui.axes import Axes
     from fa_tui.filters import Filter
     from fa_tui.jobs import Listed
     from fa_tui.widgets.detail import DetailPane
@@ -60,6 +62,8 @@ class ExplorerScreen(Screen[None]):
         ),
         Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
+        Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
+        Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
         Binding("escape", "matrix", "Matrix", show=False, tooltip="back to the matrix"),
         Binding("C", "app.show_lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
         Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
@@ -99,15 +103,14 @@ class ExplorerScreen(Screen[None]):
         glyphs = self._glyphs
         yield Line(glyphs, id="title")
         with Horizontal(id="body"):
-            matrix = Matrix(self._session, glyphs=glyphs, id="matrix")
-            matrix.quantity = BY_NAME.get(self._show)
-            yield matrix
+            self.matrix = Matrix(self._session, glyphs=glyphs, id="matrix")
+            self.matrix.quantity = BY_NAME.get(self._show)
+            yield self.matrix
             yield Vertical(id="detail-place")
         yield Vertical(id="sliders-place")
         yield KeyBar(glyphs)
 
     def on_mount(self) -> None:
-        self.matrix = self.query_one(Matrix)
         self.set_focus(self.matrix)
         self._show_title()
         self._show_status()
@@ -170,6 +173,8 @@ class ExplorerScreen(Screen[None]):
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        if action == "axis":
+            return self._table is None or not self._table.display
         return action != "measure" or self._can_measure
 
     # Thresholds.
@@ -236,6 +241,16 @@ class ExplorerScreen(Screen[None]):
         if not self.query(FilterLine):
             line = FilterLine(self._filter.text if self._filter else "")
             await self.mount(line, after=self.query_one("#sliders-place"))
+
+    def action_axis(self, place: str) -> None:
+        """Ask for other columns or lines of the matrix."""
+        self.app.action_ask(place)
+
+    def lay_out_along(self, axes: Axes) -> None:
+        """Lay the matrix out along other axes; the cursor stays on its run."""
+        self.matrix.lay_out_along(axes)
+        self._show_title()
+        self._show_detail()
 
     def apply_filter(self, chosen: Filter) -> None:
         """Show only the runs that pass."""
@@ -348,6 +363,8 @@ class ExplorerScreen(Screen[None]):
             pieces.append((f"  {len(session.gone)} gone", "warn"))
         if session.baseline is not None:
             pieces.append(("  baseline assumed (w)", "warn"))
+        if self.matrix.axes != METHODS_BY_SEEDS:
+            pieces.append((f"  {self.matrix.axes} (x X)", "accent"))
         if self._quantity_shown:
             pieces.append((f"  showing {self._quantity_shown} (v)", "accent"))
         title.set(*pieces)

@@ -25,7 +25,7 @@ The filter: only the runs that match are shown
   -seed:42         not seed 42
   flag:ab          a and b fire          covers:d   d was measured
   is:walkback      also is:trustworthy, is:measured, is:marked, is:differs (from the recorded verdict)
-  g_L<1e-6         also growth, stability, margin, acc, h_L, frozen, seed, and axes such as lam; < <= > >= =
+  g_L<1e-6         also growth, stability, margin, acc, h_L, frozen, gamma, seed, and axes such as lam; < <= > >= =
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [

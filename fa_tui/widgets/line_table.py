@@ -50,6 +50,7 @@ class LineTable(ScrollView, can_focus=True):
         "table--cursor",
         "table--cursor-blurred",
         "table--mark",
+        "table--heat",
     }
 
     DEFAULT_CSS = """
@@ -68,6 +69,7 @@ class LineTable(ScrollView, can_focus=True):
         & .table--cursor { background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold; }
         & .table--cursor-blurred { color: $foreground; text-style: reverse; }
         & .table--mark { color: $accent; text-style: bold; }
+        & .table--heat { color: $primary; }
     }
     """
 

@@ -1,30 +1,30 @@
-"""The matrix: methods down, seeds across, a verdict (or a number) per run."""
+"""The matrix: methods down, seeds across (or any two axes), a verdict or a number per run."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
+from fa_tui.axes import METHODS_BY_SEEDS, Axes, sign
 from fa_tui.grid import Grid, GridLine, build_grid
 from fa_tui.quantities import QUANTITIES, Quantity
-from fa_tui.session import BITS, Flip, Session
+from fa_tui.session import Flip, Session
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
-from fa_tui.widgets.verdict_cell import WIDTH as CELL
-from fa_tui.widgets.verdict_cell import verdict_segments
+from fa_tui.widgets.run_cells import RunCells
 
 _LONGEST_NAME, _SHORTEST_NAME = 32, 14
-_NUMBER_CELL = 7
+_LONGEST_TITLE = 16
 _COUNT_TITLE = "walk back"
 
 
 class Matrix(LineTable):
-    """Methods × seeds. Posts `LineTable.Moved`, `LineTable.Marked` and `ShowsChanged`.
+    """Methods × seeds, or other axes. Posts `LineTable.Moved`, `LineTable.Marked` and `ShowsChanged`.
 
     Args:
         session: what to show; the matrix keeps nothing of its own but the cursor.
@@ -40,6 +40,7 @@ The matrix: one line per method, one column per seed
   •  †    behind it: marked; no longer on disk
 
   "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.
+  ✗ 2/3   the same for several runs in one cell; 0/3 and 3/3 agree. Enter goes from one to the next
 
   (a) the residual stream explodes       (b) the BP gradient is at the numerical floor
   (c) its direction is mostly drift      (d) deep blocks do not beat a frozen-random baseline
@@ -47,13 +48,17 @@ The matrix: one line per method, one column per seed
   ↑ ↓ ← → or h j k l      move; PgUp PgDn Home End or g G go further
   space                   mark a run; * marks all that are not measured yet, or none
   m                       measure what is marked, or the run under the cursor
-  v, V                    a number instead of letters: the next one, the one before
+  x, X                    other columns, other lines: seeds, λ, d, sources, whatever the runs name
+  v, V                    a number instead of letters: the next one, the one before.
+                          The shade behind it goes from the lowest run to the highest;
+                          several runs in a cell show their median and how many they are (×3)
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),
         Binding("V", "show_next(-1)", "Numbers back", show=False),
+        Binding("enter", "next_here", "Next in cell", show=False, tooltip="the next of several runs in one cell"),
         Binding(
             "asterisk", "mark_open", "Mark all", show=False, tooltip="mark all runs that are not measured yet, or none"
         ),
@@ -74,25 +79,38 @@ The matrix: one line per method, one column per seed
         self._counts: dict[int, str] = {}
         self._longest_name = self._name_width = self._count_width = self._gap = 0
         self.quantity: Quantity | None = None
+        self.axes = METHODS_BY_SEEDS
+        self._shown: list[int] | None = None
+        self._headings: list[int] = []
+        self._turn = (0, 0, 0)
+        self._cells = RunCells(self, session, glyphs)
         self.lay_out()
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
         """Build the lines anew: rows came or went, or a filter changed. The cursor stays on its run."""
         kept = self.row
-        self._grid = build_grid(self._session.rows, shown)
+        self._shown = None if shown is None else list(shown)
+        self._grid = build_grid(self._session.rows, self._shown, self.axes)
         self._counts.clear()
+        self._cells.set_cells([cell for line in self._grid.lines for cell in line.cells])
+        self._headings = [number for number, line in enumerate(self._grid.lines) if line.is_heading]
         names = (len(line.label) + 3 for line in self._grid.lines if not line.is_heading)
         self._longest_name = max(9, min(_LONGEST_NAME, max(names, default=0)))
         fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self._fit()
-        if kept in self._grid.places:
-            self.move_to(*self._grid.places[kept])
+        if kept is not None:
+            self.go_to(kept)
+
+    def lay_out_along(self, axes: Axes) -> None:
+        """Lay the same runs out along other axes."""
+        self.axes = axes
+        self.lay_out(self._shown)
 
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
         columns = self._grid.columns
-        cell = max([_NUMBER_CELL if self.quantity else CELL, *map(len, columns)])
+        cell = max([self._cells.width_of(self.quantity), *(min(len(title), _LONGEST_TITLE) for title in columns)])
         room = (self.view.width or 1000) - self._count_width - len(columns) * cell
         self._gap = next((gap for gap in (4, 3) if self._longest_name + len(columns) * gap <= room), 2)
         self._name_width = min(self._longest_name, max(_SHORTEST_NAME, room - len(columns) * self._gap))
@@ -101,23 +119,44 @@ The matrix: one line per method, one column per seed
     def on_resize(self) -> None:
         self._fit()
 
+    def notify_style_update(self) -> None:
+        self._cells.forget_colours()
+        super().notify_style_update()
+
     @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
-        line = self._grid.lines[self.line] if self.line < len(self._grid.lines) else None
-        return line.cells[self.column] if line and line.cells else None
+        cell = self._cell_at_cursor()
+        return cell[self._turn_in(cell)] if cell else None
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""
         place = self._grid.places.get(row)
         if place:
             self.move_to(*place)
+            self._turn = (*place, self._cell_at_cursor().index(row))
+
+    def _cell_at_cursor(self) -> tuple[int, ...]:
+        line = self._grid.lines[self.line] if self.line < len(self._grid.lines) else None
+        return line.cells[self.column] if line and line.cells else ()
+
+    def _turn_in(self, cell: tuple[int, ...]) -> int:
+        """Which of several runs in the cell under the cursor is meant."""
+        return self._turn[2] % len(cell) if self._turn[:2] == (self.line, self.column) else 0
+
+    def action_next_here(self) -> None:
+        """Go to the next of several runs in the cell under the cursor."""
+        cell = self._cell_at_cursor()
+        if len(cell) > 1:
+            self._turn = (self.line, self.column, (self._turn_in(cell) + 1) % len(cell))
+            self.refresh_cells([(self.line, self.column)])
+            self.post_message(self.Moved(self))
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> None:
         """Repaint the cells that flipped and the counts that changed, as far as they are on screen."""
         on_screen = self.visible_lines()
         places = [place for flip in flips if (place := self._grid.places.get(flip.row)) and place[0] in on_screen]
-        self.refresh_cells(places)
+        self.refresh_cells(set(places))
         touched = {line for line, _ in places}
         stale = [
             line for line in touched if count_text(self._grid.lines[line], self._session) != self._counts.get(line)
@@ -134,8 +173,13 @@ The matrix: one line per method, one column per seed
         place = self._grid.places.get(row)
         if place:
             self._counts.pop(place[0], None)
-            self.refresh_cells([place])
             self.refresh_frozen([place[0]])
+            if self.quantity is None:
+                self.refresh_cells([place])
+            else:
+                # its number may be the lowest or highest now: then all shades are others
+                self._cells.numbers_changed()
+                self.refresh()
 
     def line_count(self) -> int:
         return len(self._grid.lines)
@@ -151,8 +195,7 @@ The matrix: one line per method, one column per seed
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
-            title = " method".ljust(self._name_width) + _COUNT_TITLE.ljust(self._count_width)
-            return [Segment(title, self.style_of("header"))]
+            return self._corner()
         label = _shorten(self._grid.lines[line].label, self._name_width - 3, self._glyphs)
         count = self._counts.get(line)
         if count is None:
@@ -163,19 +206,30 @@ The matrix: one line per method, one column per seed
             Segment(count.ljust(self._count_width), self.style_of(tone)),
         ]
 
+    def _corner(self) -> list[Segment]:
+        """What the lines are and how many walk back; or their source, when its heading has scrolled away."""
+        above = bisect_right(self._headings, self.scroll_offset.y)
+        if above and self._headings[above - 1] < self.scroll_offset.y:
+            source = self._grid.lines[self._headings[above - 1]].label.partition("  ")[0]
+            text = f" {_clip(source, self.frozen_width - 2, self._glyphs)}"
+            return [Segment(text.ljust(self.frozen_width), self.style_of("heading"))]
+        title = f" {self._glyphs.say(sign(self.axes.lines))}".ljust(self._name_width)
+        return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self.style_of("header"))]
+
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column) - self._gap
         gap = Segment(" " * (self._gap - 1), self.style_of("text"))
         if line is None:
-            title = self._grid.columns[column]
-            text = title.rjust(width) if self.quantity else title.ljust(width)
+            title = _clip(self._grid.columns[column], width, self._glyphs)
+            text = title.rjust(width - self._cells.suffix_width) if self.quantity else title
+            text = text.ljust(width)
             return [Segment(f"{text} ", self.style_of("header")), gap]
-        row = self._grid.lines[line].cells[column]
+        rows = self._grid.lines[line].cells[column]
         here = (line, column) == (self.line, self.column)
-        mark = self._mark(row)
-        if row is None and not here:
+        mark = self._mark(rows)
+        if not rows and not here:
             return [Segment(" " * (width + self._gap), self.style_of("text"))]
-        segments = [] if row is None else self._run(row, width)
+        segments = self._cells.paint(rows, self.quantity, width) if rows else []
         rest = " " * (width - sum(len(segment.text) for segment in segments))
         if not here and not mark:
             return [*segments, Segment(f"{rest} {gap.text}", gap.style)]
@@ -188,28 +242,17 @@ The matrix: one line per method, one column per seed
             segments = [Segment("".join(segment.text for segment in segments), cursor)]
         return [*segments, gap]
 
-    def _mark(self, row: int | None) -> str:
-        if row in self._session.marked:
+    def _mark(self, rows: tuple[int, ...]) -> str:
+        if not self._session.marked.isdisjoint(rows):
             return self._glyphs.marked
-        return self._glyphs.gone if row in self._session.gone else ""
-
-    def _run(self, row: int, width: int) -> list[Segment]:
-        flags, coverage = self._session.flags[row], self._session.coverage[row]
-        if self.quantity:
-            text = self.quantity.text(self._session.rows[row].report, self._glyphs.unmeasured)
-            return [Segment(text.rjust(width), self._number_style(flags, coverage))]
-        return verdict_segments(flags, coverage, self, self._glyphs)
-
-    def _number_style(self, flags: int, coverage: int) -> Style:
-        if self.quantity is None or not self.quantity.letter:
-            return self.style_of("text")
-        bit = BITS[self.quantity.letter]
-        return self.style_of("bad" if flags & bit else "text" if coverage & bit else "dim")
+        return self._glyphs.gone if rows and self._session.gone.issuperset(rows) else ""
 
     def action_mark(self) -> None:
-        """Mark or unmark the run under the cursor."""
-        if self.row is not None:
-            self._session.toggle_mark(self.row)
+        """Mark or unmark the runs in the cell under the cursor."""
+        rows = self._cell_at_cursor()
+        if rows:
+            marked = self._session.marked
+            self._session.marked = marked - {*rows} if marked.issuperset(rows) else marked | {*rows}
             self.refresh_cells([(self.line, self.column)])
             self.post_message(self.Marked())
 
@@ -219,7 +262,7 @@ The matrix: one line per method, one column per seed
         open_runs = {row for row in session.measurable(self._grid.places) if not session.coverage[row]}
         changed = session.marked ^ (set() if session.marked else open_runs)
         session.marked = set() if session.marked else open_runs
-        self.refresh_cells(self._grid.places[row] for row in changed if row in self._grid.places)
+        self.refresh_cells({self._grid.places[row] for row in changed if row in self._grid.places})
         self.post_message(self.Marked())
 
     def action_show_next(self, step: int) -> None:

@@ -1,4 +1,4 @@
-"""A run's verdict as five styled characters, the same in the matrix and in the long view."""
+"""A run's verdict as five styled characters, the same in the matrix and in the long view; several runs' as a count."""
 
 from __future__ import annotations
 
@@ -34,3 +34,22 @@ def verdict_segments(flags: int, coverage: int, table: LineTable, glyphs: Glyphs
     dim = table.style_of("dim")
     pieces = verdict_pieces(flags, coverage, glyphs.name == "ascii")
     return [Segment(text, tone if speaking else dim) for speaking, text in pieces]
+
+
+def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs) -> str:
+    """Several runs in one cell: how many of those measured are walked back.
+
+    >>> from fa_tui.widgets.glyphs import UNICODE
+    >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
+    ['✗ 2/3', '✓ 0/2', '? -/3']
+    """
+    if not measured:
+        return f"{glyphs.unknown} -/{runs}"
+    return f"{glyphs.fires if walked else glyphs.passes} {walked}/{measured}"
+
+
+def several_tone(fired: int, measured: int) -> str:
+    """The style of several runs: ``warn`` where they disagree."""
+    if 0 < fired < measured:
+        return "warn"
+    return "bad" if fired else "good" if measured else "dim"

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.rows import AuditRow
+from fa_tui.axes import Axes
 from fa_tui.grid import build_grid
 
 
@@ -27,15 +28,15 @@ rows = st.lists(
 @given(rows)
 def test_every_run_has_a_place_of_its_own(found: list[AuditRow]) -> None:
     grid = build_grid(found)
-    shown = [cell for line in grid.lines for cell in line.cells if cell is not None]
+    shown = [row for line in grid.lines for row in line.runs()]
     assert sorted(shown) == list(range(len(found)))
-    assert all(grid.lines[line].cells[column] == index for index, (line, column) in grid.places.items())
+    assert all(grid.lines[line].cells[column] == (index,) for index, (line, column) in grid.places.items())
 
 
 def test_seeds_are_columns_in_order_and_those_without_one_come_last() -> None:
     grid = build_grid([row("bp", 123), row("bp", None), row("bp", 42)])
     assert grid.columns == ("s42", "s123", "no seed")
-    assert [line.cells for line in grid.lines] == [(2, 0, 1)]
+    assert [line.cells for line in grid.lines] == [((2,), (0,), (1,))]
 
 
 def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
@@ -62,3 +63,28 @@ def test_a_filter_lays_out_only_what_it_lets_through() -> None:
 def test_an_axis_of_one_value_stands_in_the_heading_only() -> None:
     grid = build_grid([row("bp", 1, "x/a", d=64), row("dfa", 1, "x/b", d=64, lam=0.01), row("bp", 1, "y/c", d=64)])
     assert [line.label for line in grid.lines] == ["x  d=64", "bp", "dfa λ=0.01", "y  d=64", "bp"]
+
+
+def test_along_other_axes_the_runs_that_agree_on_both_share_a_cell_in_the_order_of_numbers() -> None:
+    found = [row("dfa", 1, lam=0.1), row("dfa", 2, lam=0.1), row("bp", 1), row("dfa", 1, lam=0.01)]
+    grid = build_grid(found, axes=Axes("method", "lam"))
+    assert grid.columns == ("λ=0.01", "λ=0.1", "no λ")
+    assert [(line.label, line.cells) for line in grid.lines] == [
+        ("dfa", ((3,), (0, 1), ())),
+        ("bp", ((), (), (2,))),
+    ]
+
+
+def test_sources_share_no_cell_and_are_an_axis_where_asked_for() -> None:
+    found = [row("bp", 1, "x/one.json"), row("bp", 2, "x/one.json"), row("bp", 1, "two.json"), row("bp", 2, "two.json")]
+    apart = build_grid(found, axes=Axes("seed", "method"))
+    assert [line.label for line in apart.lines] == ["one.json", "s1", "s2", "two.json", "s1", "s2"]
+    across = build_grid(found, axes=Axes("method", "source"))
+    assert (across.columns, across.lines[0].cells) == (("one.json", "two.json"), ((0, 1), (2, 3)))
+
+
+@given(rows, st.sampled_from(["method", "seed", "source", "lam"]), st.sampled_from(["method", "seed", "source", "lam"]))
+def test_every_run_has_one_place_along_any_axes(found: list[AuditRow], lines: str, columns: str) -> None:
+    grid = build_grid(found, axes=Axes(lines, columns))
+    assert sorted(index for line in grid.lines for index in line.runs()) == list(range(len(found)))
+    assert all(index in grid.lines[line].cells[column] for index, (line, column) in grid.places.items())

@@ -1,0 +1,113 @@
+"""What stands in a cell of the matrix: the verdict or a number, of one run or of several."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.segment import Segment
+
+from fa_tui.heat import Scale, scale_of
+from fa_tui.quantities import Quantity
+from fa_tui.session import BITS, Session
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.line_table import LineTable
+from fa_tui.widgets.shades import Shades
+from fa_tui.widgets.verdict_cell import WIDTH, several_text, several_tone, verdict_segments
+
+_NUMBER_WIDTH = 7
+
+Cell = tuple[int, ...]
+"""The row indices that share a cell."""
+
+
+class RunCells:
+    """Paints the cells of a table.
+
+    Args:
+        table: whose styles and background to use.
+        session: the runs and what judges them.
+        glyphs: characters to draw with.
+    """
+
+    def __init__(self, table: LineTable, session: Session, glyphs: Glyphs) -> None:
+        self._table, self._session, self._glyphs = table, session, glyphs
+        self._shades = Shades(table, "table--heat")
+        self._cells: Sequence[Cell] = ()
+        self._most = 1
+        self._scale: tuple[Quantity, Scale | None] | None = None
+
+    def set_cells(self, cells: Sequence[Cell]) -> None:
+        """All cells there are: the scale goes from the lowest of their numbers to the highest."""
+        self._cells = cells
+        self._most = max(map(len, cells), default=1)
+        self.numbers_changed()
+
+    def numbers_changed(self) -> None:
+        """A run was measured anew."""
+        self._scale = None
+
+    def forget_colours(self) -> None:
+        """The theme changed."""
+        self._shades.clear()
+
+    def width_of(self, quantity: Quantity | None) -> int:
+        """The width that every cell has room in."""
+        if quantity:
+            return _NUMBER_WIDTH + self.suffix_width
+        return (
+            max(WIDTH, len(several_text(self._most, self._most, self._most, self._glyphs))) if self._most > 1 else WIDTH
+        )
+
+    @property
+    def suffix_width(self) -> int:
+        """Room after a number for how many runs it stands for."""
+        return len(f" ×{self._most}") if self._most > 1 else 0
+
+    def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> list[Segment]:
+        """The runs of one cell, at most `width` wide."""
+        flags, coverage = self._session.flags, self._session.coverage
+        if quantity:
+            return [self._number(quantity, rows, width)]
+        if len(rows) == 1:
+            return verdict_segments(flags[rows[0]], coverage[rows[0]], self._table, self._glyphs)
+        walked, measured = sum(1 for row in rows if flags[row]), sum(1 for row in rows if coverage[row])
+        text = several_text(walked, measured, len(rows), self._glyphs)
+        return [Segment(text, self._table.style_of(several_tone(walked, measured)))]
+
+    def _number(self, quantity: Quantity, rows: Cell, width: int) -> Segment:
+        found = [value for row in rows if (value := quantity.of(self._session.rows[row].report)) is not None]
+        value = median(found)
+        suffix = self._glyphs.say(f" ×{len(found)}") if len(rows) > 1 and found else ""
+        number = quantity.say(value, self._glyphs.unmeasured).rjust(width - self.suffix_width)
+        scale = self._scale_of(quantity)
+        shade = None if scale is None else scale.shade(value)
+        style = self._table.style_of(self._tone(quantity, rows))
+        return Segment((number + suffix).ljust(width), self._shades.behind(style, shade))
+
+    def _scale_of(self, quantity: Quantity) -> Scale | None:
+        if self._scale is None or self._scale[0] is not quantity:
+            reports = (self._session.rows[row].report for cell in self._cells for row in cell)
+            self._scale = (quantity, scale_of(map(quantity.of, reports), log=quantity.log))
+        return self._scale[1]
+
+    def _tone(self, quantity: Quantity, rows: Cell) -> str:
+        bit = BITS.get(quantity.letter)
+        if bit is None:
+            return "text"
+        fired = sum(1 for row in rows if self._session.flags[row] & bit)
+        measured = sum(1 for row in rows if self._session.coverage[row] & bit)
+        tone = several_tone(fired, measured)
+        return "text" if tone == "good" else tone
+
+
+def median(values: Sequence[float]) -> float | None:
+    """The middle of some numbers, of two in the middle their mean; NaN counts as the highest.
+
+    >>> median([3.0, 1.0, 100.0]), median([1.0, 2.0]), median([])
+    (3.0, 1.5, None)
+    """
+    ordered = sorted(values, key=lambda value: (value != value, value))
+    if not ordered:
+        return None
+    half, odd = divmod(len(ordered), 2)
+    return ordered[half] if odd else (ordered[half - 1] + ordered[half]) / 2

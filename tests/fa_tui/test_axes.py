@@ -1,0 +1,166 @@
+"""The matrix along other axes than methods and seeds, and the shades behind its numbers."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from textual.color import Color
+from textual.theme import Theme
+
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui.app import ExplorerApp
+from fa_tui.heat import SHADES, scale_of
+from fa_tui.session import Session
+from fa_tui.themes import THEMES
+from fa_tui.widgets.shades import shade_colour
+from tests.fa_tui.conftest import COLOURFUL, PLAIN
+from tests.fa_tui.test_explorer import SIZE, cell_at_cursor, screen_text
+
+
+@pytest.fixture
+def by_seed(session: Session) -> ExplorerApp:
+    """The published runs, whose seeds can share a cell: each also names a λ."""
+    rows = [msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01}) for row in session.rows]
+    return ExplorerApp(Session(rows), title="audit_table.json", terminal=COLOURFUL)
+
+
+async def test_x_chooses_columns_and_several_runs_in_a_cell_are_counted(by_seed: ExplorerApp) -> None:
+    async with by_seed.run_test(size=SIZE) as pilot:
+        await pilot.press("down", "x")
+        await pilot.pause(0.1)
+        assert "The columns of the matrix" in screen_text(by_seed)
+        await pilot.press("4")
+        await pilot.pause(0.1)
+        text = screen_text(by_seed)
+        assert "methods × λ (x X)" in text
+        assert "λ=0.01" in text
+        assert by_seed.session.rows[by_seed.explorer.row or 0].key == "dfa_s42", "the cursor stays on its run"
+        await pilot.press("left")
+        assert cell_at_cursor(by_seed) == "✗ 2/2"
+
+
+async def test_a_cell_whose_runs_disagree_says_so_as_a_slider_moves(by_seed: ExplorerApp) -> None:
+    async with by_seed.run_test(size=SIZE) as pilot:
+        by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
+        await pilot.pause()
+        ep = [row for row in by_seed.session.rows if row.method == "ep" and row.seed != 42]
+        growths = [row.report.max_per_block_growth or 0 for row in ep]
+        assert "✗ 1/2" not in screen_text(by_seed)
+        await pilot.press("a", *f"{sum(growths) / 2:.4f}", "enter")
+        await pilot.pause(0.1)
+        assert "✗ 1/2" in screen_text(by_seed)
+
+
+async def test_enter_goes_through_the_runs_of_a_cell_and_space_marks_them_all(by_seed: ExplorerApp) -> None:
+    async with by_seed.run_test(size=SIZE) as pilot:
+        by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
+        await pilot.press("down", "left")
+        seen = [by_seed.session.rows[by_seed.explorer.row or 0].seed]
+        for _ in range(2):
+            await pilot.press("enter")
+            seen.append(by_seed.session.rows[by_seed.explorer.row or 0].seed)
+        assert seen == [123, 456, 123]
+        await pilot.press("space")
+        assert {by_seed.session.rows[row].seed for row in by_seed.session.marked} == {123, 456}
+        await pilot.press("space")
+        assert not by_seed.session.marked
+
+
+async def test_a_number_of_several_runs_is_their_median_with_its_count(by_seed: ExplorerApp) -> None:
+    async with by_seed.run_test(size=SIZE) as pilot:
+        by_seed.explorer.lay_out_along(by_seed.explorer.matrix.axes.having("columns", "lam"))
+        matrix = by_seed.explorer.matrix
+        await pilot.press("down", "left", *["v"] * 5)
+        assert matrix.quantity is not None
+        assert matrix.quantity.name == "acc"
+        accs = [row.report.headline_acc or 0 for row in by_seed.session.rows if row.method == "dfa" and row.seed != 42]
+        assert cell_at_cursor(by_seed) == f"{sum(accs) / 2:.3f} ×2"
+
+
+async def test_the_axis_of_the_other_place_changes_places(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("x", "1")
+        await pilot.pause(0.1)
+        assert "seeds × methods" in screen_text(app)
+        assert app.explorer.matrix.frozen(None)[0].text.startswith(" seed")
+
+
+async def test_the_source_stays_in_view_when_its_heading_scrolls_away() -> None:
+    rows = [
+        AuditRow(source=source, key=f"m{number}_s1", method=f"m{number}", seed=1)
+        for source in ("x/first.json", "x/second.json")
+        for number in range(60)
+    ]
+    app = ExplorerApp(Session(rows), terminal=COLOURFUL)
+    async with app.run_test(size=SIZE) as pilot:
+        matrix = app.explorer.matrix
+        corner = lambda: matrix.frozen(None)[0].text.strip()  # noqa: E731
+        assert corner().startswith("method")
+        await pilot.press(*["pagedown"] * 2)
+        assert corner() == "first.json"
+        await pilot.press("end")
+        assert corner() == "second.json"
+
+
+def backgrounds(app: ExplorerApp) -> list[str | None]:
+    """The background of every cell of the first column, the cursor's line left out."""
+    matrix = app.explorer.matrix
+    styles = [matrix.cell(line, 0)[0].style for line in range(matrix.line_count()) if line != matrix.line]
+    return [None if style is None or style.bgcolor is None else style.bgcolor.name for style in styles]
+
+
+async def test_numbers_stand_on_shades_from_low_to_high(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        before = backgrounds(app)
+        await pilot.press("v")
+        growths = [app.session.rows[line.cells[0][0]].report for line in app.explorer.matrix._grid.lines][1:]
+        shown = backgrounds(app)
+        assert len(set(before)) == 1
+        order = sorted(range(len(growths)), key=lambda line: growths[line].max_per_block_growth or 0)
+        assert shown[order[0]] != shown[order[-1]]
+        app.theme = "fa-light"
+        await pilot.pause()
+        assert set(backgrounds(app)).isdisjoint(shown)
+
+
+async def test_no_shade_without_colours(session: Session) -> None:
+    app = ExplorerApp(session, terminal=PLAIN)
+    async with app.run_test(size=SIZE) as pilot:
+        before = backgrounds(app)
+        await pilot.press("v")
+        assert backgrounds(app) == before
+
+
+def contrast(one: Color, other: Color) -> float:
+    """WCAG 2.1 contrast ratio."""
+
+    def luminance(colour: Color) -> float:
+        parts = [part / 12.92 if part <= 0.03928 else ((part + 0.055) / 1.055) ** 2.4 for part in colour.normalized]
+        return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("theme", [theme for theme in THEMES if not theme.ansi], ids=lambda theme: theme.name)
+def test_text_is_readable_on_the_highest_shade(theme: Theme) -> None:
+    shade = shade_colour(Color.parse(theme.background or ""), Color.parse(theme.primary), SHADES - 1)
+    for name, least in (("foreground", 4.5), ("error", 3.0)):
+        assert contrast(shade, Color.parse(getattr(theme, name))) >= least, name
+
+
+def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() -> None:
+    scale = scale_of([1e-9, 1.0, float("inf"), float("nan"), None, 0.0], log=True)
+    assert scale is not None
+    shades = [scale.shade(value) for value in (0.0, 1e-9, 1e-5, 1.0, float("inf"))]
+    assert shades == sorted(shades, key=lambda shade: shade or 0)
+    assert (shades[0], shades[-1], scale.shade(None), scale.shade(float("nan"))) == (0, SHADES - 1, None, None)
+    assert scale_of([2.0, 2.0], log=False) is None
+
+
+def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
+    from fa_tui.quantities import BY_NAME
+
+    assert BY_NAME["gamma"].text(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]})) == "+0.20"
+    assert BY_NAME["gamma"].text(DiagnosticReport()) == "·"
