@@ -86,6 +86,7 @@ class ExplorerApp(FollowingApp):
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         Binding("question_mark", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
+        Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
     ]
@@ -293,6 +294,16 @@ class ExplorerApp(FollowingApp):
         from fa_tui.screens.problems import ProblemsScreen
 
         self.push_screen(ProblemsScreen(self.session.problems, glyphs=self.terminal.glyphs))
+
+    def action_jump(self) -> None:
+        """Put a letter on every pane; typing it goes there."""
+        from fa_tui.screens.jump import JumpScreen, targets_of
+
+        screen = self.screen
+        self.push_screen(
+            JumpScreen(list(targets_of(screen))),
+            lambda pane: None if pane is None else screen.set_focus(pane),
+        )
 
     def action_ask(self, name: str) -> None:
         """Begin one of the dialogs: copy, export, presets, what_if."""

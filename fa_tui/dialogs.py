@@ -163,7 +163,7 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
     choices = []
     for axis in axes_of(session.rows):
         count = len({value_on(axis, row, homes[index]) for index, row in enumerate(session.rows)})
-        note = "now" if axis == now else f"changes places with {plural(other)}" if axis == other else f"{count} values"
+        note = "now" if axis == now else f"changes places with {plural(now)}" if axis == other else f"{count} values"
         choices.append(Choice(next(keys, ""), plural(axis), note, axis))
     chosen = await _choose(app, f"The {place} of the matrix", choices)
     if chosen is not None:

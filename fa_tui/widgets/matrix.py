@@ -19,7 +19,7 @@ from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.run_cells import RunCells
 
 _LONGEST_NAME, _SHORTEST_NAME = 32, 14
-_LONGEST_TITLE = 16
+_LONGEST_TITLE = 12
 _COUNT_TITLE = "walk back"
 
 

@@ -1,0 +1,90 @@
+"""Jump mode: a letter on every pane; typing it goes there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.geometry import Offset, Size
+from textual.screen import ModalScreen, Screen
+from textual.widget import Widget
+
+from fa_tui.widgets.slider import ThresholdSlider
+
+_LETTERS = "sfghjkleriouwnmvtyxz"
+"""The keys under the fingers first; a b c d are the sliders'."""
+
+
+class JumpLabel(Widget):
+    """The letter of one pane."""
+
+    DEFAULT_CSS = """
+    JumpLabel {
+        position: absolute;
+        width: 3; height: 1;
+        background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+    }
+    """
+
+    def __init__(self, letter: str, at: Offset) -> None:
+        super().__init__()
+        self.letter = letter
+        self.styles.offset = (at.x, at.y)
+
+    def render(self) -> str:
+        return f"[{self.letter}]"
+
+
+class JumpScreen(ModalScreen[Widget | None]):
+    """Returns the pane whose letter was typed or clicked, or None.
+
+    Args:
+        targets: the panes by their letters.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,ctrl+o,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", show=False),
+    ]
+
+    DEFAULT_CSS = """
+    JumpScreen {
+        background: transparent;
+        &:ansi { background: transparent; }
+    }
+    """
+
+    def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
+        super().__init__()
+        self._targets = dict(targets)
+        self._opened_at: Size | None = None
+
+    def compose(self) -> ComposeResult:
+        for letter, pane in self._targets.items():
+            yield JumpLabel(letter, pane.region.offset)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.character in self._targets:
+            event.stop()
+            self.dismiss(self._targets[event.character])
+
+    def on_click(self, event: events.Click) -> None:
+        self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self._opened_at not in (None, event.size):
+            # the panes have moved, their letters have not
+            self.dismiss(None)
+        self._opened_at = event.size
+
+
+def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
+    """The panes of a screen that can have the focus, each with a letter: a slider its own."""
+    letters = iter(_LETTERS)
+    for pane in screen.focus_chain:
+        if pane.region.area:
+            letter = pane.letter if isinstance(pane, ThresholdSlider) else next(letters, None)
+            if letter is not None:
+                yield letter, pane
