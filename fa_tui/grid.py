@@ -34,7 +34,9 @@ class Grid(NamedTuple):
     places: dict[int, tuple[int, int]]
 
 
-_Lines = dict[str, list[list[int]]]
+_Cells = dict[int, list[int]]
+"""Column → row indices, where there are any."""
+_Lines = dict[str, _Cells]
 
 
 def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS) -> Grid:
@@ -59,9 +61,9 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     labels = tuple(value_text(axes.columns, value) for value in values)
     if axes == METHODS_BY_SEEDS:
         varying = _varying_axes(rows, homes)
-        groups = _apart(rows, homes, varying, places, len(values))
+        groups = _apart(rows, homes, varying, places)
         return _assemble(labels, groups, {home: _heading(home, rows, homes, varying[home]) for home in groups})
-    groups = _together(rows, homes, axes, places, len(values))
+    groups = _together(rows, homes, axes, places)
     return _assemble(labels, groups, {home: home for home in groups})
 
 
@@ -70,7 +72,6 @@ def _apart(
     homes: Mapping[int, str],
     varying: Mapping[str, set[str]],
     places: Mapping[int, int],
-    width: int,
 ) -> dict[str, _Lines]:
     """Home → label → cells of one run at most."""
     groups: dict[str, _Lines] = {}
@@ -78,22 +79,22 @@ def _apart(
         lines = groups.setdefault(home, {})
         name = _line_label(rows[index], varying[home])
         label, copies = name, 1
-        while (cells := lines.setdefault(label, [[] for _ in range(width)]))[places[index]]:
+        while places[index] in (cells := lines.setdefault(label, {})):
             copies += 1
             label = f"{name} #{copies}"
-        cells[places[index]].append(index)
+        cells[places[index]] = [index]
     return groups
 
 
 def _together(
-    rows: Sequence[AuditRow], homes: Mapping[int, str], axes: Axes, places: Mapping[int, int], width: int
+    rows: Sequence[AuditRow], homes: Mapping[int, str], axes: Axes, places: Mapping[int, int]
 ) -> dict[str, _Lines]:
     """Home (one for all where the source is an axis) → label → cells."""
-    by_value: dict[str, dict[Hashable, list[list[int]]]] = {}
+    by_value: dict[str, dict[Hashable, _Cells]] = {}
     for index, home in homes.items():
         lines = by_value.setdefault("" if "source" in axes else home, {})
         value = value_on(axes.lines, rows[index], home)
-        lines.setdefault(value, [[] for _ in range(width)])[places[index]].append(index)
+        lines.setdefault(value, {}).setdefault(places[index], []).append(index)
     return {
         home: {value_text(axes.lines, value): lines[value] for value in in_order(axes.lines, lines)}
         for home, lines in by_value.items()
@@ -107,8 +108,8 @@ def _assemble(columns: tuple[str, ...], groups: Mapping[str, _Lines], headings: 
         if len(groups) > 1:
             lines.append(GridLine(headings[home], ()))
         for label, cells in members.items():
-            places.update({row: (len(lines), column) for column, cell in enumerate(cells) for row in cell})
-            lines.append(GridLine(label, tuple(map(tuple, cells))))
+            places.update({row: (len(lines), column) for column, cell in cells.items() for row in cell})
+            lines.append(GridLine(label, tuple(tuple(cells.get(column, ())) for column in range(len(columns)))))
     return Grid(columns, tuple(lines), places)
 
 

@@ -92,7 +92,7 @@ The matrix: one line per method, one column per seed
         self._shown = None if shown is None else list(shown)
         self._grid = build_grid(self._session.rows, self._shown, self.axes)
         self._counts.clear()
-        self._cells.set_cells([cell for line in self._grid.lines for cell in line.cells])
+        self._cells.set_cells([cell for line in self._grid.lines for cell in line.cells if cell])
         self._headings = [number for number, line in enumerate(self._grid.lines) if line.is_heading]
         names = (len(line.label) + 3 for line in self._grid.lines if not line.is_heading)
         self._longest_name = max(9, min(_LONGEST_NAME, max(names, default=0)))
