@@ -31,17 +31,23 @@ from fa_tui.terminal import Terminal, detect, preferring
 from fa_tui.themes import THEMES
 
 if TYPE_CHECKING:
-    from fa_core.engine import JobView, MeasureOptions
-    from fa_tui.jobs import Jobs
+    from fa_core.engine import MeasureOptions
+    from fa_tui.command_form import Planned
+    from fa_tui.jobs import Jobs, Listed
+    from fa_tui.launches import Launches
     from fa_tui.measuring import Measured, Measuring
     from fa_tui.screens.explorer import ExplorerScreen
 
 
 class JobMoved(Message):
-    """A job's state or progress changed (posted from the pool's threads)."""
+    """A job's state or progress changed (posted from threads of the pool and of commands)."""
 
-    def __init__(self, view: JobView) -> None:
-        self.view = view
+
+class CommandEnded(Message):
+    """A command that was started here is over (posted from a thread of its own)."""
+
+    def __init__(self, listed: Listed) -> None:
+        self.listed = listed
         super().__init__()
 
 
@@ -51,6 +57,10 @@ class RunMeasured(Message):
     def __init__(self, measured: Measured) -> None:
         self.measured = measured
         super().__init__()
+
+
+DEBUG = "FA_TUI_DEBUG"
+"""Environment variable that asks for tracebacks; `--debug` sets it."""
 
 
 def _palette() -> type[Provider]:
@@ -85,6 +95,7 @@ class ExplorerApp(FollowingApp):
         Binding("e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"),
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
+        Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
@@ -112,6 +123,9 @@ class ExplorerApp(FollowingApp):
         self._device, self._out, self._options, self._measure = device, out, options, measure
         self._measuring: Measuring | None = None
         self._jobs: Jobs | None = None
+        self._launches: Launches | None = None
+        self._stop_commands = False
+        self.farewell: list[str] = []
         self._jobs_due = False
         for theme in THEMES:
             self.register_theme(theme)
@@ -129,6 +143,18 @@ class ExplorerApp(FollowingApp):
 
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
+
+    def _fatal_error(self) -> None:
+        """Leave after a defect of ours with one line; with its traceback where --debug asked for it."""
+        if os.environ.get(DEBUG):
+            super()._fatal_error()
+            return
+        from rich.text import Text
+
+        error = self._exception
+        what = f"internal error ({type(error).__name__}: {error}); run again with --debug and report it"
+        self._exit_renderables.append(Text(f"fa-tui: {what}"))
+        self._close_messages_no_wait()
 
     def _begin_with(self, theme: str) -> None:
         """Set the theme before the start: an assignment would have every stylesheet parsed a second time."""
@@ -192,7 +218,7 @@ class ExplorerApp(FollowingApp):
 
             self._measuring = Measuring(
                 self._device,
-                on_job=lambda view: self.tell(JobMoved(view)),
+                on_job=lambda _: self.tell(JobMoved()),
                 on_measured=lambda measured: self.tell(RunMeasured(measured)),
                 out=self._out,
                 options=self._options,
@@ -206,8 +232,36 @@ class ExplorerApp(FollowingApp):
         if self._jobs is None:
             from fa_tui.jobs import Jobs
 
-            self._jobs = Jobs(self.measuring)
+            self._jobs = Jobs(self.measuring, self.launches)
         return self._jobs
+
+    @property
+    def launches(self) -> Launches:
+        """The commands that were started here."""
+        if self._launches is None:
+            from fa_tui.launches import Launches
+
+            self._launches = Launches(self._command_moved)
+        return self._launches
+
+    def _command_moved(self, listed: Listed) -> None:
+        self.tell(CommandEnded(listed) if listed.over else JobMoved())
+
+    def start(self, planned: Planned) -> None:
+        """Start a command among the jobs, and follow what it writes."""
+        try:
+            self.launches.start(planned)
+        except OSError as error:
+            self.say(f"{planned.words[0]} cannot be started: {error}", "bad")
+            return
+        self.also_follow(planned.out)
+        self.say(f"started {planned.words[0]}: J shows how far it is", "accent")
+
+    def on_command_ended(self, message: CommandEnded) -> None:
+        job = message.listed
+        self.on_job_moved()
+        tone = {"done": "good", "failed": "bad"}.get(job.state, "warn")
+        self.say(f"{job.name}: {job.error or job.state}", tone)
 
     def tell_screen(self, screen: Screen[None], message: Message) -> None:
         """Hand a screen a message from another thread, while it is there to take it."""
@@ -224,6 +278,10 @@ class ExplorerApp(FollowingApp):
         """Send the terminal a sequence that shows nothing."""
         if self._driver is not None:
             self._driver.write(sequence)
+
+    def send_soon(self, sequence: str) -> None:
+        """`send` from another thread."""
+        self.call_from_thread(self.send, sequence)
 
     def measure(self, indices: Sequence[int]) -> None:
         """Queue runs to be measured; say so, or say why none can be."""
@@ -242,7 +300,7 @@ class ExplorerApp(FollowingApp):
         self.explorer.marks_changed()
         self.explorer.say(f"{len(started)} queued" if started else "already queued", "dim")
 
-    def on_job_moved(self, message: JobMoved) -> None:
+    def on_job_moved(self) -> None:
         if not self._jobs_due:
             self._jobs_due = True
             self.set_timer(_JOBS_SECONDS, self._show_jobs)
@@ -311,6 +369,12 @@ class ExplorerApp(FollowingApp):
 
         self.run_worker(converse(self, name), group="dialog", exclusive=True)
 
+    def action_start(self) -> None:
+        """Ask for a command and its options, and start it."""
+        from fa_tui.starting import start_something
+
+        self.run_worker(start_something(self), group="dialog", exclusive=True)
+
     def action_help(self) -> None:
         """Explain the focused pane."""
         from fa_tui.screens.help import HelpScreen
@@ -319,17 +383,28 @@ class ExplorerApp(FollowingApp):
 
     async def action_quit(self) -> None:
         """Leave; ask first while jobs run."""
-        active = self.jobs.active()
-        if not active:
+        commands = sum(not job.over for job in self._launches.listed()) if self._launches else 0
+        active = self.jobs.active() - commands
+        if not active and not commands:
             self.exit(0)
             return
         from fa_tui.screens.quit import QuitScreen
 
-        self.push_screen(QuitScreen(active, glyphs=self.terminal.glyphs), lambda sure: self.exit(0) if sure else None)
+        self.push_screen(QuitScreen(active, commands, glyphs=self.terminal.glyphs), self._leave)
+
+    def _leave(self, answer: str | None) -> None:
+        if answer:
+            self._stop_commands = answer == "stop"
+            self.exit(0)
 
     def close_jobs(self) -> None:
-        """End the workers and the watchers; what is finished is on disk already."""
+        """End the workers and the watchers; what is finished is on disk already.
+
+        Commands go on, unless the person said otherwise: also when the connection is gone.
+        """
         self.stop_following()
+        if self._launches is not None:
+            self.farewell = self._launches.close(stop=self._stop_commands)
         if self._measuring is not None:
             self._measuring.close()
 
@@ -405,6 +480,9 @@ def run_explorer(
         code = app.run()
     finally:
         app.close_jobs()
+        for line in app.farewell:
+            with contextlib.suppress(OSError):
+                print(f"fa-tui: {line}", file=sys.stderr)
     return app.return_code or 0 if code is None else code
 
 

@@ -68,12 +68,22 @@ class FollowingApp(FrugalApp[int]):
         if self.paths and self.settings.live != "off":
             self.set_timer(_BEGIN_SECONDS, lambda: self._begin(own_files))
 
+    def also_follow(self, path: Path) -> None:
+        """Follow one more path, unless it lies in what is followed already."""
+        inside = any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self.paths)
+        if not inside and self.settings.live != "off":
+            self.paths.append(path)
+            self._watch([path], ())
+
     def _begin(self, own_files: Sequence[Path]) -> None:
+        self._watch(self.paths, own_files)
+
+    def _watch(self, paths: Sequence[Path], own_files: Sequence[Path]) -> None:
         from fa_tui.watching import Watcher, roots_of
 
         session, settings = self.session, self.settings
         known = {row.source: None for row in session.rows} | {problem.path: None for problem in session.problems}
-        self._watchers = [
+        watchers = [
             Watcher(
                 group,
                 known,
@@ -84,9 +94,10 @@ class FollowingApp(FrugalApp[int]):
                 since=self._since,
                 ignore=own_files,
             )
-            for group in roots_of(self.paths)
+            for group in roots_of(paths)
         ]
-        for watcher in self._watchers:
+        self._watchers += watchers
+        for watcher in watchers:
             watcher.start()
 
     def stop_following(self) -> None:

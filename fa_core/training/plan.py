@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from fa_core.errors import UsageError
 from fa_core.training.recipe import Recipe
 
 BASELINE = "frozen"
@@ -120,6 +122,11 @@ def plan_runs(
             )
         )
     return plans
+
+
+def there_already(folder: Path) -> UsageError:
+    """The error for a folder that holds a run nobody asked to touch."""
+    return UsageError("there is a run already", where=folder, hint="add --resume or --overwrite")
 
 
 def _text(value: Any) -> str:

@@ -25,7 +25,7 @@ from fa_core.training.audit import audit_run
 from fa_core.training.baseline import sibling_baseline
 from fa_core.training.fit import fitted_args
 from fa_core.training.loop import Diverged, make_optimizer, steps_per_epoch, train_epoch
-from fa_core.training.plan import RunPlan
+from fa_core.training.plan import RunPlan, there_already
 from fa_core.training.record import measure_epoch
 from fa_core.training.resume import load_state, read_trace, save_state
 
@@ -193,11 +193,6 @@ class Run:
             headline_acc=state["headline_acc"],
         )
         self.trace = read_trace(self.writer.folder, state["epochs_done"])
-
-
-def there_already(folder: Path) -> UsageError:
-    """The error for a folder that holds a run nobody asked to touch."""
-    return UsageError("there is a run already", where=folder, hint="add --resume or --overwrite")
 
 
 def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:

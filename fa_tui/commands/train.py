@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
@@ -95,44 +95,51 @@ def train_command(
 
         fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out runs
     """
-    from fa_core.training.plan import plan_runs
-    from fa_core.training.recipe import Recipe
-
+    plans = plans_of(locals())
     thresholds = options.thresholds_from(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
     )
-    arch_args = _arguments("--arch-arg", arch_arg)
-    if terminal_ln is not None:
-        arch_args["terminal_ln"] = terminal_ln
-    plans = plan_runs(
-        [canonical_method(name) for name in options.split_list(method)],
-        _numbers("--seeds", seeds, int),
-        arch=arch,
-        data=data,
-        recipe=Recipe(
-            epochs=epochs,
-            lr=lr,
-            weight_decay=weight_decay,
-            schedule=schedule,  # type: ignore[arg-type]
-            batch_size=batch_size,
-            optimizer=optimizer,  # type: ignore[arg-type]
-        ),
-        lams=_numbers("--lam", lam, float),
-        widths=_numbers("--d", d, int),
-        depths=_numbers("--L", L, int),
-        arch_args=arch_args,
-        method_args=_arguments("--method-arg", method_arg),
-        axes={"terminal_ln": False} if terminal_ln is False and arch == "resmlp" else {},
-        eval_seed=eval_seed,
-    )
-    if not plans:
-        raise UsageError("nothing to train", hint="name a method and a seed: --method dfa --seeds 42")
     choice = Choice(resume=resume, overwrite=overwrite, stop_on=stop_on, thresholds=thresholds)
     try:
         _train(plans, out, device, threads, choice)
     except KeyboardInterrupt:
         print(f"fa-tui: every complete epoch is in {out}; add --resume to go on", file=sys.stderr)
         raise
+
+
+def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
+    """The runs that options of the command mean.
+
+    Args:
+        given: every option's value by the name of its parameter.
+
+    Raises:
+        UsageError: an option that cannot be meant, or nothing to train.
+    """
+    from fa_core.training.plan import plan_runs
+    from fa_core.training.recipe import Recipe
+
+    arch_args = _arguments("--arch-arg", given["arch_arg"])
+    if given["terminal_ln"] is not None:
+        arch_args["terminal_ln"] = given["terminal_ln"]
+    recipe = ("epochs", "lr", "weight_decay", "schedule", "batch_size", "optimizer")
+    plans = plan_runs(
+        [canonical_method(name) for name in options.split_list(given["method"])],
+        _numbers("--seeds", given["seeds"], int),
+        arch=given["arch"],
+        data=given["data"],
+        recipe=Recipe(**{name: given[name] for name in recipe}),
+        lams=_numbers("--lam", given["lam"], float),
+        widths=_numbers("--d", given["d"], int),
+        depths=_numbers("--L", given["L"], int),
+        arch_args=arch_args,
+        method_args=_arguments("--method-arg", given["method_arg"]),
+        axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"] == "resmlp" else {},
+        eval_seed=given["eval_seed"],
+    )
+    if not plans:
+        raise UsageError("nothing to train", hint="name a method and a seed: --method dfa --seeds 42")
+    return plans
 
 
 def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None, choice: Choice) -> None:

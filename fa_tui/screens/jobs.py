@@ -121,6 +121,7 @@ class JobsScreen(Screen[None]):
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
         Binding("plus,shift+up", "move(-1)", "Sooner", key_display="+", tooltip="move a queued job up the queue"),
         Binding("minus,shift+down", "move(1)", "Later", key_display="-", tooltip="move a queued job down the queue"),
+        Binding("N", "app.start", "New", key_display="N", tooltip="start a training run or an audit, with a form"),
         Binding("X", "cancel_all", "Cancel all", key_display="X", tooltip="cancel everything that is not finished"),
     ]
 
@@ -139,7 +140,7 @@ class JobsScreen(Screen[None]):
         super().__init__()
         self._jobs = jobs
         self._glyphs = glyphs
-        self.watch: MachineWatch | None = None
+        self.machine_watch: MachineWatch | None = None
         self._log: tuple[str, list[str]] = ("", [])
 
     def compose(self) -> ComposeResult:
@@ -155,12 +156,14 @@ class JobsScreen(Screen[None]):
         self.query_one(JobsTable).focus()
         self.query_one("#machine").can_focus = False
         self.jobs_changed()
-        self.watch = MachineWatch(lambda machine: self.app.tell_screen(self, MachineSeen(machine)), self._jobs.pids)
-        self.watch.start()
+        self.machine_watch = MachineWatch(
+            lambda machine: self.app.tell_screen(self, MachineSeen(machine)), self._jobs.pids
+        )
+        self.machine_watch.start()
 
     def on_unmount(self) -> None:
-        if self.watch is not None:
-            self.watch.stop()
+        if self.machine_watch is not None:
+            self.machine_watch.stop()
 
     def on_machine_seen(self, message: MachineSeen) -> None:
         pane = self.query_one("#machine", TextLines)
@@ -173,7 +176,11 @@ class JobsScreen(Screen[None]):
         jobs = self._jobs.listed()
         self.query_one(JobsTable).set_jobs(jobs)
         active = sum(not job.over for job in jobs)
-        words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet: mark runs with space, then press m"
+        words = (
+            f" {len(jobs)} in all, {active} to go"
+            if jobs
+            else " none yet: mark runs with space, then press m; N starts a command"
+        )
         self.query_one("#title", Line).set((" jobs ", "accent"), (words, "strong"))
         self._show_log()
 

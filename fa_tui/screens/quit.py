@@ -14,17 +14,19 @@ from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 
 
-class QuitScreen(ModalScreen[bool]):
-    """Asks once; returns whether to leave.
+class QuitScreen(ModalScreen[str | None]):
+    """Asks once; returns ``"leave"``, ``"stop"`` (leave, and stop the commands), or None to stay.
 
     Args:
-        jobs: how many are queued or running.
+        jobs: how many runs are queued or measured.
+        commands: how many commands run beside the explorer.
         glyphs: characters to draw with.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,q,enter", "dismiss(True)", "Leave and cancel them", key_display="y"),
-        Binding("n,escape", "dismiss(False)", "Stay", key_display="n"),
+        Binding("y,q,enter", "dismiss('leave')", "Leave", key_display="y"),
+        Binding("s", "stop", "Stop it and leave"),
+        Binding("n,escape", "dismiss(None)", "Stay", key_display="n"),
     ]
 
     DEFAULT_CSS = """
@@ -38,9 +40,9 @@ class QuitScreen(ModalScreen[bool]):
     }
     """
 
-    def __init__(self, jobs: int, *, glyphs: Glyphs) -> None:
+    def __init__(self, jobs: int, commands: int = 0, *, glyphs: Glyphs) -> None:
         super().__init__()
-        self._jobs = jobs
+        self._jobs, self._commands = jobs, commands
         self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
@@ -50,6 +52,23 @@ class QuitScreen(ModalScreen[bool]):
             yield KeyBar(self._glyphs)
 
     def on_mount(self) -> None:
-        jobs = "1 job is" if self._jobs == 1 else f"{self._jobs} jobs are"
-        self.query_one("#question", Line).set((f"{jobs} not finished. Leave?", "strong"))
-        self.query_one("#answer", Line).set(("Finished runs are on disk already.", "dim"))
+        waiting = []
+        if self._jobs:
+            waiting.append("1 job is not finished" if self._jobs == 1 else f"{self._jobs} jobs are not finished")
+        if self._commands:
+            waiting.append("1 command runs" if self._commands == 1 else f"{self._commands} commands run")
+        self.query_one("#question", Line).set((f"{', '.join(waiting)}. Leave?", "strong"))
+        answer = "Finished runs are on disk already."
+        if self._jobs:
+            answer = "Leaving cancels the jobs; finished runs are on disk."
+        if self._commands:
+            answer = "Commands go on after you left, unless you stop them."
+        self.query_one("#answer", Line).set((answer, "dim"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only commands can be left or stopped."""
+        return action != "stop" or self._commands > 0
+
+    def action_stop(self) -> None:
+        """Leave, and stop the commands."""
+        self.dismiss("stop")

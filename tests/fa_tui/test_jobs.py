@@ -119,9 +119,9 @@ async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(me
         await pilot.press("m", "J")
         await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "workers" in screen_text(app))
         screen = app.screen
-        assert isinstance(screen, JobsScreen) and screen.watch is not None
+        assert isinstance(screen, JobsScreen) and screen.machine_watch is not None
         assert "cpu" in screen_text(app)
-        watch = screen.watch
+        watch = screen.machine_watch
         await pilot.press("escape")
         await until(pilot, lambda: not watch.is_alive())
     app.close_jobs()

@@ -1,0 +1,182 @@
+"""A form for a command: its options, the command line they make, and what the command says to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Input
+
+from fa_tui.clipboard import copy
+from fa_tui.command_form import Field, Planned, command_words, plan, shell_line
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.pick import Pick
+from fa_tui.widgets.text_lines import TextLines
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+
+
+class FieldRow(Horizontal):
+    """One field: its name, and what is typed or picked."""
+
+    DEFAULT_CSS = """
+    FieldRow {
+        height: 1;
+        & Line { width: 28; background: $surface; }
+        & Input { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
+        & Input:focus { border: none; background: $boost; }
+        & Pick { width: 1fr; padding: 0 1; background: $surface; }
+    }
+    """
+
+    def __init__(self, field: Field, value: str, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.field = field
+        self._name_line = Line(glyphs)
+        self.entry = Pick(field.values, value, glyphs) if field.values else Input(value, select_on_focus=False)
+
+    def compose(self) -> ComposeResult:
+        yield self._name_line
+        yield self.entry
+
+    def on_mount(self) -> None:
+        self._name_line.set((f" {self.field.label}", "strong" if self.field.required else ""))
+
+    @property
+    def value(self) -> str:
+        """What stands there."""
+        return self.entry.value
+
+
+class StartScreen(ModalScreen[Planned | None]):
+    """Returns what to start, or None after Esc.
+
+    Args:
+        command: ``train`` or ``audit``.
+        fields: of that command.
+        values: what stands in the fields at first, by name; what is missing is the default.
+        glyphs: characters to draw with.
+    """
+
+    app: ExplorerApp
+
+    help_text = """\
+A command and its options
+The fields are the options of the command and start with its defaults. Lists are written with commas.
+Below them stands the command line that they make: what is started, and what can be pasted into a shell.
+What the command would refuse is said while you type. It runs beside the explorer, among the jobs (J):
+there it can be stopped, and what it writes appears in the matrix by itself.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+s,f5", "start", "Start", key_display="^s", tooltip="start the command", priority=True),
+        Binding("ctrl+y", "copy", "Copy", key_display="^y", tooltip="copy the command line", priority=True),
+        Binding("enter,down", "go(1)", "Next", key_display="enter", tooltip="the next field", priority=True),
+        Binding("up", "go(-1)", "Before", show=False, tooltip="the field before", priority=True),
+        Binding("f1,question_mark", "app.help", "Help", key_display="F1", tooltip="what this form does and its keys"),
+        Binding("escape,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", priority=True),
+    ]
+
+    DEFAULT_CSS = """
+    StartScreen {
+        background: $surface;
+        & > Vertical { height: 100%; }
+        & #start-title { background: $panel; }
+        & VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; background: $surface; }
+        & #start-help { color: $text-muted; height: auto; max-height: 3; padding: 0 1; }
+        & #start-command { height: auto; max-height: 5; padding: 0 1; background: $panel; }
+        & #start-note { background: $panel; }
+    }
+    """
+
+    def __init__(self, command: str, fields: Sequence[Field], values: Mapping[str, str], *, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._command, self._fields = command, list(fields)
+        self._glyphs = glyphs
+        self._rows = [FieldRow(field, values.get(field.name, field.default), glyphs) for field in fields]
+        self._plan: Planned | str = ""
+        self.line = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield Line(self._glyphs, id="start-title")
+            with VerticalScroll(can_focus=False):
+                yield from self._rows
+            yield TextLines(self._glyphs, id="start-help")
+            yield TextLines(self._glyphs, id="start-command")
+            yield Line(self._glyphs, id="start-note")
+            yield KeyBar(self._glyphs)
+
+    def on_mount(self) -> None:
+        for pane in self.query(TextLines):
+            pane.can_focus = False
+        what = "a training run" if self._command == "train" else "an audit"
+        self.query_one("#start-title", Line).set((f" {self._command} ", "accent"), (f" start {what}", "strong"))
+        empty = [row for row in self._rows if row.field.required and not row.value]
+        (empty or self._rows)[0].entry.focus()
+        self._show()
+
+    def on_input_changed(self) -> None:
+        self._show()
+
+    def on_pick_changed(self) -> None:
+        self._show()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        row = event.widget.parent
+        if isinstance(row, FieldRow):
+            self.query_one("#start-help", TextLines).set_lines([row.field.help or "Audit files, runs, checkpoints."])
+
+    def _show(self) -> None:
+        """Show the command line, and what is wrong with it."""
+        try:
+            words = command_words(self._command, self._fields, {row.field.name: row.value for row in self._rows})
+        except ValueError as error:
+            self._plan = f"paths: {error}"
+        else:
+            self.line = shell_line(words)
+            self._plan = plan(words)
+        self.query_one("#start-command", TextLines).set_lines([self.line])
+        note = (self._plan, "warn") if isinstance(self._plan, str) else (_says(self._plan), "good")
+        self.query_one("#start-note", Line).set((" ", ""), note)
+
+    def action_start(self) -> None:
+        """Start the command, if nothing is wrong with it."""
+        # what is there may have changed since the last key
+        self._show()
+        if isinstance(self._plan, Planned):
+            self.dismiss(self._plan)
+        else:
+            self.app.bell()
+
+    def action_go(self, step: int) -> None:
+        """Go to another field."""
+        if step > 0:
+            self.focus_next()
+        else:
+            self.focus_previous()
+
+    async def action_copy(self) -> None:
+        """Copy the command line."""
+        app = self.app
+        copied = await asyncio.to_thread(copy, self.line, app.send_soon)
+        verb = "copied to" if copied.in_clipboard else "written to"
+        note = self.query_one("#start-note", Line)
+        note.set((f" command line {verb} {copied.where}", "good" if copied.in_clipboard else "warn"))
+
+
+def _says(planned: Planned) -> str:
+    """What a command would write."""
+    if not planned.runs:
+        return f"writes {planned.out}"
+    names = ", ".join(run.name for run in planned.runs[:3]) + (", ..." if len(planned.runs) > 3 else "")
+    return f"{len(planned.runs)} {'run' if len(planned.runs) == 1 else 'runs'} into {planned.out}: {names}"

@@ -1,0 +1,78 @@
+"""One of a few values, changed with a key or a click."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.painted import PaintedWidget, Row
+
+
+class Pick(PaintedWidget, can_focus=True):
+    """Shows the value that is picked; posts `Changed`.
+
+    Args:
+        values: what can be picked; ``""`` is shown as ``default``.
+        value: what is picked at first.
+        glyphs: characters to draw with.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space,right,l", "step(1)", "Change", key_display="space", tooltip="the next value"),
+        Binding("left,h", "step(-1)", "Back", show=False, tooltip="the value before"),
+    ]
+
+    COMPONENT_CLASSES = {"pick--value", "pick--focused", "pick--others"}
+
+    DEFAULT_CSS = """
+    Pick {
+        height: 1;
+        & > .pick--value { color: $foreground; }
+        & > .pick--focused { background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold; }
+        & > .pick--others { color: $text-muted; }
+    }
+    """
+
+    class Changed(Message):
+        """Another value."""
+
+        def __init__(self, pick: Pick) -> None:
+            self.pick = pick
+            super().__init__()
+
+        @property
+        def control(self) -> Pick:
+            return self.pick
+
+    def __init__(self, values: Sequence[str], value: str, glyphs: Glyphs, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._values = list(values)
+        self._glyphs = glyphs
+        self.value = value if value in values else self._values[0]
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        row: Row = []
+        for value in self._values:
+            style = "pick--others" if value != self.value else "pick--focused" if self.has_focus else "pick--value"
+            mark = "*" if value == self.value and not self.has_focus else " "
+            row.append((f"{mark}{value or 'default'} ", style))
+        return [row]
+
+    def action_step(self, by: int) -> None:
+        """Pick another value."""
+        self.value = self._values[(self._values.index(self.value) + by) % len(self._values)]
+        self.repaint()
+        self.post_message(self.Changed(self))
+
+    def on_click(self) -> None:
+        self.action_step(1)
+
+    def on_focus(self) -> None:
+        self.repaint()
+
+    def on_blur(self) -> None:
+        self.repaint()
