@@ -8,6 +8,7 @@ from typing import ClassVar
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.geometry import Offset, Size
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -34,8 +35,8 @@ class JumpLabel(Widget):
         self.letter = letter
         self.styles.offset = (at.x, at.y)
 
-    def render(self) -> str:
-        return f"[{self.letter}]"
+    def render(self) -> Content:
+        return Content(f"[{self.letter}]")
 
 
 class JumpScreen(ModalScreen[Widget | None]):

@@ -86,6 +86,38 @@ def test_a_terminal_of_twenty_by_five_says_so_and_recovers(open_explorer: Open, 
     assert terminal.process.poll() is None
 
 
+def test_a_storm_of_resizes_settles_on_the_last_size(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table)
+    used = terminal.cpu_seconds()
+    for step in range(60):
+        terminal.resize(100 + step % 40, 30 + step % 20)
+        terminal.read(quiet=0.008, limit=0.008)
+    terminal.resize(90, 26)
+    terminal.read(quiet=0.5)
+    assert terminal.cpu_seconds() - used < 3, "a resize costs some milliseconds and none waits for another"
+    assert "9 of 15 walk back" in terminal.text()
+    assert cells(terminal, "dfa") == ["✗ab-d", "✗abcd", "✗ab-d"]
+    assert terminal.screen.display[-1].rstrip().endswith("q Quit")
+
+
+def test_a_matrix_along_other_axes_and_jump_mode_read_in_ascii(open_explorer: Open) -> None:
+    terminal = open_explorer(
+        Path("sample_runs"),
+        columns=80,
+        lines=24,
+        env={"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"},
+    )
+    terminal.press("x")
+    terminal.press("3")
+    assert "methods x sources (x X)" in terminal.text()
+    assert re.search(r"dfa +14/14 +x 3/3", terminal.text())
+    terminal.send(b"\x0f")
+    assert terminal.screen.display[1].startswith("[s]")
+    terminal.press("c")
+    assert "c drift cosine" in terminal.text()
+    assert terminal.text().isascii()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_give_the_terminal_back(open_explorer: Open, published_table: Path, number: signal.Signals) -> None:
     terminal = open_explorer(published_table)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.jump import JumpLabel, JumpScreen, targets_of
 from tests.fa_tui.looks import opened
-from tests.fa_tui.test_explorer import SIZE, until
+from tests.fa_tui.test_explorer import SIZE, screen_text, until
 
 
 async def test_every_pane_has_a_letter_and_typing_it_goes_there(app: ExplorerApp) -> None:
@@ -32,6 +32,7 @@ async def test_the_letters_stand_where_the_panes_begin(app: ExplorerApp) -> None
         await pilot.press("ctrl+o")
         await pilot.pause()
         assert {label.letter: label.region.offset for label in app.screen.query(JumpLabel)} == expected
+        assert "[s]" in screen_text(app), "readable without colour"
 
 
 async def test_escape_or_a_resize_leaves_everything_where_it_was(app: ExplorerApp) -> None:
