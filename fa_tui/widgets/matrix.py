@@ -40,7 +40,7 @@ The matrix: one line per method, one column per seed
   •  †    behind it: marked; no longer on disk
 
   "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.
-  ✗ 2/3   the same for several runs in one cell; 0/3 and 3/3 agree. Enter goes from one to the next
+  ✗ 2/3   the same for several runs in one cell; 0/3 and 3/3 agree. Enter goes through them
 
   (a) the residual stream explodes       (b) the BP gradient is at the numerical floor
   (c) its direction is mostly drift      (d) deep blocks do not beat a frozen-random baseline
@@ -48,7 +48,7 @@ The matrix: one line per method, one column per seed
   ↑ ↓ ← → or h j k l      move; PgUp PgDn Home End or g G go further
   space                   mark a run; * marks all that are not measured yet, or none
   m                       measure what is marked, or the run under the cursor
-  x, X                    other columns, other lines: seeds, λ, d, sources, whatever the runs name
+  x, X                    other columns, other lines: seeds, λ, d, sources, ...
   v, V                    a number instead of letters: the next one, the one before.
                           The shade behind it goes from the lowest run to the highest;
                           several runs in a cell show their median and how many they are (×3)
