@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from unicodedata import category
 
 from rich.cells import get_character_cell_size
 from rich.color import ColorSystem
@@ -42,7 +43,7 @@ class Frame:
         width, height = self.size
         if y >= height:
             return
-        segments = [segment for segment in segments if segment.text and not segment.control]
+        segments = [Segment(_harmless(text), style) for text, style, control in segments if text and not control]
         if not all(_is_simple(text) and not (style and style._link) for text, style, _ in segments):
             self._put_whole(pen, x, y, segments)
             return
@@ -106,6 +107,13 @@ class Pen:
             sent = ["0", *(code for code, plain in zip(wanted, _PLAIN, strict=True) if code != plain)]
         self._out.append(f"\x1b[{';'.join(sent)}m")
         self._now = wanted
+
+
+def _harmless(text: str) -> str:
+    """The text without control characters: a name out of a file must not steer the terminal (they take no cell)."""
+    if text.isprintable():
+        return text
+    return "".join(character for character in text if category(character) != "Cc")
 
 
 @lru_cache(maxsize=4096)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fa_core.errors import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -52,11 +54,11 @@ def print_blocks(blocks: Iterable[Block]) -> None:
             _print_grid(console, block)
         elif isinstance(block, Bullets):
             for item in block.items:
-                console.print(f"- {item}")
+                console.print(f"- {printable(item)}")
         elif isinstance(block, Heading):
-            console.print(f"\n{block.text}", style="bold")
+            console.print(f"\n{printable(block.text)}", style="bold")
         elif not isinstance(block, Figure):
-            console.print(block.text)
+            console.print("\n".join(map(printable, block.text.split("\n"))))
 
 
 def _print_grid(console: Console, grid: Grid) -> None:
@@ -66,12 +68,14 @@ def _print_grid(console: Console, grid: Grid) -> None:
 
     if grid.caption:
         console.print(grid.caption)
-    widths = [max(map(cell_len, column)) for column in zip(grid.headings, *grid.rows, strict=True)]
+    # names and notes of files must not steer the terminal
+    rows = [tuple(map(printable, row)) for row in grid.rows]
+    widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
     for columns in fitting(widths, console.width):
         table = Table(box=SIMPLE_HEAD, pad_edge=False)
         for i in columns:
             table.add_column(grid.headings[i], justify="left" if i < grid.words else "right", overflow="fold")
-        for number, row in enumerate(grid.rows):
+        for number, row in enumerate(rows):
             table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
         console.print(table)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY
 from fa_tui import options
 from fa_tui.options import DEFAULTS
@@ -45,7 +46,7 @@ def check_command(
         if row.report.verdict != TRUSTWORTHY:
             held = False
             report = row.report
-            print(f"{name(row)}: {report.verdict} [{report.coverage or 'nothing'} measured] ({row.source})")
+            print(f"{name(row)}: {report.verdict} [{report.coverage or 'nothing'} measured] ({printable(row.source)})")
             for what in report.nonfinite.values():
                 print(f"  {what}")
     raise typer.Exit(3 if found.problems or not rows else 0 if held else 1)

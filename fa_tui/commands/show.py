@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from fa_core.errors import printable
 from fa_core.gain import floor_in_words
 from fa_core.report import NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
@@ -217,7 +218,8 @@ def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
         for what in row.report.nonfinite.values():
             yield f"{name(row)}: {what}"
         if row.report.coverage and row.report.recorded_differs:
-            yield f"{name(row)}: recorded as “{row.report.recorded_verdict}” in {row.source}"
+            recorded = printable(f"“{row.report.recorded_verdict}” in {row.source}")
+            yield f"{name(row)}: recorded as {recorded}"
 
 
 def causes(rows: Sequence[AuditRow]) -> Iterator[str]:

@@ -106,6 +106,7 @@ class PseudoTerminal:
             self._replies[_CURSOR_QUERY] = b"\x1b[1;1R"
         self._rate = 0
         self._held = b""
+        self.sent = bytearray()
         self._fd, child = pty.openpty()
         self.resize(columns, lines)
         self.started = time.perf_counter()
@@ -225,6 +226,7 @@ class PseudoTerminal:
                 raise subprocess.TimeoutExpired(self.process.args, limit)
 
     def _feed(self, chunk: bytes) -> None:
+        self.sent += chunk
         data = self._held + chunk
         for query, reply in self._replies.items():
             for _ in range(data.count(query)):
