@@ -10,13 +10,14 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
+    from fa_core.engine.jobs import MeasureOptions
     from fa_tui.options import FrozenBaseline
 
 
@@ -26,6 +27,7 @@ def open_explorer(
     given: Mapping[str, float] | None = None,
     baseline: FrozenBaseline | None = None,
     device: str = "auto",
+    measuring: Mapping[str, Any] | None = None,
 ) -> int:
     """Open the explorer on paths (the sample runs for none) and stay until the person leaves.
 
@@ -34,6 +36,7 @@ def open_explorer(
         given: thresholds by name that the person gave; the others come from the settings file.
         baseline: accuracies to assume where none was recorded.
         device: where to measure.
+        measuring: the data SPEC, the network and the taps for checkpoints that name none (`MeasureOptions`).
 
     Returns:
         The exit code.
@@ -56,8 +59,17 @@ def open_explorer(
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
         frozen_baseline=baseline,
         device=device,
+        options=_options(measuring),
         settings=loaded,
     )
+
+
+def _options(measuring: Mapping[str, Any] | None) -> MeasureOptions | None:
+    if not measuring or not any(measuring.values()):
+        return None
+    from fa_core.engine.jobs import MeasureOptions
+
+    return MeasureOptions(**measuring)
 
 
 def on_a_terminal() -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from fa_tui import options
+from fa_tui.commands.audit import DataOption, DeviceOption, ModelOption, TapsOption
 from fa_tui.opening import open_explorer
 from fa_tui.options import DEFAULTS
 
@@ -24,7 +23,10 @@ def open_command(
     stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
     frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
     frozen_baseline: options.FrozenBaselineOption = None,
-    device: Annotated[str, typer.Option(help="Where to measure: auto, cpu, cuda, cuda:1, mps.")] = "auto",
+    device: DeviceOption = "auto",
+    data: DataOption = None,
+    model: ModelOption = None,
+    taps: TapsOption = None,
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders (the sample runs if none are named).
 
@@ -38,6 +40,8 @@ def open_command(
         fa-tui runs/ audit_table.json
 
         fa-tui open runs/ --frozen-baseline 0.349
+
+        fa-tui nets/ --data cifar10:/data/cifar   # so that bare checkpoints can be measured from the explorer
     """
     thresholds = options.thresholds_from(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
@@ -54,5 +58,6 @@ def open_command(
             given=given,
             baseline=baseline if baseline != options.FrozenBaseline() else None,
             device=device,
+            measuring={"data": data, "model": model, "taps": options.split_list(taps)},
         )
     )

@@ -119,7 +119,7 @@ Analyses of all runs, as the commands of the same names print them
         self.table.focus()
 
     def _say_title(self) -> None:
-        runs = f" {len(self.session)} runs"
+        runs = f" {len(self.session)} {'run' if len(self.session) == 1 else 'runs'}"
         self.set_title((" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (runs, "dim"))
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:

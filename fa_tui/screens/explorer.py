@@ -351,7 +351,7 @@ class ExplorerScreen(Screen[None]):
         if not {"-tiny", "-flat"}.isdisjoint(self.classes_at(self.size)):
             title.set(("too small", "warn"), (" 40x10 at least", ""))
             return
-        count = f" {len(session)} runs"
+        count = f" {len(session)} {'run' if len(session) == 1 else 'runs'}"
         if self._filter is not None:
             count = f" {self._shown_count} of{count}: {self._filter.text} (/)"
         pieces = [(" fa-tui ", "accent"), (f" {self._title} ", "strong"), (count, "dim")]

@@ -1,0 +1,44 @@
+"""What `fa-tui open` hands to the explorer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_tui import app, opening
+from fa_tui.cli import main
+
+
+@pytest.fixture
+def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Everything the explorer was started with, instead of starting it."""
+    received: dict[str, Any] = {}
+
+    def started(paths: list[Path], **rest: Any) -> int:
+        received.update(rest, paths=paths)
+        return 0
+
+    monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
+    monkeypatch.setattr(app, "run_explorer", started)
+    return received
+
+
+def test_data_and_network_for_bare_checkpoints_reach_the_workers(handed: dict[str, Any]) -> None:
+    assert main(["nets", "--data", "digits", "--model", "my.nets:build", "--taps", "embed,blocks.*"]) == 0
+    assert handed["options"].data == "digits"
+    assert handed["options"].model == "my.nets:build"
+    assert handed["options"].taps == ["embed", "blocks.*"]
+
+
+def test_without_options_the_manifests_decide(handed: dict[str, Any], published_table: Path) -> None:
+    assert main([str(published_table)]) == 0
+    assert handed["options"] is None
+    assert handed["paths"] == [published_table]
+
+
+def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(handed: dict[str, Any]) -> None:
+    assert main(["runs", "--g-norm-floor", "1e-9"]) == 0
+    assert handed["thresholds"].g_norm_floor == 1e-9
+    assert handed["thresholds"].h_norm_explosion_ratio == 50.0
