@@ -1,6 +1,7 @@
 """Analyses of a set of runs: pure functions over an `AuditTable`, or over traces. No torch, no terminal."""
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic
+from fa_core.analysis.families import Family, families
 from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip, plateau, verdict_curve
 from fa_core.analysis.groups import split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
@@ -22,6 +23,7 @@ __all__ = [
     "EarlyStop",
     "EpochPoint",
     "Evidence",
+    "Family",
     "LayerSpread",
     "Margin",
     "MethodTimeline",
@@ -45,6 +47,7 @@ __all__ = [
     "coverage",
     "decision_utility",
     "deep_gamma",
+    "families",
     "first_parting",
     "flip_points",
     "frozen_baselines",

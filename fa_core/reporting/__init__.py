@@ -1,6 +1,7 @@
 """What goes into a paper: the reporting form as Markdown or HTML, SVG figures, CSV and Parquet."""
 
-from fa_core.reporting.figures import audit_figure, axis_figure
+from fa_core.reporting.axis_figure import axis_figure
+from fa_core.reporting.figures import audit_figure
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.html import to_html
 from fa_core.reporting.markdown import to_markdown

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,9 +18,6 @@ from fa_core.reporting.scale import Scale, fitted
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
-AXIS_NAMES = {"lam": "penalty λ", "d": "width d", "L": "depth L", "arch": "architecture"}
-"""What a second axis is called under a figure."""
-
 POINTS_AT_MOST = 200
 """More runs of one method than this are drawn as this many order statistics, smallest and largest included."""
 
@@ -30,22 +27,29 @@ CURVES_AT_MOST = 80
 _PANEL_W, _PANEL_H, _LEFT, _TOP, _STEP_X, _STEP_Y = 330.0, 205.0, 66.0, 34.0, 424.0, 282.0
 
 
-def styles(methods: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """Method → (colour, marker), in order of first appearance."""
+Look = Mapping[str, tuple[str, str]]
+"""Method → (colour, marker)."""
+
+
+def styles(methods: Iterable[str], look: Look | None = None) -> dict[str, tuple[str, str]]:
+    """Method → (colour, marker), in order of first appearance; as in ``look``, where that is given."""
+    if look is not None:
+        return {method: look[method] for method in dict.fromkeys(methods)}
     return {
-        method: (svg.COLOURS[i % len(svg.COLOURS)], svg.MARKERS[i % len(svg.MARKERS)])
+        method: (svg.COLOURS[i % len(svg.COLOURS)], svg.MARKERS[(i + i // len(svg.COLOURS)) % len(svg.MARKERS)])
         for i, method in enumerate(dict.fromkeys(methods))
     }
 
 
-def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
+def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None, look: Look | None = None) -> str:
     """The four-panel audit figure: ‖h_l‖ and ‖g_l‖ over layers, drift cosine and margin per method.
 
     Thresholds are dashed, the side that fires is shaded; runs on which the panel's diagnostic fires
-    have filled markers. What was not measured is not drawn, and said.
+    have filled markers. What was not measured is not drawn, and said. ``look``: colours and markers that
+    other figures share (see `styles`).
     """
     thresholds = thresholds or DiagnosticThresholds()
-    look = styles([str(method) for method in table.method])
+    look = styles(map(str, table.method), look)
     panels = [
         _layers(table, "a", look, (0, 0), thresholds),
         _layers(table, "b", look, (1, 0), thresholds),
@@ -66,7 +70,7 @@ def _place(cell: tuple[int, int]) -> tuple[float, float]:
 def _layers(
     table: AuditTable,
     letter: str,
-    look: dict[str, tuple[str, str]],
+    look: Look,
     cell: tuple[int, int],
     thresholds: DiagnosticThresholds,
 ) -> svg.Panel:
@@ -107,7 +111,7 @@ def _layers(
     return panel
 
 
-def _summarised(panel: svg.Panel, table: AuditTable, rows: list[list[float]], look: dict[str, tuple[str, str]]) -> None:
+def _summarised(panel: svg.Panel, table: AuditTable, rows: list[list[float]], look: Look) -> None:
     """Each method's median per layer as a line, and its smallest and largest as thin ones."""
     for method, (colour, kind) in look.items():
         mine = [row for row, name in zip(rows, table.method, strict=True) if str(name) == method and row]
@@ -121,7 +125,7 @@ def _summarised(panel: svg.Panel, table: AuditTable, rows: list[list[float]], lo
 def _strip(
     table: AuditTable,
     letter: str,
-    look: dict[str, tuple[str, str]],
+    look: Look,
     cell: tuple[int, int],
     thresholds: DiagnosticThresholds,
 ) -> svg.Panel:
@@ -149,9 +153,9 @@ def _strip(
         for order, i in enumerate(drawn):
             panel.point(position + _jitter(order, len(drawn)), float(values[i]), colour, kind, hollow=not fires[i])
         if lost := int(always[mine].sum()):
-            panel.note(f"{lost} NaN/inf", float(position), svg.LIMIT)
+            panel.note(f"{lost} NaN/inf", float(position), svg.LIMIT, raised=position % 2)
         elif not drawn and finite.any():
-            panel.note("N/A", float(position))
+            panel.note("N/A", float(position), raised=position % 2)
     words = {"c": f"ceiling {limit:g}", "d": f"needs {limit:+g} pp"}[letter]
     if finite.any():
         panel.limit(limit, words, diagnostic.fires_above)
@@ -172,79 +176,3 @@ def _at_most(values: Floats, rows: Indices) -> list[int]:
 def _jitter(order: int, n: int) -> float:
     """Side-by-side places for the points of one method, within ±0.28."""
     return 0.0 if n < 2 else 0.56 * (order / (n - 1) - 0.5)
-
-
-def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds | None = None) -> str:
-    """Accuracy, growth and ‖g_L‖ against a second axis (the penalty λ, width, depth), mean over seeds per method.
-
-    Runs without the axis stand at the left under ``none`` (λ = 0: no penalty).
-    """
-    thresholds = thresholds or DiagnosticThresholds()
-    look = styles([str(method) for method in table.method])
-    places = _axis_values(table, axis)
-    columns = (
-        ("acc", "accuracy", "fraction", False),
-        ("growth", "(a) growth per block", "ratio", True),
-        ("g_L", "(b) deepest BP gradient norm", "median ‖g_L‖", True),
-    )
-    shapes: list[str] = []
-    for number, (column, title, unit, log) in enumerate(columns):
-        values = np.asarray(getattr(table, column), dtype=np.float64)
-        left = _LEFT + number * (_PANEL_W * 0.86 + 84)
-        extra = {"growth": [thresholds.h_norm_explosion_ratio], "g_L": [thresholds.g_norm_floor]}.get(column, [])
-        panel = svg.Panel(
-            left,
-            _TOP,
-            _PANEL_W * 0.86,
-            _PANEL_H,
-            Scale(-0.4, max(len(places), 1) - 0.6, left, left + _PANEL_W * 0.86),
-            fitted([*values.tolist(), *extra], _TOP + _PANEL_H, _TOP, log=log),
-            title,
-            AXIS_NAMES.get(axis, axis),
-            unit,
-        )
-        panel.x_ticks([(float(i), "none" if value is None else str(value)) for i, value in enumerate(places)])
-        for method, (colour, kind) in look.items():
-            _axis_curve(panel, table, values, method, axis, places, colour, kind)
-        if column == "growth":
-            panel.limit(extra[0], f"limit {extra[0]:g}", fires_above=True)
-        if column == "g_L":
-            panel.limit(extra[0], f"floor {brief(extra[0])}", fires_above=False)
-        if not np.isfinite(values).any():
-            panel.note("not measured on any run")
-        shapes += panel.shapes()
-    width = _LEFT + 3 * (_PANEL_W * 0.86 + 84)
-    key, height = svg.legend(_LEFT, _STEP_Y + 6, [(m, *style) for m, style in look.items()], width - 2 * _LEFT)
-    return svg.document(width, _STEP_Y + height, [*shapes, *key], f"Audit against {axis}")
-
-
-def _axis_values(table: AuditTable, axis: str) -> list[object]:
-    found = {row.get(axis) for row in table.axes}
-    numbers = sorted(v for v in found if isinstance(v, (int, float)))
-    words = sorted(str(v) for v in found if v is not None and not isinstance(v, (int, float)))
-    return [*([None] if None in found else []), *numbers, *words]
-
-
-def _axis_curve(
-    panel: svg.Panel,
-    table: AuditTable,
-    values: np.ndarray,
-    method: str,
-    axis: str,
-    places: list[object],
-    colour: str,
-    kind: str,
-) -> None:
-    xs, means = [], []
-    for position, place in enumerate(places):
-        mine = [
-            float(values[i])
-            for i in range(len(table))
-            if str(table.method[i]) == method and table.axes[i].get(axis) == place and math.isfinite(values[i])
-        ]
-        for value in mine:
-            panel.point(position, value, colour, kind, hollow=True, size=2.4)
-        if mine:
-            xs.append(float(position))
-            means.append(sum(mine) / len(mine))
-    panel.curve(xs, means, colour, kind)

@@ -160,14 +160,16 @@ class Panel:
         self._marks.append(line(self.left, y, self.left + self.width, y, LIMIT, 1, "5 3"))
         self._marks.append(text(self.left + self.width - 4, y - 4, words, 9, "end", LIMIT))
 
-    def note(self, words: str, x: float | None = None, colour: str = MUTED) -> None:
-        """Small words in the area's middle, or at the top above a position."""
+    def note(self, words: str, x: float | None = None, colour: str = MUTED, raised: int = 0) -> None:
+        """Small words in the area's middle, or at the bottom above a position; ``raised`` lines higher."""
         if x is None:
             self._marks.append(
                 text(self.left + self.width / 2, self.top + self.height / 2, words, 10, "middle", colour)
             )
         else:
-            self._marks.append(text(self.x.at(x), self.top + self.height - 5, words, 8.5, "middle", colour))
+            self._marks.append(
+                text(self.x.at(x), self.top + self.height - 5 - 10 * raised, words, 8.5, "middle", colour)
+            )
 
     def upright(self, x: float, colour: str) -> None:
         """A thin vertical line, for an event."""

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from fa_core.analysis.timeline import Timeline
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import svg
-from fa_core.reporting.figures import styles
+from fa_core.reporting.figures import Look, styles
 from fa_core.reporting.numbers import brief
 from fa_core.reporting.scale import Scale, fitted
 
@@ -20,11 +20,16 @@ _COLUMNS = (
 _WIDTH, _HEIGHT, _LEFT, _TOP = 284.0, 205.0, 66.0, 34.0
 
 
-def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None) -> str:
-    """Curves over epochs, one per run; a dotted upright where a run's diagnostic first fires."""
+def timeline_figure(
+    timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None, look: Look | None = None
+) -> str:
+    """Curves over epochs, one per run; a dotted upright where a run's diagnostic first fires.
+
+    ``look``: colours and markers that other figures share (see `styles`).
+    """
     thresholds = thresholds or DiagnosticThresholds()
     limits = {"growth": thresholds.h_norm_explosion_ratio, "g_L": thresholds.g_norm_floor}
-    look = styles([one.method for one in timelines])
+    look = styles((one.method for one in timelines), look)
     epochs = [point.epoch for one in timelines for point in one.points]
     shapes: list[str] = []
     for number, (name, letter, title, unit, log) in enumerate(_COLUMNS):

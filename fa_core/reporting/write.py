@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from fa_core.analysis.families import families
 from fa_core.analysis.groups import varying_axes
 from fa_core.analysis.timelines import timelines
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.axis_figure import axis_figure
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.figures import audit_figure, axis_figure
+from fa_core.reporting.figures import audit_figure, styles
 from fa_core.reporting.form import reporting_form
 from fa_core.reporting.html import to_html
 from fa_core.reporting.markdown import to_markdown
@@ -88,16 +90,19 @@ def _write_markdown(
 
 
 def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], figure: str) -> str:
+    look = styles([*map(str, table.method), *(trace.method for trace in traces)])
     if figure == "timeline":
         if not traces:
             raise UsageError("no traces here to draw over epochs", where="--figure timeline")
-        return timeline_figure(timelines(traces, table, thresholds), thresholds)
+        return timeline_figure(timelines(traces, table, thresholds), thresholds, look)
     if not len(table):
         raise UsageError("no audited run to draw", where=f"--figure {figure}")
     if figure == "audit":
-        return audit_figure(table, thresholds)
+        return audit_figure(table, thresholds, look)
     axes = varying_axes(table)
     if figure not in axes:
         known = ", ".join(("audit", "timeline", *axes))
         raise UsageError(f"no figure {figure!r} for these runs", where="--figure", hint=f"there are: {known}")
-    return axis_figure(table, figure, thresholds)
+    if not families(table, figure):
+        raise UsageError(f"no two runs differ in {figure} alone", where=f"--figure {figure}")
+    return axis_figure(table, figure, thresholds, look)
