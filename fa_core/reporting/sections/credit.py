@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 NOT_SAVED = "the credit signal (feedback matrices or bridge nets) is not with the numbers"
 
+_UNTRAINED = {"random_init": "a control has no credit rule", "frozen": "frozen blocks are not trained"}
+"""Control → why its layers have no credit."""
+
 _METRICS = {
     "gamma": "Γ",
     "rho": "ρ, ε = 1e-3",
@@ -116,14 +119,27 @@ def _reasons(table: AuditTable, names: Sequence[str], credits: Sequence[Mapping[
         missing = credit.get("missing")
         if not credit:
             missing = {"gamma, rho, nudge": table.report(i).unmeasured.get("credit", NOT_SAVED)}
-        if isinstance(missing, Mapping):
-            for metric, reason in missing.items():
-                why.setdefault((_in_words(metric), str(reason)), []).append(name)
+        stated = missing if isinstance(missing, Mapping) else {}
+        for metric, reason in stated.items():
+            why.setdefault((_in_words(metric), str(reason)), []).append(name)
+        if not any("gamma" in metric for metric in stated) and (where := _gaps(credit.get("gamma"))):
+            reason = _UNTRAINED.get(str(table.method[i]), "no credit there, or a gradient of norm 0")
+            why.setdefault((f"Γ and what follows it at {where}", reason), []).append(name)
     said = tuple(f"{metric}: N/A for {_listed(runs)}: {reason}." for (metric, reason), runs in why.items())
     if len(said) > 1:
         yield Bullets(said)
     elif said:
         yield Paragraph(said[0])
+
+
+def _gaps(values: Any) -> str:
+    """The layers without a value, e.g. ``l ≥ 1``; ``""`` if there are none."""
+    if not _per_layer(values):
+        return ""
+    gaps = [l for l, value in enumerate(values) if value is None]
+    if len(gaps) > 1 and gaps == list(range(gaps[0], len(values))):
+        return "every layer" if gaps[0] == 0 else f"l ≥ {gaps[0]}"
+    return f"l = {', '.join(map(str, gaps))}" if gaps else ""
 
 
 def _in_words(metrics: str) -> str:

@@ -55,6 +55,28 @@ def test_a_method_without_credit_has_a_reason_and_no_row() -> None:
     assert said.text == f"Γ, ρ, nudge: {words}"
 
 
+def test_a_control_says_why_its_layers_have_no_gamma() -> None:
+    runs = table(
+        row("random_init", 1, credit={"gamma": [None, None, None]}),
+        row("frozen", 1, credit={"gamma": [0.5, None, None]}),
+        row("dfa", 1, credit={"gamma": [0.5, None, 0.1]}),
+        row("bp", 1, credit={"gamma": [1.0, 1.0, 1.0]}),
+    )
+    *_, said = credit_table(runs)
+    assert isinstance(said, Bullets)
+    assert said.items == (
+        "Γ and what follows it at every layer: N/A for random_init_s1: a control has no credit rule.",
+        "Γ and what follows it at l ≥ 1: N/A for frozen_s1: frozen blocks are not trained.",
+        "Γ and what follows it at l = 1: N/A for dfa_s1: no credit there, or a gradient of norm 0.",
+    )
+
+
+def test_a_nudge_of_any_size_keeps_its_significant_digits() -> None:
+    (grid,) = credit_table(table(row(growth=2.0, credit={"nudge_relative": [-67281324.6493, -6.8e-06]})))
+    assert isinstance(grid, Grid)
+    assert grid.rows[0][2:] == ("-6.8e-6", "-6.73e7", "-6.8e-6")
+
+
 def test_credit_that_was_not_saved_reads_na_with_the_reason() -> None:
     runs = table(
         row(growth=2.0), row("bp", growth=2.0, unmeasured={"credit": "the checkpoint has no feedback beside it"})
