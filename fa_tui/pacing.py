@@ -8,6 +8,8 @@ goes out as one frame when the answer comes.
 
 from __future__ import annotations
 
+from collections import deque
+
 ASK = "\x1b[6n"
 """Asks for the cursor position; answered by every terminal and by tmux."""
 
@@ -26,7 +28,7 @@ class Pacing:
     True
     >>> line.answered()
     >>> line.sent(600, now=1.0), line.sent(600, now=1.1), line.may_send(now=1.2)
-    (True, False, False)
+    (True, True, False)
     >>> line.answered()
     >>> line.may_send(now=1.3)
     True
@@ -34,36 +36,37 @@ class Pacing:
 
     def __init__(self) -> None:
         self._answers = False
-        self._asked_at: float | None = None
-        self._before_question = 0
+        self._asked: deque[tuple[float, int]] = deque()
         self._since_question = 0
 
     @property
     def expects_answer(self) -> bool:
         """Whether an answer is under way that is likely to come."""
-        return self._answers and self._asked_at is not None
+        return self._answers and bool(self._asked)
 
     def may_send(self, now: float) -> bool:
-        """Whether another frame may go out.
+        """Whether another frame may go out; if not, an answer is under way, or is taken as lost in time.
 
         Args:
             now: the time in seconds.
         """
-        if self._asked_at is not None and now - self._asked_at > LOST_SECONDS:
-            self.answered(known=self._answers)
-        return not self._answers or self._before_question + self._since_question <= _WINDOW
+        if self._asked and now - self._asked[0][0] > LOST_SECONDS:
+            self._asked.clear()
+        under_way = self._since_question + sum(count for _, count in self._asked)
+        return not self._answers or under_way <= _WINDOW
 
     def sent(self, count: int, now: float) -> bool:
         """Account for `count` bytes; whether to ask at their end."""
         self._since_question += count
-        if self._asked_at is not None or self._since_question < _ASK_EVERY:
+        # also while an answer is under way: what no question follows would never be known to have arrived
+        if self._since_question < _ASK_EVERY:
             return False
-        self._asked_at = now
-        self._before_question, self._since_question = self._since_question, 0
+        self._asked.append((now, self._since_question))
+        self._since_question = 0
         return True
 
-    def answered(self, *, known: bool = True) -> None:
-        """The terminal has everything up to the question."""
-        self._answers = known
-        self._asked_at = None
-        self._before_question = 0
+    def answered(self) -> None:
+        """The terminal has everything up to the oldest question."""
+        self._answers = True
+        if self._asked:
+            self._asked.popleft()

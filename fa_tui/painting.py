@@ -60,6 +60,9 @@ class FrugalApp(App[ReturnType]):
 
     def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
         if isinstance(renderable, (ChopsUpdate, LayoutUpdate)) and not self.is_inline:
+            if self._leaving is not None:
+                # no more questions
+                return
             if not self._pacing.may_send(time.monotonic()):
                 if not self._owes_a_frame:
                     self._owes_a_frame = True
@@ -72,6 +75,9 @@ class FrugalApp(App[ReturnType]):
         size = (self.size.width, self.size.height)
         if self._frame is None or self._frame.size != size:
             self._frame = Frame(*size, console._color_system or ColorSystem.TRUECOLOR)
+            if not (isinstance(update, LayoutUpdate) and update.region.size == self.size):
+                # what this update leaves out is not known to be there
+                self.screen.call_next(self.screen.refresh)
         pen = Pen()
         for x, y, segments in _chops(update) if isinstance(update, ChopsUpdate) else _lines(update):
             self._frame.put(pen, x, y, segments)
@@ -81,7 +87,8 @@ class FrugalApp(App[ReturnType]):
     def _pay(self) -> None:
         """Send what changed while the line was full; leave, if that waited for an answer."""
         if self._leaving is not None:
-            self._leaving()
+            if not self._pacing.expects_answer:
+                self._leaving()
         elif self._owes_a_frame:
             self._owes_a_frame = False
             self.screen.refresh()

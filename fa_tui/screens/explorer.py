@@ -51,8 +51,8 @@ class ExplorerScreen(Screen[None]):
 
     app: ExplorerApp
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-narrow"), (100, "-wide")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-low"), (34, "-high")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide")]
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "measure", "Measure", tooltip="measure the marked runs, or the one under the cursor"),
@@ -228,7 +228,8 @@ class ExplorerScreen(Screen[None]):
             await self.query_one("#body").mount(self._table)
         to_table = not self._table.display
         self._table.display = to_table
-        self.matrix.display = self.query_one("#detail-place").display = not to_table
+        self.matrix.display = not to_table
+        self.set_class(to_table, "-table")
         self.runs.lay_out(None if self._filter is None else self._filter.rows(self._session))
         if row is not None:
             self.runs.go_to(row)
@@ -345,11 +346,21 @@ class ExplorerScreen(Screen[None]):
 
     def on_resize(self) -> None:
         self._show_title()
+        self.call_after_refresh(self._keep_focus)
+
+    def _keep_focus(self) -> None:
+        """What was hidden in a tiny terminal has lost the focus: without it no key would move anything."""
+        if self.focused is None and not self._too_small:
+            self.set_focus(self.runs)
+
+    @property
+    def _too_small(self) -> bool:
+        return not {"-tiny", "-flat"}.isdisjoint(self.classes_at(self.size))
 
     def _show_title(self) -> None:
         title, session = self.query_one("#title", Line), self._session
-        if not {"-tiny", "-flat"}.isdisjoint(self.classes_at(self.size)):
-            title.set(("too small", "warn"), (" 40x10 at least", ""))
+        if self._too_small:
+            title.set(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
             return
         count = f" {len(session)} {'run' if len(session) == 1 else 'runs'}"
         if self._filter is not None:

@@ -80,7 +80,7 @@ def test_a_slider_step_costs_less_than_800_bytes(open_explorer: Open, published_
 
 
 def test_a_terminal_of_twenty_by_five_says_so_and_recovers(open_explorer: Open, published_table: Path) -> None:
-    terminal = open_explorer(published_table, columns=20, lines=5, ready="too small")
+    terminal = open_explorer(published_table, columns=20, lines=5, ready="too small, < 40x10")
     terminal.resize(80, 24)
     terminal.wait_for("9 of 15 walk back")
     assert terminal.process.poll() is None
@@ -98,6 +98,40 @@ def test_a_storm_of_resizes_settles_on_the_last_size(open_explorer: Open, publis
     assert "9 of 15 walk back" in terminal.text()
     assert cells(terminal, "dfa") == ["✗ab-d", "✗abcd", "✗ab-d"]
     assert terminal.screen.display[-1].rstrip().endswith("q Quit")
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        [(20, 5), (40, 10), (100, 30)],
+        [(20, 5), (40, 10), (40, 12)],
+        [(60, 20), (20, 5), (40, 10), (160, 50)],
+        [(60, 20), (120, 40)],
+    ],
+    ids=lambda sizes: "-".join(f"{columns}x{lines}" for columns, lines in sizes),
+)
+@pytest.mark.parametrize("pause", [0.02, 0.3])
+def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
+    open_explorer: Open, published_table: Path, sizes: list[tuple[int, int]], pause: float
+) -> None:
+    columns, lines = sizes[-1]
+    fresh = open_explorer(published_table, columns=columns, lines=lines, answers=True)
+    terminal = open_explorer(published_table, answers=True)
+    for size in sizes:
+        terminal.resize(*size)
+        terminal.read(quiet=pause, limit=2 * pause)
+    for keys in ([], ["down"], ["t"]):
+        for each in (terminal, fresh):
+            each.press(*keys, quiet=0.6)
+        assert terminal.text() == fresh.text()
+
+
+def test_forty_by_ten_shows_the_first_runs_and_a_slider(open_explorer: Open, published_table: Path) -> None:
+    terminal = open_explorer(published_table, columns=40, lines=10)
+    assert cells(terminal, "bp")
+    terminal.press("d")
+    assert "< 2 pp" in terminal.text()
+    assert cells(terminal, "bp")
 
 
 def test_a_matrix_along_other_axes_and_jump_mode_read_in_ascii(open_explorer: Open) -> None:
