@@ -44,6 +44,13 @@ FrozenBaselineOption = Annotated[
         show_default=False,
     ),
 ]
+H0Option = Annotated[
+    float | None,
+    typer.Option("--h0", metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."),
+]
+BlocksOption = Annotated[
+    int | None, typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
+]
 
 DEFAULTS = DiagnosticThresholds()
 
@@ -118,6 +125,24 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
         else:
             default = acc
     return FrozenBaseline(default, by_method)
+
+
+def bounded(rows: Sequence[AuditRow], h0: float | None, blocks: int | None) -> list[AuditRow]:
+    """The rows, with a growth bound where only ‖h_L‖ was logged.
+
+    Raises:
+        UsageError: one of the two options without the other, or values that cannot be meant.
+    """
+    if h0 is None and blocks is None:
+        return list(rows)
+    if h0 is None or blocks is None:
+        raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
+    from fa_core.analysis.partial import with_growth_bound
+
+    try:
+        return [msgspec.structs.replace(row, report=with_growth_bound(row.report, h0, blocks)) for row in rows]
+    except ValueError as error:
+        raise UsageError(str(error), where="--h0, --blocks") from error
 
 
 def split_list(values: str | Sequence[str] | None) -> list[str]:

@@ -6,21 +6,12 @@ from typing import Annotated
 
 import typer
 
-from fa_core.errors import UsageError
-from fa_core.rows import AuditRow
 from fa_tui import inputs, options, output
 from fa_tui.options import DEFAULTS
 
 ByOption = Annotated[
     list[str] | None,
     typer.Option("--by", metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."),
-]
-H0Option = Annotated[
-    float | None,
-    typer.Option("--h0", metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."),
-]
-BlocksOption = Annotated[
-    int | None, typer.Option("--blocks", metavar="L", help="Number of blocks of such logs.", show_default=False)
 ]
 
 
@@ -34,8 +25,8 @@ def seeds_command(
     by: ByOption = None,
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
-    h0: H0Option = None,
-    blocks: BlocksOption = None,
+    h0: options.H0Option = None,
+    blocks: options.BlocksOption = None,
     format: output.FormOption = output.Form.table,
     g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
     h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
@@ -61,7 +52,7 @@ def seeds_command(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
     )
     runs = inputs.runs(paths, frozen_baseline, methods, seeds)
-    rows = bounded(runs.rows, h0, blocks)
+    rows = options.bounded(runs.rows, h0, blocks)
     analysis = over_seeds(AuditTable.from_rows(rows), thresholds, options.split_list(by) if by else None)
     if format is output.Form.json:
         partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.evidence}
@@ -69,23 +60,3 @@ def seeds_command(
     else:
         output.print_blocks(seeds_blocks(analysis))
     raise typer.Exit(runs.exit_code)
-
-
-def bounded(rows: list[AuditRow], h0: float | None, blocks: int | None) -> list[AuditRow]:
-    """The rows, with a growth bound where only ‖h_L‖ was logged.
-
-    Raises:
-        UsageError: one of the two options without the other, or values that cannot be meant.
-    """
-    from msgspec.structs import replace
-
-    from fa_core.analysis import with_growth_bound
-
-    if h0 is None and blocks is None:
-        return rows
-    if h0 is None or blocks is None:
-        raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
-    try:
-        return [replace(row, report=with_growth_bound(row.report, h0, blocks)) for row in rows]
-    except ValueError as error:
-        raise UsageError(str(error), where="--h0, --blocks") from error

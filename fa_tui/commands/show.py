@@ -63,6 +63,8 @@ def show_command(
     stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
     frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
     frozen_baseline: options.FrozenBaselineOption = None,
+    h0: options.H0Option = None,
+    blocks: options.BlocksOption = None,
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
@@ -73,19 +75,27 @@ def show_command(
         fa-tui show runs/ --h-norm-explosion-ratio 12 --format markdown
 
         fa-tui show audit_table.json --frozen-baseline 0.349 --format json
+
+        fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
     thresholds = options.thresholds_from(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
     )
-    raise typer.Exit(print_table(paths, thresholds, options.parse_frozen_baseline(frozen_baseline), format.value))
+    baseline = options.parse_frozen_baseline(frozen_baseline)
+    raise typer.Exit(print_table(paths, thresholds, baseline, format.value, h0, blocks))
 
 
 def print_table(
-    paths: Sequence[Path] | None, thresholds: DiagnosticThresholds, baseline: FrozenBaseline, form: str
+    paths: Sequence[Path] | None,
+    thresholds: DiagnosticThresholds,
+    baseline: FrozenBaseline,
+    form: str,
+    h0: float | None = None,
+    blocks: int | None = None,
 ) -> int:
     """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
     found = options.open_paths(paths)
-    print_rows(judged(baseline.apply(found.rows), thresholds), form)
+    print_rows(judged(options.bounded(baseline.apply(found.rows), h0, blocks), thresholds), form)
     return 3 if options.named_path_failed(paths, found.problems) else 0
 
 
@@ -95,9 +105,11 @@ def print_rows(rows: Sequence[AuditRow], form: str) -> None:
         json.dump([record(row) for row in rows], sys.stdout, indent=1, ensure_ascii=False)
         print()
     elif form == "csv":
-        writer = csv.DictWriter(sys.stdout, COLUMNS, lineterminator="\n")
+        records = [flat(record(row)) for row in rows]
+        more = ["evidence"] if any("evidence" in one for one in records) else []
+        writer = csv.DictWriter(sys.stdout, [*COLUMNS, *more], restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows({name: "" if value is None else value for name, value in record(row).items()} for row in rows)
+        writer.writerows(records)
     elif form == "markdown":
         print("\n".join(markdown(rows)))
     else:
@@ -112,7 +124,10 @@ def judged(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> list[A
 
 
 def record(row: AuditRow) -> dict[str, Any]:
-    """One row as the JSON and CSV forms print it; what was not measured is None."""
+    """One row as the JSON and CSV forms print it; what was not measured is None.
+
+    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound`` or ``proxy``.
+    """
     report = row.report
     values = (
         row.source,
@@ -130,21 +145,40 @@ def record(row: AuditRow) -> dict[str, Any]:
         report.verdict,
         report.recorded_verdict,
     )
-    return dict(zip(COLUMNS, values, strict=True))
+    return {**dict(zip(COLUMNS, values, strict=True)), **({"evidence": evidence(row)} if evidence(row) else {})}
+
+
+def flat(values: dict[str, Any]) -> dict[str, Any]:
+    """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``."""
+    if "evidence" in values:
+        values = {**values, "evidence": " ".join(f"{letter}={kind}" for letter, kind in values["evidence"].items())}
+    return {name: "" if value is None else value for name, value in values.items()}
+
+
+def evidence(row: AuditRow) -> dict[str, str]:
+    """Letters of what was measured, but not as the protocol defines it → ``bound`` or ``proxy``."""
+    return {letter: kind for letter, kind in sorted(row.report.evidence.items()) if letter in row.report.coverage}
+
+
+MARKS = {"bound": "≥", "proxy": "~"}
+EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ~: by proxy"
 
 
 def numbers(row: AuditRow) -> list[str]:
-    """The numbers of a row, rounded for reading."""
+    """The numbers of a row, rounded for reading; a bound or proxy is marked as in `EVIDENCE_LEGEND`."""
     report = row.report
+    marks = {letter: MARKS.get(kind, "~") for letter, kind in evidence(row).items()}
     patterns = (
-        (report.headline_acc, "{:.3f}"),
-        (report.h_L, "{:.3g}"),
-        (report.max_per_block_growth, "{:.4g}"),
-        (report.g_L, "{:.3g}"),
-        (report.cross_batch_stability, "{:+.3f}"),
-        (report.margin_pp, "{:+.2f}"),
+        (report.headline_acc, "{:.3f}", ""),
+        (report.h_L, "{:.3g}", ""),
+        (report.max_per_block_growth, "{:.4g}", "a"),
+        (report.g_L, "{:.3g}", "b"),
+        (report.cross_batch_stability, "{:+.3f}", "c"),
+        (report.margin_pp, "{:+.2f}", "d"),
     )
-    return ["–" if value is None else pattern.format(value) for value, pattern in patterns]
+    return [
+        "–" if value is None else marks.get(letter, "") + pattern.format(value) for value, pattern, letter in patterns
+    ]
 
 
 HEADINGS = ("method", "seed", "abcd", "acc", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "‖h_L‖", "verdict")
@@ -213,6 +247,8 @@ def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
         parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
     yield f"{len(rows)} {'run' if len(rows) == 1 else 'runs'}: " + ", ".join(parts)
     yield LEGEND
+    if any(evidence(row) for row in rows):
+        yield EVIDENCE_LEGEND
     yield from causes(rows)
     for row in rows:
         for what in row.report.nonfinite.values():

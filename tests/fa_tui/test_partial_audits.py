@@ -1,0 +1,65 @@
+"""A penalty log at the command line: bounded by hand, and every number that is not exact says so."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from fa_tui.cli import main
+
+GIVEN = ("--h0", "8.7", "--depth", "4", "--frozen-baseline", "0.349")
+
+
+@pytest.fixture
+def penalty_log(tmp_path: Path) -> Path:
+    log = [{"epoch": 30, "h_L_norm": 3.56e4, "g_2_norm": 1e-4, "test_acc": 0.3625}]
+    path = tmp_path / "dfa_pen_lam0.01_s42.json"
+    path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.3625, "log": log}))
+    return path
+
+
+def shown(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
+    assert main(["show", *map(str, args)]) == 0
+    return capsys.readouterr().out
+
+
+def test_the_published_penalty_case_is_reached_with_options(
+    penalty_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (row,) = json.loads(shown(capsys, penalty_log, *GIVEN, "--format", "json"))
+    assert row["max_per_block_growth"] == pytest.approx(8.0, abs=0.01)
+    assert (row["coverage"], row["flags"]) == ("abd", "d")
+    assert row["evidence"] == {"a": "bound", "b": "proxy"}
+
+
+def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
+    penalty_log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = shown(capsys, penalty_log, *GIVEN)
+    line = next(line for line in table.splitlines() if line.strip().startswith("dfa"))
+    assert "≥7.998" in line and "~0.0001" in line and "+1.35" in line
+    assert "≥: only a lower bound" in table
+    assert "≥7.998" in shown(capsys, penalty_log, *GIVEN, "--format", "markdown")
+
+
+def test_csv_names_the_evidence_in_a_column(penalty_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (row,) = csv.DictReader(io.StringIO(shown(capsys, penalty_log, *GIVEN, "--format", "csv")))
+    assert row["evidence"] == "a=bound b=proxy"
+
+
+def test_exact_numbers_are_not_marked(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = shown(capsys, published_table, *GIVEN)
+    assert "≥" not in table and "~" not in table
+    assert all("evidence" not in row for row in json.loads(shown(capsys, published_table, "--format", "json")))
+
+
+@pytest.mark.parametrize("given", [("--h0", "8.7"), ("--depth", "4"), ("--h0", "-1", "--depth", "4")])
+def test_half_a_bound_or_one_that_cannot_be_meant_is_a_usage_error(
+    penalty_log: Path, capsys: pytest.CaptureFixture[str], given: tuple[str, ...]
+) -> None:
+    assert main(["show", str(penalty_log), *given]) == 2
+    assert "--h0" in capsys.readouterr().err
