@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
+from fa_tui import streams
 
 if TYPE_CHECKING:
     import typer
@@ -70,31 +71,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     debug = _take(args, "--debug")
     if debug:
         os.environ["FA_TUI_DEBUG"] = "1"
-    if args[:1] == ["--version"]:
-        from fa_core import __version__
-
-        print(f"fa-tui {__version__}")
-        return 0
     wants_help = args[:1] in (["--help"], ["-h"])
     if wants_help:
         args = ["--help"]
-    elif not args or args[0] not in COMMANDS:
+    elif not args or args[0] not in (*COMMANDS, "--version"):
         args = ["open", *args]
+    # its exit code is its answer, whoever reads the rest
+    answers_by_code = args[0] == "check"
     try:
+        streams.prepare(silent=answers_by_code)
+        if args[0] == "--version":
+            from fa_core import __version__
+
+            print(f"fa-tui {__version__}")
+            return _flush(0)
         if args[0] == "open":
             _catch_misspelling(args)
             if not any(arg.startswith("-") for arg in args):
                 from fa_tui.opening import open_explorer
 
                 return _flush(open_explorer([Path(arg) for arg in args[1:]]))
-        return _flush(_dispatch(args, COMMANDS if wants_help else (args[0],)))
+        return _flush(_dispatch(args, COMMANDS if wants_help else (args[0],)), answers_by_code)
     except FaError as error:
         return _complain(error, str(error), error.exit_code, debug)
     except BrokenPipeError:
-        return _stdout_closed()
+        streams.silence()
+        return 0
     except KeyboardInterrupt as error:
         return _complain(error, "interrupted", 130, debug)
     except Exception as error:
+        if isinstance(error, OSError) and streams.is_full(error):
+            streams.silence()
+            return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
         kind = type(error).__name__
         return _complain(error, f"internal error ({kind}: {error}); run again with --debug and report it", 70, debug)
 
@@ -155,18 +163,14 @@ def _take(args: list[str], flag: str) -> bool:
     return True
 
 
-def _flush(code: int) -> int:
+def _flush(code: int, whoever_reads: bool = False) -> int:
+    """Print what is still waiting; a reader that went away (`| head -1`) has what it wanted, so say nothing."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        return _stdout_closed()
+        streams.silence()
+        return code if whoever_reads else 0
     return code
-
-
-def _stdout_closed() -> int:
-    """The reader went away (`| head -1`): it has what it wanted, so say nothing."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 if __name__ == "__main__":

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterable
+
 import typer
 
 from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY
+from fa_core.rows import AuditRow
 from fa_tui import options
+from fa_tui.commands.show import judged, name
 from fa_tui.options import DEFAULTS
 
 
@@ -33,20 +38,21 @@ def check_command(
 
         fa-tui check runs/ --frozen-baseline 0.349
     """
-    from fa_tui.commands.show import judged, name
-
     thresholds = options.thresholds_from(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
     )
     baseline = options.parse_frozen_baseline(frozen_baseline)
     found = options.open_paths(paths)
     rows = judged(baseline.apply(found.rows), thresholds)
-    held = True
+    walked_back = [row for row in rows if row.report.verdict != TRUSTWORTHY]
+    with contextlib.suppress(BrokenPipeError):
+        _tell(walked_back)
+    raise typer.Exit(3 if found.problems or not rows else 1 if walked_back else 0)
+
+
+def _tell(rows: Iterable[AuditRow]) -> None:
     for row in rows:
-        if row.report.verdict != TRUSTWORTHY:
-            held = False
-            report = row.report
-            print(f"{name(row)}: {report.verdict} [{report.coverage or 'nothing'} measured] ({printable(row.source)})")
-            for what in report.nonfinite.values():
-                print(f"  {what}")
-    raise typer.Exit(3 if found.problems or not rows else 0 if held else 1)
+        report = row.report
+        print(f"{name(row)}: {report.verdict} [{report.coverage or 'nothing'} measured] ({printable(row.source)})")
+        for what in report.nonfinite.values():
+            print(f"  {what}")

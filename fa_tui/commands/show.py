@@ -19,6 +19,7 @@ from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.cells import LEGEND, cell_text
 from fa_tui.options import DEFAULTS, FrozenBaseline
+from fa_tui.streams import speaks_unicode
 
 
 class Format(str, enum.Enum):
@@ -102,7 +103,7 @@ def print_table(
 def print_rows(rows: Sequence[AuditRow], form: str) -> None:
     """Print rows in one of the forms of `Format`."""
     if form == "json":
-        json.dump([record(row) for row in rows], sys.stdout, indent=1, ensure_ascii=False)
+        json.dump([record(row) for row in rows], sys.stdout, indent=1, ensure_ascii=not speaks_unicode())
         print()
     elif form == "csv":
         records = [flat(record(row)) for row in rows]

@@ -215,3 +215,42 @@ def test_a_file_without_permission_says_so(tmp_path):
     done = run("show", locked)
     assert done.returncode == 3
     assert "ermission" in done.stderr
+
+
+def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a line of bash in which ``$FA`` is the program."""
+    program = f"{sys.executable} -m fa_tui.cli"
+    return subprocess.run(
+        ["bash", "-c", line],
+        capture_output=True,
+        encoding="latin-1" if environment else "utf-8",
+        env={**os.environ, "FA": program, **environment},
+    )
+
+
+def test_check_keeps_its_exit_code_when_nobody_reads(sample_runs):
+    assert shell(f"$FA check {sample_runs} | head -1; exit ${{PIPESTATUS[0]}}").returncode == 1
+    assert shell(f"$FA check {sample_runs} | true; exit ${{PIPESTATUS[0]}}").returncode == 1
+    assert shell(f"$FA check {sample_runs} >&-").returncode == 1
+
+
+@pytest.mark.parametrize("command", ["show", "doctor", "--help", "--version"])
+@pytest.mark.parametrize("stdout", [">&-", ">/dev/full"])
+def test_a_stdout_that_takes_nothing_is_one_line_and_exit_3(command, stdout):
+    if stdout == ">/dev/full" and not Path("/dev/full").exists():
+        pytest.skip("this system has no /dev/full")
+    done = shell(f"$FA {command} {stdout}")
+    assert done.returncode == 3
+    (said,) = done.stderr.splitlines()
+    assert said in (
+        "fa-tui: stdout is closed: there is nowhere to print to",
+        "fa-tui: cannot print the result (No space left on device)",
+    )
+
+
+def test_a_terminal_without_unicode_gets_what_it_can_show(published_table):
+    done = shell(f"$FA show {published_table}", PYTHONIOENCODING="latin-1")
+    assert done.returncode == 0
+    assert "(b) |g_L|" in done.stdout
+    done = shell(f"$FA show {published_table} --format json", PYTHONIOENCODING="ascii")
+    assert len(json.loads(done.stdout)) == 15
