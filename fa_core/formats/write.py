@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,9 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping
     """
     reports: dict[str, Any] = {}
     summary: list[dict[str, Any]] = []
-    for row in rows:
-        reports[_unused_key(row, reports)] = stored_report(row).to_dict()
+    rows = list(rows)
+    for key, row in zip(unique_keys(rows), rows, strict=True):
+        reports[key] = stored_report(row).to_dict()
         summary.append(msgspec.structs.asdict(_summary(row)))
     write_json(Path(os.path.realpath(path)), {**(extra or {}), "reports": reports, "summary": summary})
 
@@ -61,16 +63,37 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
     )
 
 
-def _unused_key(row: AuditRow, taken: Mapping[str, Any]) -> str:
-    """``<method>_s<seed>``; with the axes behind it where that is taken, then with a number."""
-    key = row.method if row.seed is None else f"{row.method}_s{row.seed}"
-    if key in taken and row.axes:
-        key = "_".join([key, *(f"{axis}{value}" for axis, value in sorted(row.axes.items()))])
-    unique, count = key, 1
-    while unique in taken:
-        count += 1
-        unique = f"{key}#{count}"
-    return unique
+def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
+    """A key per row: ``<method>_s<seed>``, where runs share it with what tells them apart behind it.
+
+    That is their axes, then the run folder's name, then also its folder's; the order of the rows does not matter.
+    A number sets apart what even those do not.
+    """
+    keys = [row.method if row.seed is None else f"{row.method}_s{row.seed}" for row in rows]
+    for more in (_axes, _folder, _place):
+        shared = {key for key, count in Counter(keys).items() if count > 1}
+        keys = [key + more(row) if key in shared else key for key, row in zip(keys, rows, strict=True)]
+    taken: set[str] = set()
+    for index in sorted(range(len(keys)), key=lambda index: rows[index].checkpoint or ""):
+        unique, count = keys[index], 1
+        while unique in taken:
+            count += 1
+            unique = f"{keys[index]}#{count}"
+        taken.add(unique)
+        keys[index] = unique
+    return keys
+
+
+def _axes(row: AuditRow) -> str:
+    return "".join(f"_{axis}{value}" for axis, value in sorted(row.axes.items()))
+
+
+def _folder(row: AuditRow) -> str:
+    return f"@{Path(row.checkpoint).name}" if row.checkpoint else ""
+
+
+def _place(row: AuditRow) -> str:
+    return f"@{Path(row.checkpoint).parent.name}" if row.checkpoint else ""
 
 
 def _summary(row: AuditRow) -> SummaryRow:
