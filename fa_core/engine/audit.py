@@ -11,7 +11,7 @@ import msgspec
 from fa_core.engine.board import OnEvent
 from fa_core.engine.devices import resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.jobs import Job, MeasureOptions, no_data
-from fa_core.engine.ledger import Adjust, Ledger, check_writable
+from fa_core.engine.ledger import Adjust, Ledger, check_nothing_lost, check_writable
 from fa_core.engine.pool import WorkerPool
 from fa_core.engine.provenance import run_of
 from fa_core.engine.resume import finished_before
@@ -69,7 +69,7 @@ def audit(
 
     Raises:
         UnreadableInput: nothing to measure.
-        UsageError: a device that is not there, an ``out`` that cannot be written.
+        UsageError: a device that is not there, an ``out`` that cannot be written or holds other runs.
     """
     options = options or MeasureOptions()
     targets = measurable(rows)
@@ -90,6 +90,8 @@ def audit(
         check_writable(out)
         if resume:
             found, others = finished_before(out, targets, options)
+        else:
+            check_nothing_lost(out, targets)
     ledger = Ledger(out, targets, adjust, others)
     for index, report in found.items():
         ledger.put(index, report)

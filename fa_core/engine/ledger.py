@@ -89,6 +89,21 @@ def check_writable(out: Path) -> None:
         raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
 
 
+def check_nothing_lost(out: Path, targets: Iterable[AuditRow]) -> None:
+    """Refuse to write over an audit of runs that are not to be measured now.
+
+    Raises:
+        UsageError: the file holds such runs.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return
+    again = {row.checkpoint for row in targets}
+    lost = [row for row in recorded_audits(out) if str(Path(row.checkpoint or "").resolve()) not in again]
+    if lost:
+        what = f"holds {len(lost)} other measured {'run' if len(lost) == 1 else 'runs'}, which would be lost"
+        raise UsageError(what, where=out, hint="add --resume to keep them, or choose another --out")
+
+
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
     """A baseline that the person gave says so, so that a resumed audit does not take it for the run's own."""
     acc: Any = after.report.frozen_baseline_acc

@@ -53,6 +53,17 @@ def test_measured_runs_come_back_in_order_and_are_in_the_file(described, tmp_pat
     assert [row.report.flags for row in scan([out]).rows] == [{"a"}, set(), set()]
 
 
+def test_an_audit_of_other_runs_is_not_written_over(described, tmp_path):
+    out = tmp_path / "audit.json"
+    run([described("dfa")], out)
+    with pytest.raises(UsageError, match="1 other measured run, which would be lost"):
+        run([described("bp")], out)
+    assert list(json.loads(out.read_text())["reports"]) == ["dfa_s42"]
+    run([described("bp")], out, resume=True)
+    assert list(json.loads(out.read_text())["reports"]) == ["dfa_s42", "bp_s42"]
+    run([described("bp"), described("dfa")], out)
+
+
 def test_a_run_that_fails_costs_no_other_and_is_named(described, tmp_path):
     out = tmp_path / "audit.json"
     rows = [described("bp"), described("fa", fault="killed"), described("ep", fault="refused"), described("dfa")]
