@@ -318,17 +318,8 @@ async def test_a_real_browser_shows_the_explorer_and_types_into_it(served: Serve
     await browser.until("document.querySelector('.xterm-screen').clientWidth > 500")
     await browser.evaluate("document.querySelector('.xterm-helper-textarea').focus()")
     await browser.until("document.activeElement.className == 'xterm-helper-textarea'")
-
-    async def received() -> bytes:
-        """What comes; a key within milliseconds of the page's first focus may be lost, so it is pressed again."""
-        while True:
-            try:
-                return await asyncio.wait_for(browser.received.get(), 2.0)
-            except asyncio.TimeoutError:
-                await browser.press("a")
-
     await browser.press("a")
-    await until("Lower", screen, received)
+    await until("Lower", screen, browser.received.get)
     for key in ("5", "\r"):
         await browser.press(key)
     await until("11 of 15 walk back", screen, browser.received.get)
