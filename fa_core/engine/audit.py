@@ -10,7 +10,7 @@ import msgspec
 
 from fa_core.engine.board import OnEvent
 from fa_core.engine.devices import resolve_devices, threads_per_worker, workers_for
-from fa_core.engine.jobs import Job, MeasureOptions, no_data
+from fa_core.engine.jobs import Job, MeasureOptions, check_options, no_data
 from fa_core.engine.ledger import Adjust, Ledger, check_nothing_lost, check_writable
 from fa_core.engine.pool import WorkerPool
 from fa_core.engine.provenance import run_of
@@ -69,9 +69,11 @@ def audit(
 
     Raises:
         UnreadableInput: nothing to measure.
-        UsageError: a device that is not there, an ``out`` that cannot be written or holds other runs.
+        UsageError: options that cannot be meant, a device that is not there, an ``out`` that cannot be written or
+            holds other runs.
     """
     options = options or MeasureOptions()
+    check_options(options)
     targets = measurable(rows)
     if not targets:
         raise UnreadableInput(

@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import UsageError
+from fa_core.naming import unknown_name
+from fa_core.user_code import is_callable_name
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,6 +102,28 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     error: str = ""
     log: str = ""
+
+
+DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
+"""Names that `fa_core.data.SPECS` knows (which takes torch to ask)."""
+
+
+def check_options(options: MeasureOptions) -> None:
+    """Refuse before a worker starts what every worker would refuse.
+
+    Raises:
+        UsageError: an unknown data set, a model that is not ``module:callable``, a count below 1.
+    """
+    for name in ("batches", "batch_size", "norm_batches"):
+        count = getattr(options, name)
+        if count is not None and count < 1:
+            raise UsageError(f"--{name.replace('_', '-')} {count} is less than 1")
+    if options.model is not None and not is_callable_name(options.model):
+        raise UsageError(f"--model {options.model!r} is not module:callable", hint="write e.g. my_lab.nets:build")
+    if options.data is not None and not is_callable_name(options.data):
+        name = options.data.partition(":")[0]
+        if name not in DATA_SETS:
+            raise unknown_name("data set", name, [*DATA_SETS, "module:callable"])
 
 
 def no_data(checkpoint: Path | str) -> UsageError:
