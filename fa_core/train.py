@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from fa_core.data import DataSet
+from fa_core.errors import UsageError
 from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.runs import Manifest, is_run
@@ -90,6 +91,9 @@ def check_plans(
         UsageError: as `train_run`.
     """
     diagnostic_letters(stop_on, "--stop-on")
+    standing = next(place for place in (out, *out.absolute().parents) if place.exists() or place.is_symlink())
+    if not standing.is_dir():
+        raise UsageError("is a file, not a folder", where=standing, hint="--out names the folder of the run folders")
     for plan in plans:
         run = Run(plan, data, out / plan.name, torch.device("cpu"), DiagnosticThresholds())
         if run.optimizer:
