@@ -200,11 +200,10 @@ class ExplorerApp(FollowingApp):
             self.session.problems += self._complaints
             self.explorer.say(self._complaints[0].message, "warn")
 
-    def rows_changed(self, flips: Sequence[Flip] = ()) -> None:
-        """Show rows that came, changed, went or are judged otherwise."""
+    def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         from fa_tui.screens.judged import JudgedScreen
 
-        self.explorer.rows_changed(flips)
+        self.explorer.rows_changed(flips, only)
         if isinstance(self.screen, JudgedScreen):
             self.screen.runs_changed()
 

@@ -116,7 +116,7 @@ class FollowingApp(FrugalApp[int]):
         news = session.merge(message.readings)
         if not news:
             return
-        self.rows_changed()
+        self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
         # a report that was just measured here comes back from disk and looks the same
         changed = [row for row in news.changed if before[row] != (session.flags[row], session.coverage[row])]
         text = news_text(session, news, changed)
@@ -126,8 +126,13 @@ class FollowingApp(FrugalApp[int]):
     def on_watcher_says(self, message: WatcherSays) -> None:
         self.say(message.text, "warn")
 
-    def rows_changed(self, flips: Sequence[Flip] = ()) -> None:
-        """Show rows that came, changed, went or are judged otherwise."""
+    def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
+        """Show rows that came, changed, went or are judged otherwise.
+
+        Args:
+            flips: the verdicts that flipped with it.
+            only: the rows, where none came.
+        """
         raise NotImplementedError
 
     def say(self, text: str, tone: str = "") -> None:

@@ -283,9 +283,18 @@ class ExplorerScreen(Screen[None]):
         self.show_counts()
         self._show_detail()
 
-    def rows_changed(self, flips: Sequence[Flip] = ()) -> None:
-        """Rows came, changed, went, or are judged otherwise: show them anew."""
-        self.runs.lay_out(self.shown)
+    def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
+        """Rows came, changed, went, or are judged otherwise: show them anew.
+
+        Args:
+            flips: the verdicts that flipped with it.
+            only: the rows, where none came; then nothing has to be laid out again.
+        """
+        if only is None or self._filter is not None:
+            self.runs.lay_out(self.shown)
+        else:
+            for index in only:
+                self.runs.row_changed(index)
         self.show_counts(flips)
         self._show_rugs()
         self._show_detail()
