@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from fa_core.engine.jobs import JobState, JobView
+from fa_tui.axes import axes_text
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -77,8 +78,8 @@ class AuditProgress:
 
 
 def name(view: JobView) -> str:
-    """A run in few words, e.g. ``dfa seed 42``."""
-    who = view.job.method or view.job.checkpoint
+    """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
+    who = " ".join(filter(None, [view.job.method or view.job.checkpoint, axes_text(view.job.axes)]))
     return who if view.job.seed is None else f"{who} seed {view.job.seed}"
 
 

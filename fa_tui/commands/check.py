@@ -11,7 +11,8 @@ from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY
 from fa_core.rows import AuditRow
 from fa_tui import options
-from fa_tui.commands.show import judged, name
+from fa_tui.commands.show import judged
+from fa_tui.names import labels, with_seed
 from fa_tui.options import DEFAULTS
 
 
@@ -44,15 +45,18 @@ def check_command(
     baseline = options.parse_frozen_baseline(frozen_baseline)
     found = options.open_paths(paths)
     rows = judged(baseline.apply(found.rows), thresholds)
-    walked_back = [row for row in rows if row.report.verdict != TRUSTWORTHY]
+    walked_back = [
+        (row, label) for row, label in zip(rows, labels(rows), strict=True) if row.report.verdict != TRUSTWORTHY
+    ]
     with contextlib.suppress(BrokenPipeError):
         _tell(walked_back)
     raise typer.Exit(3 if found.problems or not rows else 1 if walked_back else 0)
 
 
-def _tell(rows: Iterable[AuditRow]) -> None:
-    for row in rows:
+def _tell(rows: Iterable[tuple[AuditRow, str]]) -> None:
+    for row, label in rows:
         report = row.report
-        print(f"{name(row)}: {report.verdict} [{report.coverage or 'nothing'} measured] ({printable(row.source)})")
+        measured = report.coverage or "nothing"
+        print(f"{with_seed(label, row)}: {report.verdict} [{measured} measured] ({printable(row.source)})")
         for what in report.nonfinite.values():
             print(f"  {what}")

@@ -18,6 +18,7 @@ from fa_core.report import NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.cells import LEGEND, cell_text
+from fa_tui.names import labels, with_seed
 from fa_tui.options import DEFAULTS, FrozenBaseline
 from fa_tui.streams import speaks_unicode
 
@@ -48,6 +49,8 @@ COLUMNS = (
     "coverage",
     "verdict",
     "recorded_verdict",
+    "key",
+    "axes",
 )
 
 
@@ -145,6 +148,8 @@ def record(row: AuditRow) -> dict[str, Any]:
         report.coverage,
         report.verdict,
         report.recorded_verdict,
+        row.key,
+        row.axes,
     )
     return {**dict(zip(COLUMNS, values, strict=True)), **({"evidence": evidence(row)} if evidence(row) else {})}
 
@@ -153,6 +158,7 @@ def flat(values: dict[str, Any]) -> dict[str, Any]:
     """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``."""
     if "evidence" in values:
         values = {**values, "evidence": " ".join(f"{letter}={kind}" for letter, kind in values["evidence"].items())}
+    values = {**values, "axes": " ".join(f"{axis}={value}" for axis, value in sorted(values["axes"].items()))}
     return {name: "" if value is None else value for name, value in values.items()}
 
 
@@ -190,21 +196,21 @@ LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 """Columns that a narrow terminal does without."""
 
 
-def line(row: AuditRow) -> tuple[str, ...]:
-    """A row's cells under `HEADINGS`."""
+def line(row: AuditRow, label: str) -> tuple[str, ...]:
+    """A row's cells under `HEADINGS`, for what `labels` calls it."""
     report = row.report
     acc, h_last, growth, g_last, drift, margin = numbers(row)
     seed = "–" if row.seed is None else str(row.seed)
     cell = cell_text(report.flags, report.coverage)
-    return (row.method, seed, cell, acc, growth, g_last, drift, margin, h_last, report.verdict)
+    return (label, seed, cell, acc, growth, g_last, drift, margin, h_last, report.verdict)
 
 
 def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
     """The rows as a Markdown table."""
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in WORDS else "---:" for heading in HEADINGS) + "|"
-    for row in rows:
-        yield "| " + " | ".join(line(row)) + " |"
+    for row, label in zip(rows, labels(rows), strict=True):
+        yield "| " + " | ".join(line(row, label)) + " |"
 
 
 def _print_rich(rows: Sequence[AuditRow]) -> None:
@@ -212,11 +218,12 @@ def _print_rich(rows: Sequence[AuditRow]) -> None:
     from rich.cells import cell_len
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     # a pipe has no width: nothing is cut there
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False)
     if rows:
-        lines = [line(row) for row in rows]
+        lines = [line(row, label) for row, label in zip(rows, labels(rows), strict=True)]
         widths = {
             heading: 2 + max(map(cell_len, column)) for heading, *column in zip(HEADINGS, HEADINGS, *lines, strict=True)
         }
@@ -230,7 +237,11 @@ def _print_rich(rows: Sequence[AuditRow]) -> None:
         for row, cells in zip(rows, lines, strict=True):
             style = "dim" if not row.report.coverage else "bold" if row.report.flags else ""
             table.add_row(*(cells[HEADINGS.index(heading)] for heading in shown), style=style)
-        console.print(table)
+        # the frame of the table is a blank line above it and blanks behind every row
+        for parts in console.render_lines(table, pad=False)[1:]:
+            text = Text.assemble(*((part.text, part.style or "") for part in parts))
+            text.rstrip()
+            console.print(text, soft_wrap=True)
     for text in summary(rows):
         console.print(text, soft_wrap=True)
 
@@ -251,30 +262,27 @@ def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
     if any(evidence(row) for row in rows):
         yield EVIDENCE_LEGEND
     yield from causes(rows)
-    for row in rows:
+    for row, label in zip(rows, labels(rows), strict=True):
+        name = with_seed(label, row)
         for what in row.report.nonfinite.values():
-            yield f"{name(row)}: {what}"
+            yield f"{name}: {what}"
         if row.report.coverage and row.report.recorded_differs:
             recorded = printable(f"“{row.report.recorded_verdict}” in {row.source}")
-            yield f"{name(row)}: recorded as {recorded}"
+            yield f"{name}: recorded as {recorded}"
 
 
 def causes(rows: Sequence[AuditRow]) -> Iterator[str]:
     """Why (b) fired, a line per run; one line for all whose source does not give what it takes to tell."""
     untold: dict[str, list[str]] = {}
-    for row in rows:
+    for row, label in zip(rows, labels(rows), strict=True):
+        name = with_seed(label, row)
         words = floor_in_words(row.report)
         if words is None:
             continue
         if row.report.batch_size is None or row.report.error_norm is None:
-            untold.setdefault(words, []).append(name(row))
+            untold.setdefault(words, []).append(name)
         else:
-            yield f"{name(row)}: (b) fires: {words}"
+            yield f"{name}: (b) fires: {words}"
     for words, names in untold.items():
         more = f" and {len(names) - NAMED_AT_MOST} more" if len(names) > NAMED_AT_MOST else ""
         yield f"{', '.join(names[:NAMED_AT_MOST])}{more}: (b) fires: {words}"
-
-
-def name(row: AuditRow) -> str:
-    """A run in words, e.g. ``dfa seed 42``."""
-    return row.method if row.seed is None else f"{row.method} seed {row.seed}"

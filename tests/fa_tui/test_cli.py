@@ -254,3 +254,23 @@ def test_a_terminal_without_unicode_gets_what_it_can_show(published_table):
     assert "(b) |g_L|" in done.stdout
     done = shell(f"$FA show {published_table} --format json", PYTHONIOENCODING="ascii")
     assert len(json.loads(done.stdout)) == 15
+
+
+def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, capsys):
+    assert main(["show", str(sample_runs / "controls")]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line.partition(" 42 ")[0].strip() for line in lines if line[1:].startswith(("dfa", "bp"))]
+    assert {"bp", "dfa input=128", "dfa input=128 λ=0.01", "dfa input=128 ln=none"} <= set(rows)
+    assert main(["check", str(sample_runs / "controls")]) == 1
+    said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
+    assert len(said) == len(set(said))
+    records = show_json(capsys, sample_runs / "controls")
+    assert list(records[0])[-2:] == ["key", "axes"]
+    assert {"input": 128, "lam": 0.01} in [record["axes"] for record in records]
+
+
+def test_the_table_has_no_blanks_at_its_edges(published_table, capsys):
+    assert main(["show", str(published_table)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split()[0] == "method"
+    assert all(line == line.rstrip() for line in lines)
