@@ -242,8 +242,8 @@ def _print_rich(rows: Sequence[AuditRow]) -> None:
             text = Text.assemble(*((part.text, part.style or "") for part in parts))
             text.rstrip()
             console.print(text, soft_wrap=True)
-    for text in summary(rows):
-        console.print(text, soft_wrap=True)
+    for note in summary(rows):
+        console.print(note, soft_wrap=True)
 
 
 def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
