@@ -10,12 +10,20 @@ from textual.pilot import Pilot
 
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
+from fa_tui.machine import MachineWatch
 from fa_tui.session import Session
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.test_explorer import screen_text, until
 
 Snap = Callable[..., bool]
 Before = Callable[[Pilot[Any]], Any]
+
+
+@pytest.fixture(autouse=True)
+def nobody_looks_at_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How busy this machine is differs from picture to picture."""
+    monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
+
 
 SMALL, MEDIUM, LARGE = (80, 24), (120, 40), (200, 60)
 
