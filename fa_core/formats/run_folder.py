@@ -39,7 +39,9 @@ def sniff(folder: Path) -> bool:
 
 
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
-    """One row, and the trace if there is one and it is asked for. A broken report or trace is a problem, not the end of the run.
+    """One row, and the trace if there is one and it is asked for.
+
+    A broken report or trace is a problem, not the end of the run.
 
     Raises:
         UnreadableInput: the manifest cannot be read.
