@@ -37,7 +37,7 @@ async def take(shot: Shot) -> None:
     from fa_core.formats import scan
     from fa_tui.app import ExplorerApp
     from fa_tui.session import Session
-    from fa_tui.terminal import detect
+    from fa_tui.terminal.abilities import detect
 
     found = scan([shot.opened])
     terminal = detect({"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"})

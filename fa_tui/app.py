@@ -24,18 +24,18 @@ from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.report import DiagnosticThresholds
-from fa_tui.following import FollowingApp
+from fa_tui.config.settings import NOTHING_SET, Loaded, load_settings
+from fa_tui.live.following import FollowingApp
 from fa_tui.session import Baseline, Flip, Session
-from fa_tui.settings import NOTHING_SET, Loaded, load_settings
-from fa_tui.terminal import Terminal, detect, preferring
-from fa_tui.themes import THEMES
+from fa_tui.terminal.abilities import Terminal, detect, preferring
+from fa_tui.terminal.themes import THEMES
 
 if TYPE_CHECKING:
     from fa_core.engine import MeasureOptions
-    from fa_tui.command_form import Planned
-    from fa_tui.jobs import Jobs, Listed
-    from fa_tui.launches import Launches
-    from fa_tui.measuring import Measured, Measuring
+    from fa_tui.jobs.command_form import Planned
+    from fa_tui.jobs.launches import Launches
+    from fa_tui.jobs.listing import Jobs, Listed
+    from fa_tui.jobs.measuring import Measured, Measuring
     from fa_tui.screens.explorer import ExplorerScreen
 
 
@@ -64,7 +64,7 @@ DEBUG = "FA_TUI_DEBUG"
 
 
 def _palette() -> type[Provider]:
-    from fa_tui.palette import ExplorerCommands
+    from fa_tui.screens.palette import ExplorerCommands
 
     return ExplorerCommands
 
@@ -130,7 +130,7 @@ class ExplorerApp(FollowingApp):
         for theme in THEMES:
             self.register_theme(theme)
         if prefers.themes:
-            from fa_tui.own_themes import own_themes
+            from fa_tui.terminal.own_themes import own_themes
 
             for theme in own_themes(prefers.themes):
                 self.register_theme(theme)
@@ -193,7 +193,7 @@ class ExplorerApp(FollowingApp):
             if hasattr(signal, name) and sys.platform != "win32":
                 number = getattr(signal, name)
                 loop.add_signal_handler(number, self.exit, 128 + number)
-        from fa_tui.saving import Results
+        from fa_tui.jobs.saving import Results
 
         self.follow([Results(self._out).out])
         if self._complaints:
@@ -213,7 +213,7 @@ class ExplorerApp(FollowingApp):
     def measuring(self) -> Measuring:
         """The jobs of this explorer."""
         if self._measuring is None:
-            from fa_tui.measuring import Measuring
+            from fa_tui.jobs.measuring import Measuring
 
             self._measuring = Measuring(
                 self._device,
@@ -229,7 +229,7 @@ class ExplorerApp(FollowingApp):
     def jobs(self) -> Jobs:
         """What the jobs screen lists."""
         if self._jobs is None:
-            from fa_tui.jobs import Jobs
+            from fa_tui.jobs.listing import Jobs
 
             self._jobs = Jobs(self.measuring, self.launches)
         return self._jobs
@@ -238,7 +238,7 @@ class ExplorerApp(FollowingApp):
     def launches(self) -> Launches:
         """The commands that were started here."""
         if self._launches is None:
-            from fa_tui.launches import Launches
+            from fa_tui.jobs.launches import Launches
 
             self._launches = Launches(self._command_moved)
         return self._launches
@@ -364,13 +364,13 @@ class ExplorerApp(FollowingApp):
 
     def action_ask(self, name: str) -> None:
         """Begin one of the dialogs: copy, export, presets, what_if."""
-        from fa_tui.dialogs import converse
+        from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group="dialog", exclusive=True)
 
     def action_start(self) -> None:
         """Ask for a command and its options, and start it."""
-        from fa_tui.starting import start_something
+        from fa_tui.jobs.starting import start_something
 
         self.run_worker(start_something(self), group="dialog", exclusive=True)
 

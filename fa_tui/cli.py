@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
-from fa_tui import streams
+from fa_tui.shell import streams
 
 if TYPE_CHECKING:
     import typer

@@ -18,7 +18,7 @@ from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.engine.jobs import MeasureOptions
-    from fa_tui.options import FrozenBaseline
+    from fa_tui.shell.options import FrozenBaseline
 
 
 def open_explorer(
@@ -43,15 +43,15 @@ def open_explorer(
     """
     if not on_a_terminal():
         from fa_tui.commands.show import print_table
-        from fa_tui.options import FrozenBaseline
+        from fa_tui.shell.options import FrozenBaseline
 
         thresholds = msgspec.structs.replace(DiagnosticThresholds(), **(given or {}))
         return print_table(paths, thresholds, baseline or FrozenBaseline(), "table")
     # a collection amid the explorer's imports costs more than their garbage; it is on again after the first paint
     gc.disable()
     from fa_tui.app import run_explorer
+    from fa_tui.config.settings import load_settings
     from fa_tui.samples import sample_runs
-    from fa_tui.settings import load_settings
 
     loaded = load_settings()
     return run_explorer(

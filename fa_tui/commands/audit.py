@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
-from fa_tui import options
 from fa_tui.commands.show import Format, FormatOption
-from fa_tui.options import DEFAULTS
+from fa_tui.shell import options
+from fa_tui.shell.options import DEFAULTS
 
 MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
@@ -144,8 +144,8 @@ def audit_command(
     from fa_core.engine.audit import audit
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
-    from fa_tui.audit_progress import AuditProgress
     from fa_tui.commands.show import judged, print_rows
+    from fa_tui.shell.audit_progress import AuditProgress
 
     thresholds = options.thresholds_from(
         g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp

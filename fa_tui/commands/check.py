@@ -10,10 +10,10 @@ import typer
 from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY
 from fa_core.rows import AuditRow
-from fa_tui import options
 from fa_tui.commands.show import judged
-from fa_tui.names import labels, with_seed
-from fa_tui.options import DEFAULTS
+from fa_tui.shell import options
+from fa_tui.shell.options import DEFAULTS
+from fa_tui.views.names import labels, with_seed
 
 
 def register(app: typer.Typer) -> None:

@@ -204,7 +204,7 @@ def folders() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    from fa_tui.settings import load_settings, settings_file
+    from fa_tui.config.settings import load_settings, settings_file
 
     for problem in load_settings().problems:
         what, _, fix = problem.message.removeprefix(f"{settings_file()}: ").rpartition("; ")

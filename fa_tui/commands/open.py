@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import typer
 
-from fa_tui import options
 from fa_tui.commands.audit import DataOption, DeviceOption, ModelOption, TapsOption
 from fa_tui.opening import open_explorer
-from fa_tui.options import DEFAULTS
+from fa_tui.shell import options
+from fa_tui.shell.options import DEFAULTS
 
 
 def register(app: typer.Typer) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_tui import output
+from fa_tui.shell import output
 
 if TYPE_CHECKING:
     from fa_core.pitfalls import Demonstration

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from fa_tui import inputs, options
-from fa_tui.options import DEFAULTS
+from fa_tui.shell import inputs, options
+from fa_tui.shell.options import DEFAULTS
 
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .csv or .parquet.")

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from fa_tui import inputs, options, output
-from fa_tui.options import DEFAULTS
+from fa_tui.shell import inputs, options, output
+from fa_tui.shell.options import DEFAULTS
 
 ByOption = Annotated[
     list[str] | None,

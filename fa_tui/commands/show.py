@@ -16,11 +16,11 @@ from fa_core.errors import printable
 from fa_core.gain import floor_in_words
 from fa_core.report import NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_tui import options
-from fa_tui.cells import LEGEND, cell_text
-from fa_tui.names import labels, with_seed
-from fa_tui.options import DEFAULTS, FrozenBaseline
-from fa_tui.streams import speaks_unicode
+from fa_tui.shell import options
+from fa_tui.shell.options import DEFAULTS, FrozenBaseline
+from fa_tui.shell.streams import speaks_unicode
+from fa_tui.views.cells import LEGEND, cell_text
+from fa_tui.views.names import labels, with_seed
 
 
 class Format(str, enum.Enum):

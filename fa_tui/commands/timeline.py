@@ -10,8 +10,8 @@ import typer
 
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS
-from fa_tui import inputs, options, output
-from fa_tui.options import DEFAULTS
+from fa_tui.shell import inputs, options, output
+from fa_tui.shell.options import DEFAULTS
 
 if TYPE_CHECKING:
     from fa_core.analysis import Timeline

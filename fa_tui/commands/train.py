@@ -13,8 +13,8 @@ import typer
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import canonical_method
-from fa_tui import options
-from fa_tui.options import DEFAULTS
+from fa_tui.shell import options
+from fa_tui.shell.options import DEFAULTS
 
 if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
@@ -152,7 +152,7 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
     from fa_core.data import load_data
     from fa_core.engine.devices import resolve_devices
     from fa_core.train import check_plans, train_run
-    from fa_tui.training_progress import TrainingProgress
+    from fa_tui.shell.training_progress import TrainingProgress
 
     if threads is not None:
         torch.set_num_threads(threads)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_tui import options
 from fa_tui.commands.audit import DataOption, DeviceOption, JobsOption, ModelOption
+from fa_tui.shell import options
 
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
@@ -50,7 +50,7 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     from fa_core.engine.verify import verify
-    from fa_tui.audit_progress import AuditProgress
+    from fa_tui.shell.audit_progress import AuditProgress
 
     found = options.open_paths(paths)
     with AuditProgress() as progress:

@@ -20,9 +20,9 @@ from fa_core.analysis import (
     verdict_curve,
 )
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.lens_text import curve_chart, curve_words, group_words, parts, reordered, strategy_words
 from fa_tui.screens.judged import JudgedScreen
 from fa_tui.session import Session
+from fa_tui.views.lens_text import curve_chart, curve_words, group_words, parts, reordered, strategy_words
 from fa_tui.widgets.canvas import Canvas
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.grid_table import GridTable

@@ -9,10 +9,10 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_core.report import DiagnosticReport
-from fa_tui.cells import cell_text
-from fa_tui.comparison import MARKED, Group, agreement, column_labels, groups_of
 from fa_tui.screens.judged import ROOMY, JudgedScreen
 from fa_tui.session import Session
+from fa_tui.views.cells import cell_text
+from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, groups_of
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts

@@ -14,10 +14,10 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from fa_core.report import LETTERS
-from fa_tui.axes import METHODS_BY_SEEDS
-from fa_tui.cells import ASCII_LEGEND, LEGEND
-from fa_tui.quantities import BY_NAME
 from fa_tui.session import Flip, Session, flip_text
+from fa_tui.views.axes import METHODS_BY_SEEDS
+from fa_tui.views.cells import ASCII_LEGEND, LEGEND
+from fa_tui.views.quantities import BY_NAME
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
@@ -26,9 +26,9 @@ from fa_tui.widgets.matrix import Matrix
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.axes import Axes
-    from fa_tui.filters import Filter
-    from fa_tui.jobs import Listed
+    from fa_tui.jobs.listing import Listed
+    from fa_tui.views.axes import Axes
+    from fa_tui.views.filters import Filter
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.run_table import RunTable
@@ -335,7 +335,7 @@ class ExplorerScreen(Screen[None]):
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how far the jobs are."""
-        from fa_tui.job_line import progress_line
+        from fa_tui.jobs.line import progress_line
 
         self._progress = progress_line(jobs)
         self._show_status()

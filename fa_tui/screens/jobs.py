@@ -13,9 +13,9 @@ from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_tui.jobs import Jobs, Listed
-from fa_tui.machine import Machine, MachineWatch, machine_lines, share_bar
-from fa_tui.remaining import time_words
+from fa_tui.jobs.listing import Jobs, Listed
+from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines, share_bar
+from fa_tui.jobs.remaining import time_words
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line

@@ -13,8 +13,8 @@ from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input
 
-from fa_tui.clipboard import copy
-from fa_tui.command_form import Field, Planned, command_words, plan, shell_line
+from fa_tui.jobs.command_form import Field, Planned, command_words, plan, shell_line
+from fa_tui.sharing.clipboard import copy
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line

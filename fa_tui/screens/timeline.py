@@ -13,10 +13,10 @@ from textual.widget import Widget
 
 from fa_core.analysis import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
-from fa_tui.epochs import EpochSession
 from fa_tui.screens.judged import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.timeline_words import accuracy_words, all_words, fire_words, number_words, stop_words, verdict_words
+from fa_tui.views.epochs import EpochSession
+from fa_tui.views.timeline_words import accuracy_words, all_words, fire_words, number_words, stop_words, verdict_words
 from fa_tui.widgets.chart import Chart, Curve, Level
 from fa_tui.widgets.epoch_chart import (
     SHOWN,

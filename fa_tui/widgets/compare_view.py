@@ -11,8 +11,8 @@ from rich.style import Style
 
 from fa_core.analysis.parting import PARTS_AT
 from fa_core.report import DiagnosticReport
-from fa_tui.comparison import ComparedLine, compared_lines
 from fa_tui.session import BITS, Session
+from fa_tui.views.comparison import ComparedLine, compared_lines
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.numbers import short

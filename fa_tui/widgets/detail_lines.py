@@ -10,7 +10,7 @@ from fa_core.confidence import NUMBERS, Confidence, confidence, percent
 from fa_core.gain import floor_in_words
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_tui.cells import cell_text
+from fa_tui.views.cells import cell_text
 from fa_tui.widgets.detail_facts import fact_rows
 from fa_tui.widgets.detail_layers import layer_rows, sparkline_rows
 from fa_tui.widgets.diagnostics import DIAGNOSTICS, Diagnostic

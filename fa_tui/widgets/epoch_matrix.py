@@ -8,8 +8,8 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
 
-from fa_tui.grid import build_grid
 from fa_tui.session import Session
+from fa_tui.views.grid import build_grid
 from fa_tui.widgets.epoch_chart import COLOURS, Look, marks_for
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.matrix import Matrix

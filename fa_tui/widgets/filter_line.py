@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.widgets import Input
 
 from fa_core.errors import UsageError
-from fa_tui.filters import Filter
+from fa_tui.views.filters import Filter
 from fa_tui.widgets.line import Line
 
 

@@ -10,10 +10,10 @@ from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from fa_tui.axes import METHODS_BY_SEEDS, Axes, sign
-from fa_tui.grid import Grid, GridLine, build_grid
-from fa_tui.quantities import QUANTITIES, Quantity
 from fa_tui.session import Flip, Session
+from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, sign
+from fa_tui.views.grid import Grid, GridLine, build_grid
+from fa_tui.views.quantities import QUANTITIES, Quantity
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.run_cells import RunCells

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from fa_tui.heat import Scale, scale_of
-from fa_tui.quantities import Quantity
 from fa_tui.session import BITS, Session
+from fa_tui.views.heat import Scale, scale_of
+from fa_tui.views.quantities import Quantity
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.shades import Shades

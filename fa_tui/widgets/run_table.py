@@ -10,8 +10,8 @@ from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
 from fa_core.rows import AuditRow
-from fa_tui.quantities import QUANTITIES, Quantity
 from fa_tui.session import BITS, Flip, Session
+from fa_tui.views.quantities import QUANTITIES, Quantity
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.verdict_cell import verdict_segments

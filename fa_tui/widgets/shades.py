@@ -10,7 +10,7 @@ from rich.style import Style
 from textual.color import Color
 from textual.widget import Widget
 
-from fa_tui.heat import SHADES
+from fa_tui.views.heat import SHADES
 
 _FULL = 0.34
 

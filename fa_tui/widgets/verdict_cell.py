@@ -7,8 +7,8 @@ from itertools import groupby
 
 from rich.segment import Segment
 
-from fa_tui.cells import cell_text
 from fa_tui.session import letters_of
+from fa_tui.views.cells import cell_text
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line_table import LineTable
 

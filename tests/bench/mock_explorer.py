@@ -16,9 +16,9 @@ from textual.containers import Horizontal
 
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow, split_key
-from fa_tui.painting import FrugalApp
-from fa_tui.terminal import detect
-from fa_tui.themes import THEMES
+from fa_tui.terminal.abilities import detect
+from fa_tui.terminal.painting import FrugalApp
+from fa_tui.terminal.themes import THEMES
 from fa_tui.widgets.detail import DetailPane
 from fa_tui.widgets.diagnostics import DIAGNOSTICS
 from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs

@@ -14,7 +14,7 @@ from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
-from fa_tui.terminal import Terminal
+from fa_tui.terminal.abilities import Terminal
 
 COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
 PLAIN = Terminal(term="vt100", unicode=False, colours=0)

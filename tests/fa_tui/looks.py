@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.judged import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.terminal import Terminal
+from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.waiting import until
 
 LOOKS = {

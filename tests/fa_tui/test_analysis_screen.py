@@ -15,10 +15,10 @@ from fa_core.reporting.sections.analyses import sensitivity_blocks, utility_bloc
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
-from fa_tui.lens_text import SLICES, curve_chart, parts
-from fa_tui.live import Reading
+from fa_tui.live.news import Reading
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
+from fa_tui.views.lens_text import SLICES, curve_chart, parts
 from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
 
 

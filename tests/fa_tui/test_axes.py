@@ -10,9 +10,9 @@ from textual.theme import Theme
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
-from fa_tui.heat import SHADES, scale_of
 from fa_tui.session import Session
-from fa_tui.themes import THEMES
+from fa_tui.terminal.themes import THEMES
+from fa_tui.views.heat import SHADES, scale_of
 from fa_tui.widgets.shades import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.test_explorer import SIZE, cell_at_cursor, screen_text
@@ -161,7 +161,7 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
 
 
 def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
-    from fa_tui.quantities import BY_NAME
+    from fa_tui.views.quantities import BY_NAME
 
     assert BY_NAME["gamma"].text(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]})) == "+0.20"
     assert BY_NAME["gamma"].text(DiagnosticReport()) == "·"

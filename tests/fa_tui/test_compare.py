@@ -16,8 +16,8 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
-from fa_tui.comparison import AT_MOST, MARKED, agreement, column_labels, compared_lines, groups_of
 from fa_tui.session import Session
+from fa_tui.views.comparison import AT_MOST, MARKED, agreement, column_labels, compared_lines, groups_of
 from fa_tui.widgets.compare_view import half_bar
 from fa_tui.widgets.glyphs import ASCII, UNICODE
 from fa_tui.widgets.layer_charts import layer_chart

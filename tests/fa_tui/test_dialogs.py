@@ -12,16 +12,17 @@ from textual.widgets import Input
 
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import Problem
-from fa_tui import clipboard, dialogs
 from fa_tui.app import ExplorerApp
-from fa_tui.clipboard import Copied
-from fa_tui.options import FrozenBaseline
-from fa_tui.presets import Presets
+from fa_tui.config.presets import Presets
+from fa_tui.config.settings import Loaded, Settings, ThemeColours
+from fa_tui.screens import dialogs
 from fa_tui.screens.choice import ChoiceList, ChoiceScreen
 from fa_tui.screens.entry import EntryScreen
 from fa_tui.session import Session
-from fa_tui.settings import Loaded, Settings, ThemeColours
-from fa_tui.terminal import Terminal
+from fa_tui.sharing import clipboard
+from fa_tui.sharing.clipboard import Copied
+from fa_tui.shell.options import FrozenBaseline
+from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.waiting import until
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from fa_core.engine.devices import Device
 from fa_core.engine.usage import Usage, UsageMeter
 from fa_tui.app import ExplorerApp
-from fa_tui.job_line import progress_line
-from fa_tui.jobs import Listed
-from fa_tui.machine import Machine, machine_lines
-from fa_tui.remaining import Pace
+from fa_tui.jobs.line import progress_line
+from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.machine import Machine, machine_lines
+from fa_tui.jobs.remaining import Pace
 from fa_tui.screens.jobs import JobsScreen, JobsTable
 from fa_tui.widgets.glyphs import ASCII
 from tests.fa_tui.test_explorer import SIZE, screen_text, until

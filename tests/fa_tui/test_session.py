@@ -12,8 +12,8 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import session as session_module
-from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session, flip_text, letters_of
+from fa_tui.shell.options import FrozenBaseline
 
 EP_123, EP_456 = "ep_s123", "ep_s456"
 

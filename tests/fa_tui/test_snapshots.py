@@ -10,7 +10,7 @@ from textual.pilot import Pilot
 
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.machine import MachineWatch
+from fa_tui.jobs.machine import MachineWatch
 from fa_tui.session import Session
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.test_explorer import screen_text, until

@@ -13,10 +13,10 @@ from fa_core.formats import Trace, TraceEpoch
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
-from fa_tui.epochs import EpochSession
-from fa_tui.options import FrozenBaseline
 from fa_tui.screens.timeline import DRAWN_AT_MOST, TimelineScreen
 from fa_tui.session import Session
+from fa_tui.shell.options import FrozenBaseline
+from fa_tui.views.epochs import EpochSession
 from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, fire_point, marks_for
 from fa_tui.widgets.glyphs import UNICODE
 from fa_tui.widgets.scale import Scale

@@ -1,0 +1,1 @@
+"""What the program remembers for a person: settings and presets."""

@@ -1,0 +1,187 @@
+"""A command of the command line as fields to fill in: what they are, the line they make, what is wrong with it.
+
+Everything is read from the command itself, so that a form never offers what the command does not take.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import shlex
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fa_core.errors import FaError
+from fa_core.runs import is_run
+
+_YES, _NO = "yes", "no"
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """One option or argument.
+
+    Attributes:
+        name: the parameter's name.
+        option: as it is typed, e.g. ``"--method"``; ``""`` for what stands without one (paths).
+        off: the option that says no, e.g. ``"--no-terminal-ln"``.
+        is_flag: whether it is said or not, and takes no value.
+        help: what it is for.
+        default: what holds if it is not given, as text.
+        values: all that it takes (empty = any text).
+        required: whether it must be given.
+    """
+
+    name: str
+    option: str
+    off: str = ""
+    is_flag: bool = False
+    help: str = ""
+    default: str = ""
+    values: tuple[str, ...] = ()
+    required: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name for a form."""
+        return self.option.removeprefix("--") or self.name
+
+    def words(self, value: str) -> list[str]:
+        """What a value adds to the command line; nothing if it is the default."""
+        value = value.strip()
+        if value == self.default or not value:
+            return []
+        if self.is_flag:
+            return [self.option if value == _YES else self.off]
+        if self.option:
+            return [self.option, value]
+        return [f"./{path}" if path.startswith("-") else path for path in shlex.split(value)]
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """A command line that can be started.
+
+    Attributes:
+        words: the command and its options.
+        out: what it writes: a folder of runs, or a file.
+        runs: the run folders it trains, in their order (none: it audits).
+        device: as it was asked for.
+    """
+
+    words: list[str]
+    out: Path
+    runs: list[Path] = []
+    device: str = ""
+
+
+def fields_of(command: str) -> list[Field]:
+    """The fields of a command; what must be given comes first."""
+    fields = [_field(parameter) for parameter in _command(command).params]
+    return sorted(fields, key=lambda field: not field.required and bool(field.option))
+
+
+def command_words(command: str, fields: Sequence[Field], values: Mapping[str, str]) -> list[str]:
+    """The command and its options, without those that are the default.
+
+    Args:
+        command: its name.
+        fields: of that command.
+        values: texts by the fields' names; what is missing is the default.
+
+    Raises:
+        ValueError: a path with an open quotation mark.
+    """
+    # what stands without an option comes first, as people write it
+    ordered = sorted(fields, key=lambda field: bool(field.option))
+    return [command, *(word for field in ordered for word in field.words(values.get(field.name, field.default)))]
+
+
+def shell_line(words: Sequence[str]) -> str:
+    """A command line to be pasted into a shell.
+
+    >>> shell_line(["train", "--data", "npz:my set.npz"])
+    "fa-tui train --data 'npz:my set.npz'"
+    """
+    return shlex.join(["fa-tui", *words])
+
+
+def plan(words: Sequence[str]) -> Planned | str:
+    """What a command line would do, or what the command has to say against it."""
+    try:
+        with _command(words[0]).make_context(words[0], list(words[1:])) as context:
+            return _planned(list(words), context.params)
+    except FaError as error:
+        return str(error)
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        # a usage error of the click that Typer carries privately
+        return str(error.format_message())
+
+
+def _planned(words: list[str], given: Mapping[str, Any]) -> Planned:
+    from fa_core.engine.devices import resolve_devices
+    from fa_core.training.plan import there_already
+    from fa_tui.shell import options
+
+    options.thresholds_from(
+        *(given[name] for name in ("g_norm_floor", "h_norm_explosion_ratio")),
+        *(given[name] for name in ("stability_drift_ceiling", "frozen_acc_margin_pp")),
+    )
+    options.parse_frozen_baseline(given.get("frozen_baseline"))
+    if given["device"] != "auto":
+        resolve_devices(given["device"])
+    out = Path(given["out"])
+    if words[0] != "train":
+        return Planned(words=words, out=out, device=given["device"])
+    # by its name: the static import would tie the explorer to torch, which the command only imports when it runs
+    plans = importlib.import_module("fa_tui.commands.train").plans_of(given)
+    runs = [out / plan.name for plan in plans]
+    if not (given["resume"] or given["overwrite"]):
+        taken = next((run for run in runs if is_run(run)), None)
+        if taken is not None:
+            raise there_already(taken)
+    return Planned(words=words, out=out, runs=runs, device=given["device"])
+
+
+@functools.cache
+def _command(name: str) -> Any:
+    import typer
+
+    from fa_tui.cli import build
+
+    group: Any = typer.main.get_command(build((name,)))
+    return group.commands[name]
+
+
+def _field(parameter: Any) -> Field:
+    is_option = parameter.param_type_name == "option"
+    is_flag = bool(getattr(parameter, "is_flag", False))
+    values = tuple(getattr(parameter.type, "choices", ()))
+    if is_flag:
+        values = (_NO, _YES) if parameter.default is not None else ("", _YES, _NO)
+    return Field(
+        name=parameter.name,
+        option=parameter.opts[0] if is_option else "",
+        off=next(iter(parameter.secondary_opts), ""),
+        is_flag=is_flag,
+        help=getattr(parameter, "help", None) or "",
+        default=_text(parameter.default),
+        values=tuple(_text(value) for value in values),
+        required=bool(parameter.required),
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return _YES if value else _NO
+    if isinstance(value, Enum):
+        return str(value.value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return f"{value:g}" if isinstance(value, float) else str(value)

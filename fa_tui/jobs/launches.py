@@ -1,0 +1,298 @@
+"""Commands that were started from the explorer: processes of their own, which may outlive it. No terminal code."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from fa_core.errors import FaError
+from fa_core.runs import MANIFEST, TRACE, read_manifest
+from fa_tui.jobs.command_form import Planned, shell_line
+from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.remaining import Pace
+
+_LOOK_SECONDS = 0.25
+_COUNTED = re.compile(r"^\[(\d+)/(\d+)\]|^(\d+) runs? to measure")
+
+OnChange = Callable[[Listed], None]
+
+
+class Launch(threading.Thread):
+    """One command in a process of its own, looked at until it ends.
+
+    It runs in its own session, so that Ctrl-C and a closed terminal reach only the explorer, and writes to
+    a log, so that it never paints over the screen.
+
+    Args:
+        job_id: unique in its explorer.
+        planned: what to run.
+        log: the file for its stdout and stderr.
+        on_change: called in this thread whenever it stands differently.
+    """
+
+    def __init__(self, job_id: str, planned: Planned, log: Path, on_change: OnChange) -> None:
+        super().__init__(name=f"launch-{job_id}", daemon=True)
+        self.planned, self._on_change = planned, on_change
+        self._pace = Pace()
+        self._cancelled = self._left = False
+        self._stop_looking = threading.Event()
+        self._since = time.time()
+        self._listed = Listed(
+            id=job_id,
+            name=_name(planned),
+            state="running",
+            device=planned.device,
+            unit="epoch" if planned.runs else "run",
+            log=str(log),
+        )
+        with log.open("wb") as sink:
+            self._popen = subprocess.Popen(
+                [sys.executable, "-m", "fa_tui.cli", *planned.words],
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+                env=_environment(),
+                start_new_session=True,
+            )
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def listed(self) -> Listed:
+        """How it stands, with the time left as of now."""
+        seen = self._listed
+        if seen.over or not seen.total:
+            return seen
+        return replace(seen, left=self._pace.seconds_left(seen.total))
+
+    def run(self) -> None:
+        while self._popen.poll() is None:
+            self._look()
+            if self._stop_looking.wait(_LOOK_SECONDS):
+                return
+        self._look()
+        self._tell(self._ended(self._popen.returncode))
+
+    def cancel(self) -> None:
+        """Interrupt it, so that it leaves what is whole; at the second time, end it at once."""
+        if self._cancelled or sys.platform == "win32":
+            self._kill()
+        else:
+            with contextlib.suppress(ProcessLookupError):
+                self._popen.send_signal(signal.SIGINT)
+        self._cancelled = True
+        self._tell(replace(self._listed, words="stopping; x again ends it at once"))
+
+    def wait(self) -> None:
+        """Until its process has ended and it stands so."""
+        self._popen.wait()
+        self.join()
+
+    def stop_looking(self) -> None:
+        """Leave it to itself."""
+        self._stop_looking.set()
+
+    def _kill(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            if sys.platform == "win32":
+                self._popen.kill()
+            else:
+                os.killpg(self._popen.pid, signal.SIGKILL)
+
+    def _look(self) -> None:
+        seen = self._listed
+        done, total, words = self._trained() if self.planned.runs else self._audited()
+        self._pace.note(done)
+        words = seen.words if self._cancelled else words
+        if (done, total, words) != (seen.done, seen.total, seen.words):
+            self._tell(replace(seen, done=done, total=total, words=words))
+
+    def _trained(self) -> tuple[int, int, str]:
+        """Epochs done, epochs there are, and the last thing a trace says."""
+        done, total, words, longest = 0, 0, "", 0
+        epochs = []
+        for run in self.planned.runs:
+            found = _epochs(run, 0.0 if "--overwrite" not in self.planned.words else self._since)
+            epochs.append(found)
+            if found is not None:
+                longest = max(longest, found[1])
+                words = f"{run.name}{_last_words(run / TRACE)}"
+        for found in epochs:
+            done += found[0] if found is not None else 0
+            total += found[1] if found is not None else longest
+        return done, total if longest else 0, words
+
+    def _audited(self) -> tuple[int, int, str]:
+        """Runs done, runs there are, and the last line of the log."""
+        from fa_core.engine.process import log_tail
+
+        done, total, words = self._listed.done, self._listed.total, ""
+        for line in log_tail(Path(self._listed.log)):
+            counted = _COUNTED.match(line)
+            if counted is not None:
+                done, total = int(counted[1] or 0), int(counted[2] or counted[3])
+                words = line
+        return done, total, words
+
+    def _ended(self, code: int) -> Listed:
+        seen = replace(self._listed, left=None)
+        if code == 0:
+            return replace(seen, state="done", done=seen.total)
+        if self._cancelled:
+            return replace(seen, state="cancelled", words="stopped; r goes on from the last complete epoch or run")
+        error = _cause(Path(seen.log), code)
+        return replace(seen, state="failed", error=error, words=error)
+
+    def _tell(self, listed: Listed) -> None:
+        self._listed = listed
+        self._on_change(listed)
+
+
+class Launches:
+    """The commands of one explorer.
+
+    Args:
+        on_change: called with a command's line on every change, from threads of theirs.
+    """
+
+    def __init__(self, on_change: OnChange) -> None:
+        self._on_change = on_change
+        self._numbers = itertools.count(1)
+        self._launches: dict[str, Launch] = {}
+        self._folder: Path | None = None
+
+    def start(self, planned: Planned) -> str:
+        """Start a command; its id."""
+        if planned.runs:
+            planned.out.mkdir(parents=True, exist_ok=True)
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="fa-tui-"))
+        number = next(self._numbers)
+        return self._begin(f"command {number}", planned, self._folder / f"{planned.words[0]}-{number}.log")
+
+    def listed(self) -> list[Listed]:
+        """Every command as the jobs screen lists it."""
+        return [launch.listed for launch in self._launches.values()]
+
+    def cancel(self, job_id: str) -> bool:
+        """Interrupt a command; False if it is over or not one of these."""
+        launch = self._launches.get(job_id)
+        if launch is None or launch.listed.over:
+            return False
+        launch.cancel()
+        return True
+
+    def retry(self, job_id: str) -> None:
+        """Go on with a command that failed or was stopped: finished runs and epochs stay."""
+        launch = self._launches[job_id]
+        words = [word for word in launch.planned.words if word not in ("--overwrite", "--resume")]
+        planned = replace(launch.planned, words=[*words, "--resume"])
+        self._begin(job_id, planned, Path(launch.listed.log))
+
+    def move(self, job_id: str, step: int) -> bool:
+        """Commands run beside each other: none is queued."""
+        return False
+
+    def pids(self) -> list[int]:
+        """The processes that run."""
+        return [launch.pid for launch in self._launches.values() if not launch.listed.over]
+
+    def wait(self, job_id: str) -> None:
+        """Until a command has ended."""
+        self._launches[job_id].wait()
+
+    def close(self, *, stop: bool = False) -> list[str]:
+        """Look at them no more.
+
+        Args:
+            stop: interrupt those that run, rather than leave them running.
+
+        Returns:
+            What to tell the person: the line, the process and the log of each that goes on.
+        """
+        left = [launch for launch in self._launches.values() if not launch.listed.over]
+        for launch in left:
+            launch.stop_looking()
+            if stop:
+                launch.cancel()
+        if self._folder is not None and all(job.state in ("done", "cancelled") for job in self.listed()):
+            shutil.rmtree(self._folder, ignore_errors=True)
+        if stop:
+            return []
+        return [
+            f"{shell_line(launch.planned.words)} goes on: process {launch.pid}, log {launch.listed.log}"
+            for launch in left
+        ]
+
+    def _begin(self, job_id: str, planned: Planned, log: Path) -> str:
+        launch = Launch(job_id, planned, log, self._on_change)
+        self._launches[job_id] = launch
+        self._on_change(launch.listed)
+        launch.start()
+        return job_id
+
+
+def _name(planned: Planned) -> str:
+    if not planned.runs:
+        return f"audit {planned.out.name}"
+    more = f" +{len(planned.runs) - 1}" if len(planned.runs) > 1 else ""
+    return f"train {planned.runs[0].name}{more}"
+
+
+def _environment() -> dict[str, str]:
+    """The person's environment; no colours in the log, and no file of the current folder taken for a library."""
+    environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
+    return {**environment, "NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
+
+
+def _epochs(run: Path, since: float) -> tuple[int, int] | None:
+    """Complete epochs of a run and how many it will have; None if it has not begun (after a time)."""
+    try:
+        if (run / MANIFEST).stat().st_mtime < since:
+            return None
+        manifest = read_manifest(run)
+    except (OSError, FaError):
+        return None
+    epochs = int(manifest.recipe.get("epochs", 0))
+    return epochs if manifest.stopped else manifest.epochs_done, epochs
+
+
+def _last_words(trace: Path) -> str:
+    """The last epoch of a growing trace, in words."""
+    from fa_core.engine.process import log_tail
+
+    lines = log_tail(trace, 1)
+    try:
+        last = json.loads(lines[-1]) if lines else {}
+        return f": epoch {last['epoch']}, accuracy {last['test_acc']:.4f}"
+    except (ValueError, KeyError, TypeError):
+        return ""
+
+
+def _cause(log: Path, code: int) -> str:
+    """Why a command failed: what it said last, else how it ended."""
+    from fa_core.engine.process import log_tail
+
+    lines = log_tail(log)
+    said = next((line.removeprefix("fa-tui: ") for line in reversed(lines) if line.startswith("fa-tui: ")), "")
+    if said:
+        return said
+    with contextlib.suppress(ValueError):
+        return f"was killed by {signal.Signals(-code).name}"
+    return lines[-1] if lines else f"exited with status {code}"

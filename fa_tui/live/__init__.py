@@ -1,0 +1,1 @@
+"""Open folders and files as they change."""

@@ -1,0 +1,156 @@
+"""An explorer whose open paths are followed: what is new in them is taken in and said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from fa_tui.config.settings import Settings
+from fa_tui.session import Flip, News, Session
+from fa_tui.terminal.painting import FrugalApp
+
+if TYPE_CHECKING:
+    from fa_tui.live.news import Reading
+    from fa_tui.live.watching import Watcher
+
+_BEGIN_SECONDS = 0.3
+"""The watchers start when everything is on screen."""
+
+_NAMED = 3
+
+
+class FoldersChanged(Message):
+    """Places hold something else now (posted from a watcher's thread)."""
+
+    def __init__(self, readings: Sequence[Reading]) -> None:
+        self.readings = readings
+        super().__init__()
+
+
+class WatcherSays(Message):
+    """Something a person should know about how folders are followed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__()
+
+
+class FollowingApp(FrugalApp[int]):
+    """Follows paths from when it is told to until it ends.
+
+    Args:
+        session: what was read from the paths.
+        paths: as they were opened.
+        since: when reading them began (`time.time`).
+        settings: how to follow.
+        ansi_color: as `App` takes it.
+    """
+
+    def __init__(
+        self, session: Session, paths: Sequence[Path], since: float, settings: Settings, *, ansi_color: bool | None
+    ) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self.session = session
+        self.paths = list(paths)
+        self.settings = settings
+        self._since = since
+        self._watchers: list[Watcher] = []
+
+    def follow(self, own_files: Sequence[Path] = ()) -> None:
+        """Start soon.
+
+        Args:
+            own_files: what the explorer writes and shows itself.
+        """
+        if self.paths and self.settings.live != "off":
+            self.set_timer(_BEGIN_SECONDS, lambda: self._begin(own_files))
+
+    def also_follow(self, path: Path) -> None:
+        """Follow one more path, unless it lies in what is followed already."""
+        inside = any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self.paths)
+        if not inside and self.settings.live != "off":
+            self.paths.append(path)
+            self._watch([path], ())
+
+    def _begin(self, own_files: Sequence[Path]) -> None:
+        self._watch(self.paths, own_files)
+
+    def _watch(self, paths: Sequence[Path], own_files: Sequence[Path]) -> None:
+        from fa_tui.live.watching import Watcher, roots_of
+
+        session, settings = self.session, self.settings
+        known = {row.source: None for row in session.rows} | {problem.path: None for problem in session.problems}
+        watchers = [
+            Watcher(
+                group,
+                known,
+                lambda readings: self.tell(FoldersChanged(readings)),
+                on_note=lambda text: self.tell(WatcherSays(text)),
+                polling=settings.live == "polling",
+                poll_seconds=settings.poll_seconds,
+                since=self._since,
+                ignore=own_files,
+            )
+            for group in roots_of(paths)
+        ]
+        self._watchers += watchers
+        for watcher in watchers:
+            watcher.start()
+
+    def stop_following(self) -> None:
+        """End the watchers."""
+        for watcher in self._watchers:
+            watcher.stop()
+
+    def tell(self, message: Message) -> None:
+        """Take a message from another thread, while there is somebody to take it."""
+        if self.is_running:
+            self.post_message(message)
+
+    def on_folders_changed(self, message: FoldersChanged) -> None:
+        session = self.session
+        before = list(zip(session.flags, session.coverage, strict=True))
+        news = session.merge(message.readings)
+        if not news:
+            return
+        self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
+        # a report that was just measured here comes back from disk and looks the same
+        changed = [row for row in news.changed if before[row] != (session.flags[row], session.coverage[row])]
+        text = news_text(session, news, changed)
+        if text:
+            self.say(text, "warn" if news.gone else "accent")
+
+    def on_watcher_says(self, message: WatcherSays) -> None:
+        self.say(message.text, "warn")
+
+    def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
+        """Show rows that came, changed, went or are judged otherwise.
+
+        Args:
+            flips: the verdicts that flipped with it.
+            only: the rows, where none came.
+        """
+        raise NotImplementedError
+
+    def say(self, text: str, tone: str = "") -> None:
+        """Say one line about what just happened."""
+        raise NotImplementedError
+
+
+def news_text(session: Session, news: News, changed: Sequence[int]) -> str:
+    """``2 new: dfa s42, dfa s43   1 gone: ep s42``.
+
+    Args:
+        session: after the news.
+        news: what was taken in.
+        changed: those of the changed rows that look different now.
+    """
+    parts = []
+    for word, rows in (("new", news.added), ("changed", changed), ("back", news.back), ("gone", news.gone)):
+        if rows:
+            names = ", ".join([session.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED))
+            parts.append(f"{len(rows)} {word}: {names}")
+    return "   ".join(parts)

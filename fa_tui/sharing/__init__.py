@@ -1,0 +1,1 @@
+"""What leaves the explorer: copies, exports, command lines that reproduce a view."""

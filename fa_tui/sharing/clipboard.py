@@ -1,0 +1,115 @@
+"""Getting text out of the terminal: to the clipboard where there is one that can be reached, else into a file.
+
+Over SSH only the terminal itself can reach the person's clipboard (OSC 52). tmux swallows that
+sequence, but takes text itself and hands it on. Nothing tells whether a terminal obeyed.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from fa_core.atomic import write_bytes
+from fa_tui.config.places import state_folder
+
+LONGEST = 74_994
+"""Bytes of base64 that terminals take in one sequence; longer ones they drop without a word."""
+
+_FILE = "copied.txt"
+_SECONDS = 5.0
+_LOCAL = (
+    ("WAYLAND_DISPLAY", ("wl-copy",)),
+    ("DISPLAY", ("xclip", "-selection", "clipboard")),
+    ("DISPLAY", ("xsel", "--clipboard", "--input")),
+)
+_WITHOUT = ("dumb", "linux", "vt", "screen")
+"""Terminals that have no clipboard; `screen` swallows the sequence."""
+
+Run = Callable[[Sequence[str], bytes], bool]
+
+
+class Copied(NamedTuple):
+    """Where a text went, in words for the person; whether that is a clipboard."""
+
+    where: str
+    in_clipboard: bool = True
+
+
+def copy(
+    text: str,
+    send: Callable[[str], None],
+    *,
+    environ: Mapping[str, str] | None = None,
+    run: Run | None = None,
+    file: Path | None = None,
+) -> Copied:
+    """Put a text where it can be pasted.
+
+    Args:
+        text: what to copy.
+        send: sends a sequence to the terminal.
+        environ: tells where the terminal is (default: the environment).
+        run: runs a program with some input; whether it went well.
+        file: what to write where there is no clipboard.
+
+    Raises:
+        FaError: there is no clipboard, and the file cannot be written.
+    """
+    env = os.environ if environ is None else environ
+    run = run or _run
+    data = text.encode()
+    in_browser = env.get("TEXTUAL_DRIVER", "").endswith("WebDriver")
+    if env.get("TMUX") and not in_browser:
+        if run(("tmux", "load-buffer", "-w", "-"), data):
+            return Copied("tmux's buffer and the clipboard")
+        if run(("tmux", "load-buffer", "-"), data):
+            return Copied("tmux's buffer (prefix ] pastes it)")
+    if not in_browser and not _is_remote(env):
+        for program in _programs(env):
+            if run(program, data):
+                return Copied("the clipboard")
+    sequence = base64.b64encode(data).decode()
+    if _takes_sequence(env, in_browser) and len(sequence) <= LONGEST:
+        send(f"\x1b]52;c;{sequence}\a")
+        return Copied("the clipboard, if the terminal allows it")
+    path = file or state_folder() / _FILE
+    write_bytes(path, data)
+    why = "too long for the terminal's clipboard" if len(sequence) > LONGEST else "this terminal has no clipboard"
+    return Copied(f"{path} ({why})", in_clipboard=False)
+
+
+def _is_remote(env: Mapping[str, str]) -> bool:
+    return bool(env.get("SSH_CONNECTION") or env.get("SSH_TTY") or env.get("SSH_CLIENT"))
+
+
+def _takes_sequence(env: Mapping[str, str], in_browser: bool) -> bool:
+    if in_browser:
+        return True
+    multiplexed = env.get("TMUX") or env.get("STY")
+    unable = env.get("TERM", "dumb").startswith(_WITHOUT) or env.get("TERM_PROGRAM") == "Apple_Terminal"
+    return not multiplexed and not unable
+
+
+def _programs(env: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The programs that set this desktop's clipboard, as far as they are installed."""
+    if sys.platform == "darwin":
+        candidates: list[tuple[str, ...]] = [("pbcopy",)]
+    else:
+        candidates = [program for variable, program in _LOCAL if env.get(variable)]
+    return [program for program in candidates if shutil.which(program[0])]
+
+
+def _run(program: Sequence[str], data: bytes) -> bool:
+    try:
+        done = subprocess.run(
+            program, input=data, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

@@ -1,0 +1,97 @@
+"""The progress of measuring, on stderr: bars at a terminal, one line per run elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from fa_core.engine.jobs import JobState, JobView
+from fa_tui.views.axes import axes_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+
+class AuditProgress:
+    """Listens to jobs (from another thread) and shows how far they are."""
+
+    def __init__(self) -> None:
+        self._total = self._over = 0
+        self._noted: set[str] = set()
+        self._bars: Progress | None = None
+        self._tasks: dict[str, TaskID] = {}
+        self._overall: TaskID | None = None
+
+    def __enter__(self) -> AuditProgress:
+        if sys.stderr.isatty():
+            self._bars = _bars()
+            self._bars.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._bars is not None:
+            self._bars.stop()
+
+    def plan(self, todo: int, skipped: int) -> None:
+        """Say what is about to be done."""
+        self._total = todo
+        again = f", {skipped} measured before" if skipped else ""
+        self._say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
+        if self._bars is not None and todo:
+            self._overall = self._bars.add_task("all", total=todo)
+
+    def __call__(self, view: JobView) -> None:
+        if view.note and view.job.id not in self._noted:
+            self._noted.add(view.job.id)
+            self._say(f"{name(view)}: {view.note}")
+        if view.state is JobState.RUNNING:
+            self._show(view)
+        elif view.state.final:
+            self._end(view)
+
+    def _show(self, view: JobView) -> None:
+        if self._bars is None:
+            return
+        if view.job.id not in self._tasks:
+            self._tasks[view.job.id] = self._bars.add_task(f"{name(view)} on {view.device}", total=None)
+        task = self._tasks[view.job.id]
+        self._bars.update(
+            task, completed=view.done, total=view.total or None, description=f"{name(view)} {view.device}"
+        )
+
+    def _end(self, view: JobView) -> None:
+        self._over += 1
+        if view.state is not JobState.CANCELLED:
+            self._say(f"[{self._over}/{self._total}] {name(view)}: {view.error or view.state.value}")
+        if self._bars is not None:
+            if view.job.id in self._tasks:
+                self._bars.remove_task(self._tasks.pop(view.job.id))
+            if self._overall is not None:
+                self._bars.advance(self._overall)
+
+    def _say(self, text: str) -> None:
+        if self._bars is not None:
+            self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        else:
+            print(text, file=sys.stderr, flush=True)
+
+
+def name(view: JobView) -> str:
+    """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
+    who = " ".join(filter(None, [view.job.method or view.job.checkpoint, axes_text(view.job.axes)]))
+    return who if view.job.seed is None else f"{who} seed {view.job.seed}"
+
+
+def _bars() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )

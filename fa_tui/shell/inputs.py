@@ -1,0 +1,93 @@
+"""The runs that an analysis command works on: opened, given a baseline, and chosen by method and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from fa_core.errors import UnreadableInput, UsageError
+from fa_core.rows import AuditRow, canonical_method
+from fa_tui.shell import options
+
+if TYPE_CHECKING:
+    from fa_core.formats import Trace
+    from fa_core.table import AuditTable
+
+MethodsOption = Annotated[
+    list[str] | None,
+    typer.Option("--methods", metavar="LIST", help="Only runs of these methods.", show_default=False),
+]
+SeedsOption = Annotated[
+    list[str] | None, typer.Option("--seeds", metavar="LIST", help="Only runs of these seeds.", show_default=False)
+]
+
+
+class Runs(msgspec.Struct, frozen=True):
+    """What the paths hold, chosen.
+
+    Attributes:
+        rows: audits (and checkpoints nobody measured yet).
+        traces: runs over epochs.
+        exit_code: 3 if a named path could not be opened, else 0.
+    """
+
+    rows: list[AuditRow]
+    traces: list[Trace]
+    exit_code: int
+
+    def table(self) -> AuditTable:
+        """The rows as columns."""
+        from fa_core.table import AuditTable
+
+        return AuditTable.from_rows(self.rows)
+
+
+def runs(
+    paths: Sequence[Path] | None,
+    frozen_baseline: Sequence[str] | None = None,
+    methods: Sequence[str] | None = None,
+    seeds: Sequence[str] | None = None,
+) -> Runs:
+    """Open the paths (the sample runs for none).
+
+    Raises:
+        UnreadableInput: no run at all in these paths.
+        UsageError: a method or seed that no run has, or a seed that is no number.
+    """
+    baseline = options.parse_frozen_baseline(frozen_baseline)
+    found = options.open_paths(paths)
+    if not found.rows and not found.traces:
+        raise UnreadableInput("no run to analyse", where=", ".join(map(str, paths or ())), hint="name audits or traces")
+    rows = baseline.apply(found.rows)
+    wanted_methods = [canonical_method(name) for name in options.split_list(methods)]
+    wanted_seeds = [_seed(word) for word in options.split_list(seeds)]
+    everything: list[AuditRow | Trace] = [*rows, *found.traces]
+    _check("--methods", wanted_methods, [run.method for run in everything])
+    _check("--seeds", wanted_seeds, [run.seed for run in everything])
+
+    def wanted(run: AuditRow | Trace) -> bool:
+        return (not wanted_methods or run.method in wanted_methods) and (not wanted_seeds or run.seed in wanted_seeds)
+
+    return Runs(
+        rows=[row for row in rows if wanted(row)],
+        traces=[trace for trace in found.traces if wanted(trace)],
+        exit_code=3 if options.named_path_failed(paths, found.problems) else 0,
+    )
+
+
+def _seed(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise UsageError(f"seed {word!r} is not a whole number", where="--seeds", hint="write --seeds 42,123") from None
+
+
+def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> None:
+    for one in wanted:
+        if one not in present:
+            listed = ", ".join(sorted({str(value) for value in present if value is not None})) or "none"
+            raise UsageError(f"no run has {one}", where=option, hint=f"present: {listed}")

@@ -1,0 +1,1 @@
+"""What the terminal can show, how it is coloured, and how few bytes reach it."""

@@ -1,0 +1,121 @@
+"""Fewer bytes for the same picture, for lines slower than a desk.
+
+Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen (17 to
+32 KB) when the focus moves, and gives each piece of text all of its colours and a reset. Here the App
+remembers what the terminal shows (`Frame`) and sends only the cells that differ, and no more at a time
+than the line carries (`Pacing`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+
+from rich.color import ColorSystem
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.segment import Segment
+from textual import events
+from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
+from textual.app import App, ReturnType
+from textual.screen import Screen
+
+from fa_tui.terminal.frame import Frame, Pen
+from fa_tui.terminal.pacing import ASK, LOST_SECONDS, Pacing
+
+_FAREWELL_SECONDS = 1.0
+_Piece = tuple[int, int, Iterable[Segment]]
+
+
+class FrugalApp(App[ReturnType]):
+    """An App that sends the terminal only the cells that changed, as fast as the line takes them."""
+
+    _frame: Frame | None = None
+    _owes_a_frame = False
+    _leaving: Callable[[], None] | None = None
+
+    def __init__(self, *, ansi_color: bool | None = None) -> None:
+        super().__init__(ansi_color=ansi_color)
+        self._pacing = Pacing()
+
+    async def on_event(self, event: events.Event) -> None:
+        if isinstance(event, events.Resize):
+            # after a resize, or back from the shell, the terminal shows anything
+            self._frame = None
+        elif isinstance(event, events.CursorPosition):
+            self._pacing.answered()
+            self._pay()
+        await super().on_event(event)
+
+    def exit(
+        self, result: ReturnType | None = None, return_code: int = 0, message: RenderableType | None = None
+    ) -> None:
+        leave = partial(super().exit, result, return_code, message)
+        if self._pacing.expects_answer:
+            # an answer that comes after the end would be typed into the shell
+            self._leaving = leave
+            self.set_timer(_FAREWELL_SECONDS, leave)
+        else:
+            leave()
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        if isinstance(renderable, (ChopsUpdate, LayoutUpdate)) and not self.is_inline:
+            if self._leaving is not None:
+                # no more questions
+                return
+            if not self._pacing.may_send(time.monotonic()):
+                if not self._owes_a_frame:
+                    self._owes_a_frame = True
+                    self.set_timer(LOST_SECONDS, self._pay)
+                return
+            renderable = _FrameUpdate(self._encode, renderable)
+        super()._display(screen, renderable)
+
+    def _encode(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:
+        size = (self.size.width, self.size.height)
+        if self._frame is None or self._frame.size != size:
+            self._frame = Frame(*size, console._color_system or ColorSystem.TRUECOLOR)
+            if not (isinstance(update, LayoutUpdate) and update.region.size == self.size):
+                # what this update leaves out is not known to be there
+                self.screen.call_next(self.screen.refresh)
+        pen = Pen()
+        for x, y, segments in _chops(update) if isinstance(update, ChopsUpdate) else _lines(update):
+            self._frame.put(pen, x, y, segments)
+        text = pen.text()
+        return text + ASK if self._pacing.sent(len(text), time.monotonic()) else text
+
+    def _pay(self) -> None:
+        """Send what changed while the line was full; leave, if that waited for an answer."""
+        if self._leaving is not None:
+            if not self._pacing.expects_answer:
+                self._leaving()
+        elif self._owes_a_frame:
+            self._owes_a_frame = False
+            self.screen.refresh()
+
+
+class _FrameUpdate(CompositorUpdate):
+    """An update of the compositor, encoded against the frame at the moment it is sent."""
+
+    def __init__(
+        self, encode: Callable[[ChopsUpdate | LayoutUpdate, Console], str], update: ChopsUpdate | LayoutUpdate
+    ) -> None:
+        self._encode, self._update = encode, update
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield self._update
+
+    def render_segments(self, console: Console) -> str:
+        return self._encode(self._update, console)
+
+
+def _lines(update: LayoutUpdate) -> Iterator[_Piece]:
+    for y, line in enumerate(update.strips, update.region.y):
+        yield update.region.x, y, (segment for strip in line for segment in strip)
+
+
+def _chops(update: ChopsUpdate) -> Iterator[_Piece]:
+    for y, x1, x2 in update.spans:
+        for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
+            if strip is not None and x < x2 and end > x1:
+                yield max(x, x1), y, strip.crop(max(0, x1 - x), min(end, x2) - x)

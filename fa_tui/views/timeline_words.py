@@ -1,0 +1,79 @@
+"""What the timeline says about a run at an epoch, and about stopping early. Pure: pieces of lines with their tones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from fa_core.analysis import EarlyStop
+from fa_tui.session import letters_of
+from fa_tui.views.cells import cell_text
+from fa_tui.views.epochs import EpochSession
+from fa_tui.widgets.numbers import short
+
+Pieces = list[tuple[str, str]]
+
+
+def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
+    """The run, the epoch, its verdict there."""
+    mask, coverage = epochs.flags[run], epochs.coverage[run]
+    cell = cell_text(letters_of(mask), letters_of(coverage), ascii_only=ascii_only)
+    tone = "bad" if mask else "good" if coverage else "dim"
+    return [(f"{epochs.label(run)} ", "strong"), (f"at epoch {epochs.epoch}: ", "dim"), (cell, tone)]
+
+
+def number_words(epochs: EpochSession, run: int) -> Pieces:
+    """What was measured on the run at the epoch."""
+    report = epochs.rows[run].report
+    numbers = (
+        ("growth", report.max_per_block_growth, 3),
+        ("‖g_L‖", report.g_L, 3),
+        ("stability", report.cross_batch_stability, 3),
+        ("acc", report.headline_acc, 4),
+    )
+    return [("  ".join(f"{name} {short(value, digits)}" for name, value, digits in numbers if value is not None), "")]
+
+
+def fire_words(fires: Mapping[str, int | None]) -> Pieces:
+    """The first epoch at which each diagnostic fires.
+
+    >>> fire_words({"a": 3, "b": None})
+    [('first fires: ', 'dim'), ('(a) 3  (b) never', '')]
+    """
+    words = [f"({letter}) {'never' if epoch is None else epoch}" for letter, epoch in fires.items()]
+    return [("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", "")]
+
+
+def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int) -> Pieces:
+    """Whether a run would have been stopped, and what that saves.
+
+    Args:
+        name: the run.
+        stop: where, or None.
+        stop_on: the letters that stop a run.
+        epoch: what is looked at.
+    """
+    if stop is None:
+        return [(f"{name}: never stopped on {' or '.join(f'({x})' for x in stop_on)} (s)", "dim")]
+    here = "here" if stop.epoch == epoch else f"at epoch {stop.epoch}"
+    return [
+        (f"{name} would have stopped {here} ", "warn"),
+        (f"({', '.join(stop.on)})", "bad"),
+        (f": saves {stop.saved:.0%}", "strong"),
+    ]
+
+
+def accuracy_words(stop: EarlyStop | None) -> str:
+    """What stopping costs, where the trace says it."""
+    if stop is None or stop.acc is None or stop.final_acc is None:
+        return ""
+    return f"accuracy {short(stop.acc, 4)} there, {short(stop.final_acc, 4)} at the end"
+
+
+def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> Pieces:
+    """How many runs would have been stopped, and the share of all epochs that saves."""
+    stopped = sum(stop is not None for stop in stops)
+    return [
+        (f"stopping on {', '.join(stop_on)} (s): ", "dim"),
+        (f"{stopped} of {len(stops)} runs", ""),
+        (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim"),
+    ]

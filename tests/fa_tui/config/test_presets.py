@@ -1,0 +1,87 @@
+"""Presets: thresholds kept by name, in a file that a person may edit."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as configure
+from hypothesis import strategies as st
+
+from fa_core.errors import UsageError
+from fa_core.report import DiagnosticThresholds
+from fa_tui.config.presets import PROTOCOL, Presets, name_problem
+
+STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)
+
+
+@pytest.fixture
+def presets(tmp_path: Path) -> Presets:
+    return Presets(tmp_path / "config" / "presets.toml")
+
+
+def test_the_protocols_own_thresholds_are_always_there(presets: Presets) -> None:
+    assert presets.read() == {PROTOCOL: DiagnosticThresholds()}
+    assert not presets.problems
+
+
+def test_what_is_saved_is_read_back_by_another_explorer(presets: Presets) -> None:
+    presets.save("strict", STRICT)
+    presets.save(" loose ", DiagnosticThresholds(g_norm_floor=0.0, frozen_acc_margin_pp=-math.inf))
+    other = Presets(presets.path).read()
+    assert list(other) == [PROTOCOL, "strict", "loose"]
+    assert other["strict"] == STRICT
+    assert other["loose"].frozen_acc_margin_pp == -math.inf
+
+
+@configure(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    name=st.text(min_size=1, max_size=40).filter(lambda text: not name_problem(text)),
+    value=st.floats(allow_nan=False),
+)
+def test_any_name_and_any_number_come_back(presets: Presets, name: str, value: float) -> None:
+    thresholds = DiagnosticThresholds(g_norm_floor=value)
+    presets.save(name, thresholds)
+    assert presets.read()[name.strip()] == thresholds
+    assert not presets.problems
+
+
+def test_saving_under_a_name_again_replaces_it(presets: Presets) -> None:
+    presets.save("strict", DiagnosticThresholds())
+    presets.save("strict", STRICT)
+    assert presets.read()["strict"] == STRICT
+
+
+def test_a_removed_preset_is_gone_and_the_others_stay(presets: Presets) -> None:
+    presets.save("strict", STRICT)
+    presets.save("loose", DiagnosticThresholds())
+    presets.remove("strict")
+    assert list(presets.read()) == [PROTOCOL, "loose"]
+    with pytest.raises(UsageError, match="no preset 'strict'"):
+        presets.remove("strict")
+
+
+@pytest.mark.parametrize("name", ["", "  ", PROTOCOL, "x" * 41, "two\nlines"])
+def test_names_that_would_confuse_are_refused(presets: Presets, name: str) -> None:
+    with pytest.raises(UsageError):
+        presets.save(name, STRICT)
+    assert not presets.path.exists()
+
+
+def test_a_preset_written_by_hand_may_name_only_what_it_changes(presets: Presets) -> None:
+    presets.path.parent.mkdir()
+    presets.path.write_text("[mine]\nh_norm_explosion_ratio = 12\n")
+    assert presets.read()["mine"] == STRICT
+
+
+def test_a_broken_file_is_told_and_never_written_over(presets: Presets) -> None:
+    presets.path.parent.mkdir()
+    presets.path.write_text("[mine]\nh_norm_explosion_ratio = 'twelve'\n")
+    assert presets.read()["mine"] == DiagnosticThresholds()
+    (problem,) = presets.problems
+    assert "line 2: mine.h_norm_explosion_ratio" in problem.message
+    with pytest.raises(UsageError, match="mend the file first"):
+        presets.save("strict", STRICT)
+    assert "twelve" in presets.path.read_text()

@@ -1,0 +1,116 @@
+"""Settings: what the file says counts, what is wrong in it is told with line and fix, and nothing ever crashes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from textual.theme import Theme
+
+from fa_core.schema import schema_of
+from fa_tui.cli import main
+from fa_tui.config.settings import Settings, load_settings
+from fa_tui.terminal.own_themes import own_themes
+from fa_tui.terminal.themes import DARK, LIGHT
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "settings.toml"
+
+
+def messages(path: Path) -> list[str]:
+    return [problem.message for problem in load_settings(path).problems]
+
+
+def test_no_file_means_defaults_and_no_complaint(file: Path) -> None:
+    assert load_settings(file) == (Settings(), ())
+
+
+def test_what_the_file_says_counts(file: Path) -> None:
+    file.write_text(
+        'theme = "mine"\nglyphs = "ascii"\nshow = "growth"\nlive = "polling"\n'
+        '[thresholds]\nh_norm_explosion_ratio = 12\n[themes.mine]\ndark = false\naccent = "#123"\n'
+    )
+    settings, problems = load_settings(file)
+    assert not problems
+    assert (settings.theme, settings.glyphs, settings.show, settings.live) == ("mine", "ascii", "growth", "polling")
+    assert settings.thresholds.h_norm_explosion_ratio == 12
+    assert settings.thresholds.g_norm_floor == 1e-7
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "what", "fix"),
+    [
+        ("device = 'cpu'\ntheme = \n", 2, "not TOML", "write name = value"),
+        ("\n\nthem = 'fa-dark'", 3, "them: unknown setting", "did you mean theme?"),
+        ("glyphs = 7", 1, "glyphs: expected str, got int", 'write one of "auto", "unicode", "ascii"'),
+        ("live = 'sometimes'", 1, "live: Invalid enum value 'sometimes'", '"auto", "polling", "off"'),
+        ("poll_seconds = 0", 1, "poll_seconds: expected float >= 0.1", "write poll_seconds = 2.0"),
+        ("[thresholds]\n# loud\ng_norm_floor = 'x'", 3, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
+        ("thresholds.g_norm_floor = 'x'", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
+        ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
+        ("[thresholds]\ng_norm_floor = nan", 1, "g_norm_floor is NaN", "defaults are used"),
+        ("[themes.a]\nprimary = 'red'", 2, "themes.a.primary", 'write primary = "#56b4e9"'),
+        ("[themes]\na = 3", 2, "themes.a: not a table", "write [themes.a]"),
+        ("thresholds = 3", 1, "thresholds: expected object, got int", "for example"),
+        ("theme = 'fa-drak'", 1, "theme: no theme 'fa-drak'", "there are fa-dark, fa-light, fa-ansi"),
+    ],
+)
+def test_an_error_is_told_with_its_line_and_its_fix_and_the_default_is_used(
+    file: Path, text: str, line: int, what: str, fix: str
+) -> None:
+    file.write_text(text)
+    (message,) = messages(file)
+    assert message.startswith(f"{file}: line {line}: ")
+    assert what in message
+    assert fix in message
+    settings = load_settings(file).settings
+    assert (settings.theme, settings.thresholds, settings.live) == ("", Settings().thresholds, "auto")
+
+
+def test_one_error_does_not_cost_the_other_settings(file: Path) -> None:
+    file.write_text("theme = 3\nshow = 'growth'\n[thresholds]\ng_norm_floor = 'x'\nfrozen_acc_margin_pp = 1\n")
+    settings, problems = load_settings(file)
+    assert len(problems) == 2
+    assert settings.show == "growth"
+    assert settings.thresholds.frozen_acc_margin_pp == 1
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"theme = '\x80'"])
+def test_a_file_that_is_no_text_is_told(file: Path, content: bytes) -> None:
+    file.write_bytes(content)
+    (message,) = messages(file)
+    assert "not UTF-8" in message
+
+
+def test_a_folder_in_its_place_is_told(file: Path) -> None:
+    file.mkdir()
+    (message,) = messages(file)
+    assert "cannot be read" in message
+
+
+def test_a_theme_of_ones_own_keeps_the_colours_it_does_not_name(file: Path) -> None:
+    file.write_text('[themes.night]\nbackground = "#000000"\n[themes.day]\ndark = false\n')
+    night, day = own_themes(load_settings(file).settings.themes)
+    assert isinstance(night, Theme)
+    assert (night.name, night.dark, night.background, night.error) == ("night", True, "#000000", DARK.error)
+    assert night.variables["block-cursor-foreground"] == "#000000"
+    assert (day.dark, day.background) == (False, LIGHT.background)
+
+
+def test_the_schema_describes_every_setting() -> None:
+    schema = schema_of(Settings)()
+    assert set(schema["properties"]) == set(Settings.__struct_fields__)
+    assert all(entry.get("description") for entry in schema["properties"].values())
+    assert schema["properties"]["live"]["enum"] == ["auto", "off", "polling"]
+
+
+def test_the_schema_is_printed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schema", "settings"]) == 0
+    assert json.loads(capsys.readouterr().out)["title"] == "Settings"
+    assert main(["schema"]) == 0
+    assert "settings" in capsys.readouterr().out.splitlines()
+    assert main(["schema", "setting"]) == 2
+    assert "did you mean settings?" in capsys.readouterr().err

@@ -1,0 +1,234 @@
+"""Commands started from the explorer: real small training runs and audits, in processes of their own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.pilot import Pilot
+from textual.widgets import Input
+
+from fa_core.formats import scan
+from fa_core.runs import MANIFEST, read_manifest
+from fa_tui.app import ExplorerApp
+from fa_tui.jobs.command_form import Planned, command_words, fields_of, plan, shell_line
+from fa_tui.jobs.launches import Launches
+from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.starting import first_values
+from fa_tui.screens.jobs import JobsScreen
+from fa_tui.screens.quit import QuitScreen
+from fa_tui.screens.start import FieldRow, StartScreen
+from fa_tui.session import Session
+from tests.fa_tui.conftest import COLOURFUL
+from tests.fa_tui.test_explorer import screen_text
+
+TINY = {
+    "method": "dfa",
+    "data": "synthetic:input=6,train=320,test=300",
+    "d": "8",
+    "L": "2",
+    "batch_size": "32",
+    "epochs": "2",
+    "threads": "1",
+    "device": "cpu",
+}
+ENDLESS = {**TINY, "epochs": "100000", "schedule": "constant"}
+TURNS = 20_000
+"""Torch takes seconds to start on a loaded machine."""
+
+
+async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
+    """Let the app run until the condition holds."""
+    for _ in range(TURNS):
+        if condition():
+            return
+        await pilot.pause(0.005)
+    raise AssertionError("the condition never held")
+
+
+def planned(out: Path, values: dict[str, str], command: str = "train") -> Planned:
+    found = plan(command_words(command, fields_of(command), {**values, "out": str(out)}))
+    assert isinstance(found, Planned), found
+    return found
+
+
+@pytest.fixture
+def explorer(tmp_path: Path) -> ExplorerApp:
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    return ExplorerApp(Session([]), title="runs", paths=[runs], terminal=COLOURFUL)
+
+
+class TestForm:
+    def test_it_has_every_option_of_the_command_with_its_default(self) -> None:
+        fields = {field.name: field for field in fields_of("train")}
+        assert [field.name for field in fields_of("train")][:2] == ["method", "out"]
+        assert (fields["epochs"].default, fields["seeds"].default, fields["lr"].default) == ("30", "42", "0.001")
+        assert fields["resume"].values == ("no", "yes")
+        assert fields["terminal_ln"].values == ("", "yes", "no")
+        assert {field.name: field for field in fields_of("audit")}["credit"].values == ("none", "gamma", "full")
+
+    def test_the_command_line_holds_what_is_not_the_default(self) -> None:
+        values = {"method": "dfa,bp", "out": "my runs", "epochs": "30", "seeds": "1,2", "resume": "yes"}
+        words = command_words("train", fields_of("train"), {**values, "terminal_ln": "no"})
+        assert shell_line(words) == (
+            "fa-tui train --method dfa,bp --out 'my runs' --seeds 1,2 --no-terminal-ln --resume"
+        )
+
+    def test_paths_stand_before_the_options(self) -> None:
+        words = command_words("audit", fields_of("audit"), {"paths": "'my runs' -x", "out": "a.json", "credit": "full"})
+        assert words == ["audit", "my runs", "./-x", "--out", "a.json", "--credit", "full"]
+
+    @pytest.mark.parametrize(
+        ("values", "says"),
+        [
+            ({"method": ""}, "Missing option '--method'."),
+            ({"epochs": "two"}, "Invalid value for '--epochs': 'two' is not a valid int"),
+            ({"seeds": "1,x"}, "--seeds 'x' cannot be read"),
+            ({"lr": "0"}, "lr is 0.0"),
+            ({"schedule": "cosin"}, "cosine"),
+            ({"device": "cuda:77"}, "'cuda:77' is not there"),
+            ({"g_norm_floor": "nan"}, "g_norm_floor"),
+        ],
+    )
+    def test_what_is_wrong_is_said_in_the_words_of_the_command(self, values: dict[str, str], says: str) -> None:
+        found = plan(command_words("train", fields_of("train"), {**TINY, "out": "runs", **values}))
+        assert isinstance(found, str)
+        assert says in found
+
+    def test_a_run_that_is_there_already_is_not_trained_over(self, tmp_path: Path) -> None:
+        (tmp_path / "dfa_s42").mkdir()
+        (tmp_path / "dfa_s42" / MANIFEST).write_text("{}")
+        words = command_words("train", fields_of("train"), {**TINY, "out": str(tmp_path)})
+        assert plan(words) == f"{tmp_path / 'dfa_s42'}: there is a run already; add --resume or --overwrite"
+        assert isinstance(plan([*words, "--resume"]), Planned)
+
+    def test_it_starts_with_what_is_open(self, tmp_path: Path) -> None:
+        (tmp_path / "audit-table.json").touch()
+        assert first_values("train", [tmp_path], []) == {"out": str(tmp_path)}
+        values = first_values("audit", [tmp_path], [])
+        assert values == {"paths": str(tmp_path), "out": str(tmp_path / "audit-table-2.json")}
+
+    async def test_the_line_follows_the_typing_and_faults_are_told(self, explorer: ExplorerApp) -> None:
+        async with explorer.run_test(size=(80, 24)) as pilot:
+            await pilot.press("N", "t")
+            await until(pilot, lambda: isinstance(explorer.screen, StartScreen))
+            await until(pilot, lambda: "Missing option '--method'." in screen_text(explorer))
+            await pilot.press(*"dfa")
+            await until(pilot, lambda: "fa-tui train --method dfa --out" in screen_text(explorer))
+            await until(pilot, lambda: "1 run into" in screen_text(explorer))
+            await pilot.press("ctrl+y")
+            await until(pilot, lambda: "command line " in screen_text(explorer))
+            await pilot.press("f1")
+            await until(pilot, lambda: "start the command" in screen_text(explorer))
+            await pilot.press("escape", "escape")
+            await until(pilot, lambda: explorer.screen is explorer.explorer)
+            assert not explorer.jobs.listed()
+
+
+class TestRuns:
+    async def test_a_training_run_is_a_job_and_appears_in_the_matrix(
+        self, explorer: ExplorerApp, tmp_path: Path
+    ) -> None:
+        async with explorer.run_test(size=(120, 40)) as pilot:
+            await pilot.press("N", "t")
+            await until(pilot, lambda: isinstance(explorer.screen, StartScreen))
+            for row in explorer.screen.query(FieldRow):
+                if isinstance(row.entry, Input) and row.field.name in TINY:
+                    row.entry.value = TINY[row.field.name]
+            await until(pilot, lambda: "1 run into" in screen_text(explorer))
+            await pilot.press("ctrl+s", "J")
+            await until(pilot, lambda: isinstance(explorer.screen, JobsScreen))
+            await until(pilot, lambda: "train dfa_s42" in screen_text(explorer))
+            await until(pilot, lambda: explorer.jobs.active() == 0)
+            (job,) = explorer.jobs.listed()
+            assert (job.state, job.done, job.total, job.unit) == ("done", 2, 2, "epoch")
+            await until(pilot, lambda: explorer.session.measured() == 1)
+        explorer.close_jobs()
+        assert read_manifest(tmp_path / "runs" / "dfa_s42").epochs_done == 2
+
+    async def test_a_cancelled_run_leaves_a_whole_folder_and_goes_on_when_tried_again(
+        self, explorer: ExplorerApp, tmp_path: Path
+    ) -> None:
+        async with explorer.run_test(size=(80, 24)) as pilot:
+            explorer.start(planned(tmp_path / "runs", ENDLESS))
+            await pilot.press("J")
+            await until(pilot, lambda: explorer.jobs.listed()[0].done >= 2)
+            await until(pilot, lambda: explorer.jobs.listed()[0].left is not None)
+            await until(pilot, lambda: "accuracy 0." in explorer.jobs.listed()[0].words)
+            await pilot.press("x")
+            await until(pilot, lambda: explorer.jobs.listed()[0].state == "cancelled")
+            run = tmp_path / "runs" / "dfa_s42"
+            done = read_manifest(run).epochs_done
+            assert done >= 2
+            assert len(scan([run]).traces[0].epochs) == done
+            await pilot.press("r")
+            await until(pilot, lambda: explorer.jobs.listed()[0].done > done)
+            await pilot.press("x")
+            await until(pilot, lambda: explorer.jobs.active() == 0)
+        explorer.close_jobs()
+
+    async def test_a_command_that_fails_says_why(self, explorer: ExplorerApp, tmp_path: Path) -> None:
+        async with explorer.run_test(size=(120, 40)) as pilot:
+            explorer.start(planned(tmp_path / "runs", {**TINY, "data": f"npz:{tmp_path}/none.npz"}))
+            await pilot.press("J")
+            await until(pilot, lambda: explorer.jobs.listed()[0].state == "failed")
+            assert "none.npz" in explorer.jobs.listed()[0].error
+            await until(pilot, lambda: "none.npz" in screen_text(explorer))
+        explorer.close_jobs()
+
+    def test_an_audit_counts_its_runs(self, tmp_path: Path) -> None:
+        from fa_tui.cli import main
+
+        tiny = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", value)]
+        assert main(["train", *tiny, "--epochs", "1", "--out", str(tmp_path / "runs")]) == 0
+        ended = []
+        launches = Launches(ended.append)
+        values = {"paths": str(tmp_path / "runs"), "device": "cpu"}
+        job_id = launches.start(planned(tmp_path / "table.json", values, "audit"))
+        launches.wait(job_id)
+        (job,) = launches.listed()
+        assert (job.state, job.done, job.total, job.name) == ("done", 1, 1, "audit table.json")
+        assert ended[-1] == job
+        assert len(scan([tmp_path / "table.json"]).rows) == 1
+        assert launches.close() == []
+
+
+class TestLeaving:
+    async def start(self, explorer: ExplorerApp, pilot: Pilot[Any], out: Path) -> Listed:
+        explorer.start(planned(out, ENDLESS))
+        await until(pilot, lambda: explorer.jobs.listed()[0].done >= 1)
+        return explorer.jobs.listed()[0]
+
+    async def test_a_run_may_go_on_after_the_explorer_is_left(self, explorer: ExplorerApp, tmp_path: Path) -> None:
+        async with explorer.run_test(size=(80, 24)) as pilot:
+            job = await self.start(explorer, pilot, tmp_path / "runs")
+            await pilot.press("q")
+            await until(pilot, lambda: isinstance(explorer.screen, QuitScreen))
+            assert "1 command runs. Leave?" in screen_text(explorer)
+            await pilot.press("n")
+            await until(pilot, lambda: explorer.screen is explorer.explorer)
+            await pilot.press("q", "y")
+        (pid,) = explorer.launches.pids()
+        explorer.close_jobs()
+        (line,) = explorer.farewell
+        assert f"process {pid}" in line and job.log in line and "fa-tui train --method dfa" in line
+        os.kill(pid, 0)
+        explorer.launches.cancel(job.id)
+        explorer.launches.wait(job.id)
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+    async def test_or_be_stopped_with_it(self, explorer: ExplorerApp, tmp_path: Path) -> None:
+        async with explorer.run_test(size=(80, 24)) as pilot:
+            job = await self.start(explorer, pilot, tmp_path / "runs")
+            await pilot.press("q")
+            await until(pilot, lambda: isinstance(explorer.screen, QuitScreen))
+            await pilot.press("s")
+        explorer.close_jobs()
+        assert explorer.farewell == []
+        explorer.launches.wait(job.id)
+        assert read_manifest(tmp_path / "runs" / "dfa_s42").epochs_done >= 1

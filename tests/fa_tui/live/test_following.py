@@ -1,0 +1,141 @@
+"""An explorer that follows its folders: what is new is shown and said, what is gone stays in sight."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from textual.pilot import Pilot
+
+from fa_core.formats import scan
+from fa_core.rows import AuditRow, Problem
+from fa_tui.app import ExplorerApp
+from fa_tui.config.settings import Loaded, Settings
+from fa_tui.live.following import FoldersChanged, news_text
+from fa_tui.live.news import Reading
+from fa_tui.session import Session
+from fa_tui.shell.options import FrozenBaseline
+from fa_tui.terminal.abilities import Terminal
+from tests.fa_tui.waiting import until
+
+SIZE = (120, 40)
+COLOURFUL = Terminal(term="xterm-256color", unicode=True, colours=1 << 24)
+
+
+async def ready(pilot: Pilot[int]) -> ExplorerApp:
+    app = pilot.app
+    assert isinstance(app, ExplorerApp)
+    await until(pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted)
+    return app
+
+
+def said(app: ExplorerApp) -> str:
+    return app.explorer.status.text
+
+
+@pytest.fixture
+def runs(sample_runs: Path, tmp_path: Path) -> Path:
+    """A folder with one measured run in it."""
+    shutil.copytree(sample_runs / "main" / "dfa_s42", tmp_path / "runs" / "dfa_s42")
+    return tmp_path / "runs"
+
+
+def following(folder: Path, **settings: object) -> ExplorerApp:
+    session = Session(scan([folder], run_traces=False).rows, traces=lambda: scan([folder]).traces)
+    return ExplorerApp(
+        session,
+        title="runs",
+        paths=[folder],
+        terminal=COLOURFUL,
+        settings=Loaded(Settings(**settings)),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize("live", ["auto", "polling"])
+async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path, live: str) -> None:
+    app = following(runs, live=live, poll_seconds=0.1)
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await until(pilot, lambda: bool(app._watchers))
+        number = 0
+
+        def appear() -> bool:
+            nonlocal number
+            if len(app.session) == 1 and number < 40:
+                number += 1
+                shutil.copytree(runs / "dfa_s42", runs / f"new{number}")
+            return len(app.session) > 1
+
+        for _ in range(100):  # the first may come before it watches
+            if appear():
+                break
+            await pilot.pause(0.2)
+        await until(pilot, lambda: "new: dfa s42" in said(app))
+        shutil.rmtree(runs / "dfa_s42")
+        await until(pilot, lambda: 0 in app.session.gone)
+        await until(pilot, lambda: "gone: dfa s42" in said(app))
+        assert app.explorer.matrix.line_count() > 0
+        assert app.session.measurable([0]) == []
+        shutil.copytree(runs / "new1", runs / "dfa_s42")
+        await until(pilot, lambda: not app.session.gone)
+    app.close_jobs()
+
+
+async def test_live_off_watches_nothing(runs: Path) -> None:
+    app = following(runs, live="off")
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.pause(0.5)
+        assert not app._watchers
+
+
+async def test_news_on_another_screen_are_told_there(runs: Path) -> None:
+    app = following(runs, live="off")
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        row = app.session.rows[0]
+        app.action_show_jobs()
+        await until(pilot, lambda: app.screen is not app.explorer)
+        app.post_message(FoldersChanged([Reading(row.source, gone=True)]))
+        await until(pilot, lambda: bool(app._notifications))
+
+
+class TestMerging:
+    def rows(self, *seeds: int, source: str = "a.json", acc: float = 0.5) -> list[AuditRow]:
+        return [
+            AuditRow(source=source, key=f"dfa_s{seed}", method="dfa", seed=seed, axes={"acc": acc}) for seed in seeds
+        ]
+
+    def test_rows_never_move(self) -> None:
+        session = Session([*self.rows(1, 2), *self.rows(1, source="b.json")])
+        news = session.merge([Reading("a.json", rows=self.rows(2, 3))])
+        assert [row.seed for row in session.rows] == [1, 2, 1, 3]
+        assert (news.added, news.changed, news.gone) == ([3], [], [0])
+        assert session.gone == {0}
+        assert news_text(session, news, []) == "1 new: dfa s3   1 gone: dfa s1"
+
+    def test_the_same_again_is_no_news(self) -> None:
+        session = Session(self.rows(1, 2))
+        assert not session.merge([Reading("a.json", rows=self.rows(1, 2))])
+
+    def test_what_is_back_is_told_and_no_longer_gone(self) -> None:
+        session = Session(self.rows(1))
+        session.merge([Reading("a.json", gone=True)])
+        assert session.gone == {0}
+        news = session.merge([Reading("a.json", rows=self.rows(1))])
+        assert news.back == [0]
+        assert not session.gone
+
+    def test_an_assumed_baseline_holds_for_what_comes_later(self, published_table: Path) -> None:
+        rows = [row for row in scan([published_table]).rows if row.method == "ep"]
+        session = Session(rows[:1], baseline=FrozenBaseline(0.349))
+        session.merge([Reading(rows[0].source, rows=rows)])
+        assert session.walk_backs() == 3
+        session.set_baseline(None)
+        assert session.walk_backs() == 0
+
+    def test_a_problem_goes_when_its_file_can_be_read(self) -> None:
+        session = Session([], problems=[Problem("a.json", "truncated"), Problem("b.json", "empty")])
+        assert session.merge([Reading("a.json", rows=self.rows(1))]).beside
+        assert [problem.path for problem in session.problems] == ["b.json"]

@@ -1,0 +1,34 @@
+"""Tables on terminals of any width."""
+
+from __future__ import annotations
+
+import pytest
+
+from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph
+from fa_tui.shell import output
+
+GRID = Grid(headings=("run", "first", "second"), rows=(("dfa_s42", "x" * 40, "y" * 40), ("bp_s42", "1", "2")))
+
+
+@pytest.mark.parametrize(("width", "groups"), [(200, [[0, 1, 2]]), (60, [[0, 1], [0, 2]]), (1, [[0, 1], [0, 2]])])
+def test_columns_that_do_not_fit_continue_below_led_by_the_first(width: int, groups: list[list[int]]) -> None:
+    assert output.fitting([7, 40, 40], width) == groups
+
+
+def test_a_single_column_is_a_table_too() -> None:
+    assert output.fitting([5], 80) == [[0]]
+
+
+def test_a_pipe_gets_every_column_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_blocks([Heading("Title"), Paragraph("Words."), GRID, Bullets(("note",)), Figure("f", "<svg/>", "c")])
+    printed = capsys.readouterr().out
+    assert "Title" in printed and "Words." in printed and "- note" in printed
+    assert "<svg" not in printed
+    row = next(line for line in printed.splitlines() if "dfa_s42" in line)
+    assert "x" * 40 in row and "y" * 40 in row
+
+
+def test_words_in_brackets_are_not_taken_for_markup(capsys: pytest.CaptureFixture[str]) -> None:
+    output.print_blocks([Grid(headings=("[bold]",), rows=(("[/red]",),)), Bullets(("[x]",))])
+    printed = capsys.readouterr().out
+    assert "[bold]" in printed and "[/red]" in printed and "[x]" in printed

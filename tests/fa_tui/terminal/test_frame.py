@@ -1,0 +1,108 @@
+"""Only changed cells are sent, and the picture is the same as if all of it had been."""
+
+from __future__ import annotations
+
+import pyte
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.color import ColorSystem
+from rich.segment import Segment
+from rich.style import Style
+
+from fa_tui.terminal.frame import Frame, Pen
+
+WIDTH, HEIGHT = 12, 3
+STYLES = [
+    None,
+    Style.parse("red on black"),
+    Style.parse("bold red on black"),
+    Style.parse("blue on black"),
+    Style.parse("underline blue on black"),
+    Style.parse("reverse red on white"),
+    Style.parse("red"),
+]
+Painted = list[tuple[str, Style | None]]
+pieces = st.lists(st.tuples(st.text("ab ✓漢", min_size=1, max_size=5), st.sampled_from(STYLES)), max_size=5)
+paints = st.lists(st.tuples(st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1), pieces), max_size=12)
+
+
+def fitted(x: int, painted: Painted) -> list[Segment]:
+    """The pieces cut to what is left of the line."""
+    segments: list[Segment] = []
+    for text, style in painted:
+        for character in text:
+            segment = Segment(character, style)
+            if x + segment.cell_length > WIDTH:
+                return segments
+            segments.append(segment)
+            x += segment.cell_length
+    return segments
+
+
+def screen() -> tuple[pyte.Screen, pyte.Stream]:
+    shown = pyte.Screen(WIDTH, HEIGHT)
+    return shown, pyte.Stream(shown)
+
+
+def look(shown: pyte.Screen) -> list[list[tuple[object, ...]]]:
+    """Every cell as it looks: on a blank only background, underline and reverse can be seen."""
+    seen = []
+    for y in range(HEIGHT):
+        line = []
+        for x in range(WIDTH):
+            cell = shown.buffer[y][x]
+            blank = cell.data == " " and not cell.reverse and not cell.underscore
+            line.append(
+                (cell.data, cell.bg, cell.underscore, cell.reverse, *((None,) * 2 if blank else (cell.fg, cell.bold)))
+            )
+        seen.append(line)
+    return seen
+
+
+@settings(max_examples=300, deadline=None)
+@given(paints)
+def test_the_screen_is_the_same_as_with_everything_sent(
+    painted: list[tuple[int, int, Painted]],
+) -> None:
+    frugal, frugal_stream = screen()
+    plain, plain_stream = screen()
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    blank = Pen()
+    for y in range(HEIGHT):
+        frame.put(blank, 0, y, [Segment(" " * WIDTH)])
+    frugal_stream.feed(blank.text())
+    for x, y, row in painted:
+        segments = fitted(x, row)
+        pen = Pen()
+        frame.put(pen, x, y, segments)
+        frugal_stream.feed(pen.text())
+        everything = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+        whole = Pen()
+        everything.put(whole, x, y, segments)
+        plain_stream.feed(whole.text())
+    assert look(frugal) == look(plain)
+
+
+def test_what_is_there_already_is_not_sent_again() -> None:
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    line = [Segment("abc", STYLES[1]), Segment("   "), Segment("漢", STYLES[1])]
+    frame.put(Pen(), 0, 0, line[:2])
+    again = Pen()
+    frame.put(again, 0, 0, line[:2])
+    assert again.text() == ""
+
+
+def test_a_changed_cell_costs_a_move_its_colours_and_itself() -> None:
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame.put(Pen(), 0, 1, [Segment("a" * WIDTH, Style.parse("red on black"))])
+    pen = Pen()
+    frame.put(pen, 0, 1, [Segment("aaaaaaaab", Style.parse("red on black"))])
+    assert pen.text() == "\x1b[2;9H\x1b[0;31;40mb\x1b[0m"
+
+
+def test_the_foreground_of_blanks_is_not_worth_a_byte() -> None:
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    frame.put(Pen(), 0, 0, [Segment("    ", Style.parse("red on black"))])
+    pen = Pen()
+    frame.put(pen, 0, 0, [Segment("    ", Style.parse("bold blue on black"))])
+    assert pen.text() == ""

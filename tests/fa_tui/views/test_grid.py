@@ -1,0 +1,90 @@
+"""Where runs lie on the matrix: nothing is hidden behind anything."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.rows import AuditRow
+from fa_tui.views.axes import Axes
+from fa_tui.views.grid import build_grid
+
+
+def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -> AuditRow:
+    return AuditRow(source=source, key=f"{method}_s{seed}", method=method, seed=seed, axes=axes)
+
+
+rows = st.lists(
+    st.builds(
+        row,
+        st.sampled_from(["bp", "dfa"]),
+        st.sampled_from([None, 42, 7]),
+        st.sampled_from(["a.json", "b.json", "runs/x"]),
+        lam=st.sampled_from([1e-3, 1e-2]),
+    )
+)
+
+
+@given(rows)
+def test_every_run_has_a_place_of_its_own(found: list[AuditRow]) -> None:
+    grid = build_grid(found)
+    shown = [row for line in grid.lines for row in line.runs()]
+    assert sorted(shown) == list(range(len(found)))
+    assert all(grid.lines[line].cells[column] == (index,) for index, (line, column) in grid.places.items())
+
+
+def test_seeds_are_columns_in_order_and_those_without_one_come_last() -> None:
+    grid = build_grid([row("bp", 123), row("bp", None), row("bp", 42)])
+    assert grid.columns == ("s42", "s123", "no seed")
+    assert [line.cells for line in grid.lines] == [((2,), (0,), (1,))]
+
+
+def test_one_source_needs_no_heading_and_two_get_one_each() -> None:
+    assert [line.is_heading for line in build_grid([row("bp", 1)]).lines] == [False]
+    two = build_grid([row("bp", 1, "x/one.json"), row("bp", 2, "x/one.json"), row("bp", 1, "y/b"), row("bp", 2, "y/c")])
+    assert [line.label for line in two.lines if line.is_heading] == ["one.json", "y"]
+
+
+def test_axes_make_lines_of_their_own() -> None:
+    grid = build_grid([row("dfa", 1, lam=0.01), row("dfa", 1, lam=0.001), row("dfa", 1)])
+    assert [line.label for line in grid.lines] == ["dfa λ=0.01", "dfa λ=0.001", "dfa"]
+
+
+def test_two_runs_of_one_name_are_both_shown() -> None:
+    grid = build_grid([row("dfa", 1), row("dfa", 1)])
+    assert [line.label for line in grid.lines] == ["dfa", "dfa #2"]
+
+
+def test_a_filter_lays_out_only_what_it_lets_through() -> None:
+    grid = build_grid([row("bp", 1), row("dfa", 2)], shown=[1])
+    assert (grid.columns, [line.label for line in grid.lines]) == (("s2",), ["dfa"])
+
+
+def test_an_axis_of_one_value_stands_in_the_heading_only() -> None:
+    grid = build_grid([row("bp", 1, "x/a", d=64), row("dfa", 1, "x/b", d=64, lam=0.01), row("bp", 1, "y/c", d=64)])
+    assert [line.label for line in grid.lines] == ["x  d=64", "bp", "dfa λ=0.01", "y  d=64", "bp"]
+
+
+def test_along_other_axes_the_runs_that_agree_on_both_share_a_cell_in_the_order_of_numbers() -> None:
+    found = [row("dfa", 1, lam=0.1), row("dfa", 2, lam=0.1), row("bp", 1), row("dfa", 1, lam=0.01)]
+    grid = build_grid(found, axes=Axes("method", "lam"))
+    assert grid.columns == ("λ=0.01", "λ=0.1", "no λ")
+    assert [(line.label, line.cells) for line in grid.lines] == [
+        ("dfa", ((3,), (0, 1), ())),
+        ("bp", ((), (), (2,))),
+    ]
+
+
+def test_sources_share_no_cell_and_are_an_axis_where_asked_for() -> None:
+    found = [row("bp", 1, "x/one.json"), row("bp", 2, "x/one.json"), row("bp", 1, "two.json"), row("bp", 2, "two.json")]
+    apart = build_grid(found, axes=Axes("seed", "method"))
+    assert [line.label for line in apart.lines] == ["one.json", "s1", "s2", "two.json", "s1", "s2"]
+    across = build_grid(found, axes=Axes("method", "source"))
+    assert (across.columns, across.lines[0].cells) == (("one.json", "two.json"), ((0, 1), (2, 3)))
+
+
+@given(rows, st.sampled_from(["method", "seed", "source", "lam"]), st.sampled_from(["method", "seed", "source", "lam"]))
+def test_every_run_has_one_place_along_any_axes(found: list[AuditRow], lines: str, columns: str) -> None:
+    grid = build_grid(found, axes=Axes(lines, columns))
+    assert sorted(index for line in grid.lines for index in line.runs()) == list(range(len(found)))
+    assert all(index in grid.lines[line].cells[column] for index, (line, column) in grid.places.items())
