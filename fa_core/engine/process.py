@@ -1,4 +1,4 @@
-"""One worker process as its client sees it: start it, talk to it, end it, read its last words."""
+"""A child process as its client sees it: start it, talk to it, end it, read its last words."""
 
 from __future__ import annotations
 
@@ -22,37 +22,32 @@ DEATH_THROES = 10.0
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
-class WorkerProcess:
-    """A ``python -m fa_core.engine.worker`` with pipes to it.
+class ChildProcess:
+    """A Python module of this project that runs with pipes to it.
 
     It runs in its own session, so that Ctrl-C at the terminal reaches only the client, and writes to a log
     file, so that it never paints over a screen. It ends by itself when its stdin closes.
 
     Args:
-        device: e.g. ``"cpu"``, ``"cuda:1"``.
-        threads: CPU threads it may use; None = as many as torch likes.
-        measure: ``module:callable`` that measures a job.
+        arguments: what follows ``python -m``.
         log: the file for its stdout and stderr.
+        environment: its environment.
     """
 
-    def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], *, log: Path, environment: dict[str, str]) -> None:
         self.log = log
-        self.ready = False
         self._write_lock = threading.Lock()
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as sink:
             self._popen = subprocess.Popen(
-                [
-                    *(sys.executable, "-m", "fa_core.engine.worker"),
-                    *("--device", device, "--measure", measure, "--cwd", str(Path.cwd())),
-                ],
+                [sys.executable, "-m", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=sink,
                 # -m puts the current folder first on the path: a folder of ours, so that no file of the user's
-                # (random.py, types.py) is taken for a library; the worker goes to the user's folder afterwards.
+                # (random.py, types.py) is taken for a library; the child goes to the user's folder afterwards.
                 cwd=log.parent,
-                env=_environment(threads),
+                env=environment,
                 start_new_session=True,
             )
 
@@ -64,25 +59,25 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._popen.poll() is None
 
-    def send(self, message: protocol.ToWorker) -> bool:
-        """Hand a message over; False if the worker is gone."""
+    def write(self, line: bytes) -> bool:
+        """Hand a line over; False if the child is gone."""
         assert self._popen.stdin is not None
         with self._write_lock:
             try:
-                self._popen.stdin.write(protocol.encode(message))
+                self._popen.stdin.write(line)
                 self._popen.stdin.flush()
             except (OSError, ValueError):
                 return False
         return True
 
-    def receive(self) -> protocol.FromWorker | None:
-        """The next message (blocks); None when the worker is gone, also in the middle of a line."""
+    def read(self) -> bytes | None:
+        """The next line (blocks); None when the child is gone, also in the middle of a line."""
         assert self._popen.stdout is not None
         try:
             line = self._popen.stdout.readline()
         except (OSError, ValueError):
             return None
-        return protocol.from_worker(line) if line.endswith(b"\n") else None
+        return line if line.endswith(b"\n") else None
 
     def kill(self) -> None:
         """End it now, with everything it started."""
@@ -129,6 +124,31 @@ class WorkerProcess:
         """The last line of its log that says something (``""`` if none does)."""
         lines = log_tail(self.log)
         return lines[-1].strip() if lines else ""
+
+
+class WorkerProcess(ChildProcess):
+    """A ``python -m fa_core.engine.worker``.
+
+    Args:
+        device: e.g. ``"cpu"``, ``"cuda:1"``.
+        threads: CPU threads it may use; None = as many as torch likes.
+        measure: ``module:callable`` that measures a job.
+        log: the file for its stdout and stderr.
+    """
+
+    def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
+        self.ready = False
+        arguments = ["fa_core.engine.worker", "--device", device, "--measure", measure, "--cwd", str(Path.cwd())]
+        super().__init__(arguments, log=log, environment=_environment(threads))
+
+    def send(self, message: protocol.ToWorker) -> bool:
+        """Hand a message over; False if the worker is gone."""
+        return self.write(protocol.encode(message))
+
+    def receive(self) -> protocol.FromWorker | None:
+        """The next message (blocks); None when the worker is gone."""
+        line = self.read()
+        return None if line is None else protocol.from_worker(line)
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
