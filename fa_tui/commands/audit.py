@@ -10,9 +10,10 @@ from typing import Annotated
 
 import typer
 
+from fa_core.report import DiagnosticThresholds
 from fa_tui.commands.show import Format, FormatOption
 from fa_tui.shell import options
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
@@ -73,7 +74,7 @@ JobsOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("audit")(audit_command)
+    app.command("audit")(judging(audit_command))
 
 
 def audit_command(
@@ -120,11 +121,9 @@ def audit_command(
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
     format: FormatOption = Format.table,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Measure checkpoints and run folders, print the verdict table, write FILE after every finished run.
 
@@ -147,10 +146,6 @@ def audit_command(
     from fa_tui.commands.show import judged, print_rows
     from fa_tui.shell.audit_progress import AuditProgress
 
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    baseline = options.parse_frozen_baseline(frozen_baseline)
     found = options.open_paths(paths)
     settings = MeasureOptions(
         data=data,

@@ -8,26 +8,24 @@ from collections.abc import Iterable
 import typer
 
 from fa_core.errors import printable
-from fa_core.report import TRUSTWORTHY
+from fa_core.report import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.commands.show import judged
 from fa_tui.shell import options
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 from fa_tui.views.names import labels, with_seed
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("check")(check_command)
+    app.command("check")(judging(check_command))
 
 
 def check_command(
     paths: options.PathsArgument = None,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input.
 
@@ -39,10 +37,6 @@ def check_command(
 
         fa-tui check runs/ --frozen-baseline 0.349
     """
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    baseline = options.parse_frozen_baseline(frozen_baseline)
     found = options.open_paths(paths)
     rows = judged(baseline.apply(found.rows), thresholds)
     walked_back = [

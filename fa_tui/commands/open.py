@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import typer
 
+from fa_core.report import DiagnosticThresholds
 from fa_tui.commands.audit import DataOption, DeviceOption, ModelOption, TapsOption
 from fa_tui.opening import open_explorer
 from fa_tui.shell import options
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("open")(open_command)
+    app.command("open")(judging(open_command))
 
 
 def open_command(
     context: typer.Context,
     paths: options.PathsArgument = None,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
     device: DeviceOption = "auto",
     data: DataOption = None,
     model: ModelOption = None,
     taps: TapsOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders (the sample runs if none are named).
 
@@ -43,10 +42,6 @@ def open_command(
 
         fa-tui nets/ --data cifar10:/data/cifar   # so that bare checkpoints can be measured from the explorer
     """
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    baseline = options.parse_frozen_baseline(frozen_baseline)
     given = {
         name: getattr(thresholds, name)
         for name in thresholds.__struct_fields__

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
+from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .csv or .parquet.")
@@ -22,7 +23,7 @@ TitleOption = Annotated[str, typer.Option("--title", metavar="TEXT", help="Headi
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("report")(report_command)
+    app.command("report")(judging(report_command))
 
 
 def report_command(
@@ -32,11 +33,9 @@ def report_command(
     title: TitleOption = "Four-diagnostic audit",
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
@@ -52,10 +51,7 @@ def report_command(
     """
     from fa_core.reporting import write_report
 
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+    runs = inputs.runs(paths, baseline, methods, seeds)
     for file in write_report(out, runs.table(), thresholds, runs.traces, figure, title):
         print(file)
     if not runs.rows:

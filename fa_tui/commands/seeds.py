@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 ByOption = Annotated[
     list[str] | None,
@@ -17,7 +18,7 @@ ByOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("seeds")(seeds_command)
+    app.command("seeds")(judging(seeds_command))
 
 
 def seeds_command(
@@ -28,11 +29,9 @@ def seeds_command(
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
     format: output.FormOption = output.Form.table,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on.
 
@@ -48,10 +47,7 @@ def seeds_command(
     from fa_core.reporting.sections.analyses import seeds_blocks
     from fa_core.table import AuditTable
 
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+    runs = inputs.runs(paths, baseline, methods, seeds)
     rows = options.bounded(runs.rows, h0, blocks)
     analysis = over_seeds(AuditTable.from_rows(rows), thresholds, options.split_list(by) if by else None)
     if format is output.Form.json:

@@ -17,7 +17,7 @@ from fa_core.gain import floor_in_words
 from fa_core.report import NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.shell import options
-from fa_tui.shell.options import DEFAULTS, FrozenBaseline
+from fa_tui.shell.judging import judging
 from fa_tui.shell.streams import speaks_unicode
 from fa_tui.views.cells import LEGEND, cell_text
 from fa_tui.views.names import labels, with_seed
@@ -56,19 +56,17 @@ COLUMNS = (
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("show")(show_command)
+    app.command("show")(judging(show_command))
 
 
 def show_command(
     paths: options.PathsArgument = None,
     format: FormatOption = Format.table,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
@@ -82,17 +80,13 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    baseline = options.parse_frozen_baseline(frozen_baseline)
     raise typer.Exit(print_table(paths, thresholds, baseline, format.value, h0, blocks))
 
 
 def print_table(
     paths: Sequence[Path] | None,
     thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    baseline: options.FrozenBaseline,
     form: str,
     h0: float | None = None,
     blocks: int | None = None,

@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
+from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 HealthyOption = Annotated[
     list[str] | None,
@@ -22,7 +23,7 @@ HealthyOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("sweep")(sweep_command)
+    app.command("sweep")(judging(sweep_command))
 
 
 def sweep_command(
@@ -31,11 +32,9 @@ def sweep_command(
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
     format: output.FormOption = output.Form.table,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Print each threshold's gap between healthy and degenerate runs, and the interval that changes no verdict.
 
@@ -52,10 +51,7 @@ def sweep_command(
     from fa_core.analysis import sensitivities, verdict_curve
     from fa_core.reporting.sections.analyses import sensitivity_blocks
 
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+    runs = inputs.runs(paths, baseline, methods, seeds)
     table = runs.table()
     analysis = sensitivities(table, thresholds, options.split_list(healthy) if healthy else None)
     if format is output.Form.json:

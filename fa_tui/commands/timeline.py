@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.report import LETTERS
+from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 if TYPE_CHECKING:
     from fa_core.analysis import Timeline
@@ -28,7 +28,7 @@ FollowOption = Annotated[bool, typer.Option("--follow", help="Print again whenev
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("timeline")(timeline_command)
+    app.command("timeline")(judging(timeline_command))
 
 
 def timeline_command(
@@ -39,11 +39,9 @@ def timeline_command(
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
     format: output.FormOption = output.Form.table,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Print the first epoch at which each diagnostic fires, per run and per method, and what an early stop saves.
 
@@ -61,13 +59,9 @@ def timeline_command(
     letters = stop_on.replace(",", "").strip().lower()
     if not letters or set(letters) - set(LETTERS):
         raise UsageError(f"--stop-on {stop_on!r} is not of the diagnostics a, b, c, d", hint="write b or ab")
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    baseline = options.parse_frozen_baseline(frozen_baseline)
 
     def once() -> int:
-        runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+        runs = inputs.runs(paths, baseline, methods, seeds)
         found = timelines(runs.traces, runs.table(), thresholds, letters, epochs, baseline.default, baseline.by_method)
         if format is output.Form.json:
             _print_json(found, [one.to_dict() for one in by_method(found)])

@@ -14,7 +14,7 @@ from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import canonical_method
 from fa_tui.shell import options
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
@@ -33,7 +33,7 @@ class Choice(TypedDict):
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("train")(train_command)
+    app.command("train")(judging(train_command))
 
 
 def train_command(
@@ -77,10 +77,8 @@ def train_command(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Train again over what is there.")] = False,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:1.")] = "auto",
     threads: Annotated[int | None, typer.Option(min=1, help="CPU threads (default: PyTorch's).")] = None,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
+    *,
+    thresholds: DiagnosticThresholds,
 ) -> None:
     """Train runs and measure them every epoch; each becomes a folder that the other commands read.
 
@@ -96,9 +94,6 @@ def train_command(
         fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out runs
     """
     plans = plans_of(locals())
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
     choice = Choice(resume=resume, overwrite=overwrite, stop_on=stop_on, thresholds=thresholds)
     try:
         _train(plans, out, device, threads, choice)

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from fa_core.errors import UsageError
+from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
-from fa_tui.shell.options import DEFAULTS
+from fa_tui.shell.judging import judging
 
 ChanceOption = Annotated[
     float,
@@ -18,7 +19,7 @@ ChanceOption = Annotated[
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("utility")(utility_command)
+    app.command("utility")(judging(utility_command))
 
 
 def utility_command(
@@ -27,11 +28,9 @@ def utility_command(
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
     format: output.FormOption = output.Form.table,
-    g_norm_floor: options.GNormFloor = DEFAULTS.g_norm_floor,
-    h_norm_explosion_ratio: options.ExplosionRatio = DEFAULTS.h_norm_explosion_ratio,
-    stability_drift_ceiling: options.DriftCeiling = DEFAULTS.stability_drift_ceiling,
-    frozen_acc_margin_pp: options.AccMargin = DEFAULTS.frozen_acc_margin_pp,
-    frozen_baseline: options.FrozenBaselineOption = None,
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
 ) -> None:
     """Print the runs that accuracy alone, accuracy with Γ, and each diagnostic would walk back.
 
@@ -46,10 +45,7 @@ def utility_command(
 
     if not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
-    thresholds = options.thresholds_from(
-        g_norm_floor, h_norm_explosion_ratio, stability_drift_ceiling, frozen_acc_margin_pp
-    )
-    runs = inputs.runs(paths, frozen_baseline, methods, seeds)
+    runs = inputs.runs(paths, baseline, methods, seeds)
     analysis = decision_utility(runs.table(), thresholds, chance)
     if format is output.Form.json:
         output.print_json(analysis.to_dict())

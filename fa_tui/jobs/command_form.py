@@ -125,13 +125,11 @@ def plan(words: Sequence[str]) -> Planned | str:
 def _planned(words: list[str], given: Mapping[str, Any]) -> Planned:
     from fa_core.engine.devices import resolve_devices
     from fa_core.training.plan import there_already
-    from fa_tui.shell import options
+    from fa_tui.shell.judging import thresholds_in
+    from fa_tui.shell.options import parse_frozen_baseline
 
-    options.thresholds_from(
-        *(given[name] for name in ("g_norm_floor", "h_norm_explosion_ratio")),
-        *(given[name] for name in ("stability_drift_ceiling", "frozen_acc_margin_pp")),
-    )
-    options.parse_frozen_baseline(given.get("frozen_baseline"))
+    thresholds_in(given)
+    parse_frozen_baseline(given.get("frozen_baseline"))
     if given["device"] != "auto":
         resolve_devices(given["device"])
     out = Path(given["out"])

@@ -48,7 +48,7 @@ class Runs(msgspec.Struct, frozen=True):
 
 def runs(
     paths: Sequence[Path] | None,
-    frozen_baseline: Sequence[str] | None = None,
+    baseline: options.FrozenBaseline | None = None,
     methods: Sequence[str] | None = None,
     seeds: Sequence[str] | None = None,
 ) -> Runs:
@@ -58,11 +58,10 @@ def runs(
         UnreadableInput: no run at all in these paths.
         UsageError: a method or seed that no run has, or a seed that is no number.
     """
-    baseline = options.parse_frozen_baseline(frozen_baseline)
     found = options.open_paths(paths)
     if not found.rows and not found.traces:
         raise UnreadableInput("no run to analyse", where=", ".join(map(str, paths or ())), hint="name audits or traces")
-    rows = baseline.apply(found.rows)
+    rows = list(found.rows) if baseline is None else baseline.apply(found.rows)
     wanted_methods = [canonical_method(name) for name in options.split_list(methods)]
     wanted_seeds = [_seed(word) for word in options.split_list(seeds)]
     everything: list[AuditRow | Trace] = [*rows, *found.traces]

@@ -12,7 +12,6 @@ import msgspec
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow, Problem, canonical_method
 
 if TYPE_CHECKING:
@@ -23,17 +22,6 @@ PathsArgument = Annotated[
     typer.Argument(
         metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
     ),
-]
-GNormFloor = Annotated[float, typer.Option("--g-norm-floor", help="(b) fires below this ‖g_L‖.", metavar="NORM")]
-ExplosionRatio = Annotated[
-    float, typer.Option("--h-norm-explosion-ratio", help="(a) fires above this growth per block.", metavar="RATIO")
-]
-DriftCeiling = Annotated[
-    float, typer.Option("--stability-drift-ceiling", help="(c) fires above this mean cosine.", metavar="COSINE")
-]
-AccMargin = Annotated[
-    float,
-    typer.Option("--frozen-acc-margin-pp", help="(d) fires below this margin, percentage points.", metavar="PP"),
 ]
 FrozenBaselineOption = Annotated[
     list[str] | None,
@@ -51,8 +39,6 @@ H0Option = Annotated[
 BlocksOption = Annotated[
     int | None, typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
 ]
-
-DEFAULTS = DiagnosticThresholds()
 
 
 class FrozenBaseline(msgspec.Struct, frozen=True):
@@ -80,25 +66,6 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         if acc is None or not report.coverage:
             return row
         return msgspec.structs.replace(row, report=report.with_frozen_baseline(acc))
-
-
-def thresholds_from(
-    g_norm_floor: float, h_norm_explosion_ratio: float, stability_drift_ceiling: float, frozen_acc_margin_pp: float
-) -> DiagnosticThresholds:
-    """Thresholds from the four options.
-
-    Raises:
-        UsageError: one of them is NaN.
-    """
-    try:
-        return DiagnosticThresholds(
-            g_norm_floor=g_norm_floor,
-            h_norm_explosion_ratio=h_norm_explosion_ratio,
-            stability_drift_ceiling=stability_drift_ceiling,
-            frozen_acc_margin_pp=frozen_acc_margin_pp,
-        )
-    except ValueError as error:
-        raise UsageError(str(error)) from error
 
 
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
