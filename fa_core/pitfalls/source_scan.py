@@ -1,8 +1,9 @@
 """Find two of the pitfalls in source code, by reading it with Python's own parser; nothing is run.
 
-- ``norm-axis``: ``x.norm(-1)`` or ``torch.norm(x, -1)``: a negative order where an axis was meant;
-- ``cosine-eps``: ``cosine_similarity`` of something named like a gradient or a credit signal, with the
-  default eps.
+- ``norm-axis``: ``x.norm(-1)``, ``torch.norm(x, -1)`` or ``vector_norm(x, -1)``: a negative order where an axis
+  was meant;
+- ``cosine-eps``: ``cosine_similarity``, or a ``CosineSimilarity`` module, of something named like a gradient or a
+  credit signal, with the default eps.
 """
 
 from __future__ import annotations
@@ -88,11 +89,12 @@ def scan_text(source: str | bytes, path: str = "<text>") -> list[Finding]:
     [1]
     """
     tree = ast.parse(source, filename=path)
+    clamped = _clamped_modules(tree)
     found = [
         Finding(path, node.lineno, node.col_offset + 1, pitfall, ast.unparse(node), message)
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
-        for pitfall, message in _judge(node)
+        for pitfall, message in _judge(node, clamped)
     ]
     return sorted(found, key=lambda finding: (finding.line, finding.column))
 
@@ -109,14 +111,38 @@ def _python_files(paths: Sequence[Path]) -> Iterator[Path]:
                 yield file
 
 
-def _judge(call: ast.Call) -> Iterator[tuple[str, str]]:
+def _judge(call: ast.Call, clamped: frozenset[str]) -> Iterator[tuple[str, str]]:
     name = _called(call)
-    if name == "norm" and _negative(_order(call)) and not _keyword(call, "dim", "axis"):
+    if name in ("norm", "vector_norm") and _negative(_order(call)) and not _keyword(call, "dim", "axis"):
         yield "norm-axis", "the first positional argument is the order p; for the last axis write dim=-1"
-    if name == "cosine_similarity" and len(call.args) < 4 and not _keyword(call, "eps"):
+    function_clamps = name == "cosine_similarity" and len(call.args) < 4 and not _keyword(call, "eps")
+    if function_clamps or name in clamped or _is_clamped_module(call.func):
         names = [word for argument in [*call.args[:2], *(k.value for k in call.keywords)] for word in _words(argument)]
         if any(GRADIENT.search(word) for word in names):
             yield "cosine-eps", "norms are clamped at eps = 1e-8; divide by the float64 norms instead"
+
+
+def _clamped_modules(tree: ast.Module) -> frozenset[str]:
+    """Names (``cos``, or ``cos`` of ``self.cos``) that are given a ``CosineSimilarity`` with the default eps."""
+    return frozenset(
+        words[-1]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign) and _is_clamped_module(node.value)
+        for words in map(_path, node.targets)
+        if words
+    )
+
+
+def _is_clamped_module(node: ast.expr) -> bool:
+    made = isinstance(node, ast.Call) and _called(node) == "CosineSimilarity"
+    return made and isinstance(node, ast.Call) and len(node.args) < 2 and not _keyword(node, "eps")
+
+
+def _path(target: ast.expr) -> list[str]:
+    """``["self", "cos"]`` of ``self.cos``; nothing of a subscript or a tuple."""
+    if isinstance(target, ast.Attribute):
+        return [*_path(target.value), target.attr]
+    return [target.id] if isinstance(target, ast.Name) else []
 
 
 def _called(call: ast.Call) -> str:
@@ -129,7 +155,8 @@ def _order(call: ast.Call) -> ast.expr | None:
     function = call.func
     owner = function.value if isinstance(function, ast.Attribute) else None
     of_module = owner is None or (_words(owner)[:1] or [""])[0] in _MODULES
-    position = 1 if of_module else 0
+    # there is no method of this name: its first argument is the array
+    position = 1 if of_module or _called(call) == "vector_norm" else 0
     return call.args[position] if len(call.args) == position + 1 else None
 
 

@@ -20,6 +20,9 @@ from fa_core.pitfalls.source_scan import scan_source, scan_text
         "x.norm(-2, keepdim=True)",
         "torch.linalg.norm(x, -1)",
         "np.linalg.norm(x, -1)",
+        "torch.linalg.vector_norm(x, -1)",
+        "vector_norm(x, -1)",
+        "LA.vector_norm(x, -1)",
     ],
 )
 def test_a_negative_order_is_found(code: str) -> None:
@@ -30,7 +33,16 @@ def test_a_negative_order_is_found(code: str) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    ["x.norm(dim=-1)", "x.norm()", "x.norm(2, -1)", "torch.norm(x, dim=-1)", "x.norm(p=-1)", "norm(-1)", "x.sum(-1)"],
+    [
+        "x.norm(dim=-1)",
+        "x.norm()",
+        "x.norm(2, -1)",
+        "torch.norm(x, dim=-1)",
+        "x.norm(p=-1)",
+        "norm(-1)",
+        "vector_norm(x, 2, -1)",
+        "x.sum(-1)",
+    ],
 )
 def test_other_norms_are_left_alone(code: str) -> None:
     assert scan_text(code) == []
@@ -43,6 +55,9 @@ def test_other_norms_are_left_alone(code: str) -> None:
         "torch.cosine_similarity(a, param.grad.flatten(), 0)",
         "cosine_similarity(x1=a_l, x2=g_l)",
         "F.cosine_similarity(delta_1, h)",
+        "nn.CosineSimilarity(dim=1)(credit, x)",
+        "cos = nn.CosineSimilarity(); c = cos(a_l, bp_grad)",
+        "self.cos = torch.nn.CosineSimilarity(1); c = self.cos(h, grads[0])",
     ],
 )
 def test_a_clamped_cosine_of_gradients_is_found(code: str) -> None:
@@ -52,7 +67,13 @@ def test_a_clamped_cosine_of_gradients_is_found(code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["F.cosine_similarity(text, image)", "F.cosine_similarity(credit, grad, eps=0.0)", "cos(credit, grad)"]
+    "code",
+    [
+        "F.cosine_similarity(text, image)",
+        "F.cosine_similarity(credit, grad, eps=0.0)",
+        "cos(credit, grad)",
+        "cos = nn.CosineSimilarity(1, 0.0); cos(h, grad)",
+    ],
 )
 def test_other_cosines_are_left_alone(code: str) -> None:
     assert scan_text(code) == []
