@@ -9,10 +9,9 @@ from typing import TypeVar
 import torch
 
 from fa_core.errors import MeasureError
+from fa_core.measure.out_of_memory import is_out_of_memory as is_out_of_memory
 
 T = TypeVar("T")
-
-_MESSAGES = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
 
 
 def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:
@@ -41,17 +40,6 @@ def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> 
         size = (size + 1) // 2
         release()
         note(f"out of memory: batch halved to passes of {size} samples (the numbers stay the same)")
-
-
-def is_out_of_memory(error: BaseException | None) -> bool:
-    """Whether an exception, or what caused it, says that memory ran out."""
-    while error is not None:
-        if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
-            return True
-        if isinstance(error, RuntimeError) and any(message in str(error) for message in _MESSAGES):
-            return True
-        error = error.__cause__
-    return False
 
 
 def release() -> None:

@@ -25,19 +25,19 @@ def near_ties(logits: Tensor) -> Tensor:
     """Which samples' two largest logits are too close for float32 to order.
 
     Args:
-        logits: (B, C).
+        logits: (..., C).
 
     Returns:
-        (B,) bool: top − second < 1e-5·max(1, |top|); False where a logit is not finite or C = 1.
+        (...) bool: top − second < 1e-5·max(1, |top|); False where a logit is not finite or C = 1.
 
     Source: SCALE ("one argmax in 150,000 flipped, top-2 gap 1e-7").
 
     >>> near_ties(torch.tensor([[1.0, 1.0 + 1e-6, 0.0], [1.0, 2.0, 0.0]])).tolist()
     [True, False]
     """
-    if logits.shape[1] < 2:
-        return torch.zeros(len(logits), dtype=torch.bool, device=logits.device)
-    top, second = logits.detach().float().topk(2, dim=1).values.unbind(1)
+    if logits.shape[-1] < 2:
+        return torch.zeros(logits.shape[:-1], dtype=torch.bool, device=logits.device)
+    top, second = logits.detach().float().topk(2, dim=-1).values.unbind(-1)
     return (top - second) < NEAR_TIE * top.abs().clamp(min=1.0)
 
 
@@ -58,19 +58,19 @@ class AccuracyMeter:
     def __init__(self, net: Borrowed, logits_of: LogitsFunction) -> None:
         self._net = net
         self._logits_of = logits_of
-        self._twin: nn.Module | None = None
+        self._twin = Float64Twin(net)
         self.right: list[Tensor] = []
 
     def update(self, x: Tensor, y: Tensor, logits: Tensor) -> None:
         """Count one batch: x (B, ...) and y (B,) on the network's device, logits (B, C)."""
-        right = _right(logits, y)
+        right = classified(logits, y)
         meant_so = self._net.as_is and logits.dtype in HALF
         if logits.dtype != torch.float64 and not meant_so:
             near = near_ties(logits)
             if bool(near.any()):
-                again = self._in_float64(x[near])
+                again = self._twin.logits(x[near], self._logits_of)
                 if again is not None:
-                    right[near] = _right(again, y[near].to(again.device)).to(right.device)
+                    right[near] = classified(again, y[near].to(again.device)).to(right.device)
         self.right.append(right)
 
     def compute(self) -> float:
@@ -82,20 +82,33 @@ class AccuracyMeter:
         """How many samples were counted."""
         return sum(len(right) for right in self.right)
 
-    def _in_float64(self, x: Tensor) -> Tensor | None:
+
+class Float64Twin:
+    """A copy of a network in float64, made when it is first asked.
+
+    Args:
+        net: the borrowed network.
+    """
+
+    def __init__(self, net: Borrowed) -> None:
+        self._net = net
+        self._model: nn.Module | None = None
+
+    def logits(self, x: Tensor, logits_of: LogitsFunction) -> Tensor | None:
         """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""
         try:
-            if self._twin is None:
-                self._twin = float64_copy(self._net.model)
-            device = next((p.device for p in self._twin.parameters()), x.device)
+            if self._model is None:
+                self._model = float64_copy(self._net.model)
+            device = next((p.device for p in self._model.parameters()), x.device)
             x = x.to(device=device, dtype=torch.float64 if x.is_floating_point() else None)
-            return self._logits_of(self._twin, x)
+            return logits_of(self._model, x)
         except (RuntimeError, FaError):
             return None
 
 
-def _right(logits: Tensor, y: Tensor) -> Tensor:
-    return (logits.argmax(dim=1) == y) & ~logits.isnan().any(dim=1)
+def classified(logits: Tensor, y: Tensor) -> Tensor:
+    """Which samples are right: logits (..., B, C) and labels (B,) → (..., B) bool; NaN is never right."""
+    return (logits.argmax(dim=-1) == y) & ~logits.isnan().any(dim=-1)
 
 
 def accuracy(
@@ -127,7 +140,7 @@ def accuracy(
     """
     batches, _ = counted(batches)
     with borrow(model, dtype, device) as net, torch.no_grad():
-        logits_of = resolve_taps(net.model, taps).logits if callable(taps) else _plain_logits
+        logits_of = resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
             x, y = placed(batch, index, net)
@@ -138,7 +151,8 @@ def accuracy(
         return meter.compute()
 
 
-def _plain_logits(model: nn.Module, x: Tensor) -> Tensor:
+def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
+    """What the network answers, (B, C), without a graph."""
     with torch.no_grad():
         logits: Tensor = read_logits(model(x.clone()))
     return logits

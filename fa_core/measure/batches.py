@@ -39,6 +39,25 @@ def placed(batch: Any, index: int, net: Borrowed) -> tuple[Tensor, Tensor]:
     Raises:
         MeasureError: not a pair, no samples, unequal lengths, or labels that are no class indices.
     """
+    x, y = pair(batch, index)
+    if int(y.min()) < 0:
+        raise MeasureError(
+            f"label {int(y.min())} is negative", where=f"eval batch {index}", hint="classes are numbered from 0"
+        )
+    return on_device(x, y, net.device, net.dtype)
+
+
+def on_device(x: Tensor, y: Tensor, device: torch.device, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+    """A pair where the network is, floating inputs in its dtype."""
+    return x.to(device=device, dtype=dtype if x.is_floating_point() else None), y.to(device=device, dtype=torch.int64)
+
+
+def pair(batch: Any, index: int) -> tuple[Tensor, Tensor]:
+    """One batch as tensors where they are, one label per sample; the labels' values are not looked at.
+
+    Raises:
+        MeasureError: as `placed`, but for negative labels.
+    """
     where = f"eval batch {index}"
     if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
         raise MeasureError(f"it is a {type(batch).__name__}", where=where, hint="a batch is a pair (x, y)")
@@ -57,10 +76,7 @@ def placed(batch: Any, index: int, net: Borrowed) -> tuple[Tensor, Tensor]:
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         kind = str(y.dtype).removeprefix("torch.")
         raise MeasureError(f"labels are {kind}", where=where, hint="labels are integer class indices")
-    if int(y.min()) < 0:
-        raise MeasureError(f"label {int(y.min())} is negative", where=where, hint="classes are numbered from 0")
-    dtype = net.dtype if x.is_floating_point() else None
-    return x.to(device=net.device, dtype=dtype), y.to(device=net.device, dtype=torch.int64)
+    return x, y
 
 
 def _recordable(tensor: Tensor) -> Tensor:

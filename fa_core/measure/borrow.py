@@ -54,9 +54,9 @@ def borrow(
         UsageError: an unknown dtype.
         MeasureError: the network has to be copied and cannot be.
     """
-    model = getattr(model, "_orig_mod", model)  # a compiled network, run as it was written
-    tensors = [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
-    target = _target_dtype(tensors, dtype)
+    model = as_written(model)
+    tensors = _floating(model)
+    target = target_dtype(model, dtype)
     place = _device(model, device)
     working = model
     if any((target and t.dtype != target) or t.device != place for t in _to_check(tensors, device)):
@@ -64,14 +64,47 @@ def borrow(
     as_is = dtype == AS_IS
     with ExitStack() as stack:
         stack.enter_context(as_found(working))
+        stack.enter_context(measuring_arithmetic(place, as_is))
+        working.eval().requires_grad_(False)
+        inputs = target or next((t.dtype for t in tensors), None)
+        yield Borrowed(working, place, inputs, as_is)
+
+
+@contextmanager
+def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[None]:
+    """Gradients on, TF32 off and, unless ``as_is``, autocast off."""
+    with ExitStack() as stack:
         stack.enter_context(full_float32())
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.enable_grad())
         if not as_is:
             stack.enter_context(torch.autocast(place.type, enabled=False))
-        working.eval().requires_grad_(False)
-        inputs = target or next((t.dtype for t in tensors), None)
-        yield Borrowed(working, place, inputs, as_is)
+        yield
+
+
+def as_written(model: nn.Module) -> nn.Module:
+    """A compiled network as it was before."""
+    written: nn.Module = getattr(model, "_orig_mod", model)
+    return written
+
+
+def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> torch.dtype | None:
+    """What a network's floating-point tensors are converted to for measuring; None = they stay as they are.
+
+    Raises:
+        UsageError: an unknown dtype.
+
+    >>> target_dtype(nn.Linear(1, 1).half()), target_dtype(nn.Linear(1, 1))
+    (torch.float32, None)
+    """
+    if dtype == AS_IS:
+        return None
+    if dtype is None:
+        return torch.float32 if any(t.dtype in HALF for t in _floating(model)) else None
+    name = str(dtype).removeprefix("torch.")
+    if name not in DTYPES:
+        raise UsageError(f"unknown dtype {name!r}", where="dtype", hint='one of None, "float32", "float64", "as-is"')
+    return DTYPES[name]
 
 
 def float64_copy(model: nn.Module) -> nn.Module:
@@ -100,15 +133,8 @@ def _to_check(tensors: list[Tensor], device: object) -> list[Tensor]:
     return tensors if device is not None or len({t.device for t in tensors}) <= 1 else []
 
 
-def _target_dtype(tensors: list[Tensor], dtype: str | torch.dtype | None) -> torch.dtype | None:
-    if dtype == AS_IS:
-        return None
-    if dtype is None:
-        return torch.float32 if any(t.dtype in HALF for t in tensors) else None
-    name = str(dtype).removeprefix("torch.")
-    if name not in DTYPES:
-        raise UsageError(f"unknown dtype {name!r}", where="dtype", hint='one of None, "float32", "float64", "as-is"')
-    return DTYPES[name]
+def _floating(model: nn.Module) -> list[Tensor]:
+    return [t for t in chain(model.parameters(), model.buffers()) if t.is_floating_point()]
 
 
 def _device(model: nn.Module, device: str | torch.device | None) -> torch.device:

@@ -27,16 +27,21 @@ def custom_functions(output: Tensor) -> list[str]:
     >>> custom_functions(Feedback.apply(torch.ones(1, requires_grad=True)) + 1)
     ['Feedback']
     """
+    functions = {node._forward_cls for node in backward_functions(output)}
+    return sorted({function.__name__ for function in functions if function.__module__.split(".")[0] != "torch"})
+
+
+def backward_functions(output: Tensor) -> list[Any]:
+    """The nodes in the graph of a tensor that a Python `torch.autograd.Function` made, torch's own among them."""
     seen: set[Any] = set()
     waiting: list[Any] = [output.grad_fn]
-    found = set()
+    found = []
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         waiting += [source for source, _ in node.next_functions]
-        function: Any = getattr(node, "_forward_cls", None)
-        if isinstance(node, BackwardCFunction) and function.__module__.split(".")[0] != "torch":
-            found.add(function.__name__)
-    return sorted(found)
+        if isinstance(node, BackwardCFunction):
+            found.append(node)
+    return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +20,7 @@ def pass_in_parts(
     where: str = "",
     largest: int | None = None,
 ) -> Pass:
-    """`fused_pass` with at most ``largest`` samples in memory at a time.
-
-    In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is (B/b) times that
-    in the batch of B: scaled by b/B and put back together, it is the batch's, up to rounding (relative 2^-24;
-    exact where b/B is a power of two).
+    """`fused_pass` with at most ``largest`` samples in memory at a time (see `in_parts`).
 
     Args:
         tapped: how to tap `model`.
@@ -38,26 +34,43 @@ def pass_in_parts(
     Raises:
         PassFailed, TapError: as `fused_pass`.
     """
+    return in_parts(lambda a, b: fused_pass(tapped, model, a, b, layers, where), x, y, largest)
+
+
+def in_parts(
+    run: Callable[[Tensor, Tensor], Pass], x: Tensor, y: Tensor, largest: int | None = None, samples_axis: int = 0
+) -> Pass:
+    """One batch's pass from passes over its parts.
+
+    In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is (B/b) times that
+    in the batch of B: scaled by b/B and put back together, it is the batch's, up to rounding (relative 2^-24;
+    exact where b/B is a power of two).
+
+    Args:
+        run: (x, y) → their pass.
+        x: inputs (B, ...).
+        y: labels (B,).
+        largest: samples per pass; None = all at once.
+        samples_axis: where the samples are in what ``run`` gives.
+    """
     if largest is None or largest >= len(y):
-        return fused_pass(tapped, model, x, y, layers, where)
-    parts = [
-        (fused_pass(tapped, model, a, b, layers, where), len(b) / len(y))
-        for a, b in zip(_cut(x, largest), _cut(y, largest), strict=True)
-    ]
+        return run(x, y)
+    parts = [(run(a, b), len(b) / len(y)) for a, b in zip(cut(x, largest), cut(y, largest), strict=True)]
     passes, shares = zip(*parts, strict=True)
     first: Pass = passes[0]
     return Pass(
-        logits=torch.cat([part.logits for part in passes]),
-        hidden=[torch.cat(states) for states in zip(*(part.hidden for part in passes), strict=True)],
+        logits=torch.cat([part.logits for part in passes], samples_axis),
+        hidden=[torch.cat(states, samples_axis) for states in zip(*(part.hidden for part in passes), strict=True)],
         gradients=[
-            torch.cat([g * share for g, share in zip(gradients, shares, strict=True)])
+            torch.cat([g * share for g, share in zip(gradients, shares, strict=True)], samples_axis)
             for gradients in zip(*(part.gradients for part in passes), strict=True)
         ],
-        logit_gradient=torch.cat([part.logit_gradient * share for part, share in parts]),
+        logit_gradient=torch.cat([part.logit_gradient * share for part, share in parts], samples_axis),
         names=first.names,
         custom_functions=first.custom_functions,
     )
 
 
-def _cut(tensor: Tensor, largest: int) -> list[Tensor]:
+def cut(tensor: Tensor, largest: int) -> list[Tensor]:
+    """The tensor in pieces of at most ``largest`` samples."""
     return [tensor[at : at + largest] for at in range(0, len(tensor), largest)]

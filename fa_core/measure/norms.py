@@ -29,13 +29,17 @@ def sample_norms(x: Tensor) -> Tensor:
     """
     rows = wide(x).reshape(len(x), -1)
     norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
-    if x.dtype == torch.float64 and bool((~((norms > _SQUARABLE[0]) & (norms < _SQUARABLE[1]))).any()):
-        largest = rows.abs().amax(dim=1) if rows.shape[1] else norms
-        ordinary = (largest > 0) & torch.isfinite(largest)
-        scale = torch.where(ordinary, largest, 1.0)
-        scaled = scale * torch.linalg.vector_norm(rows / scale[:, None], dim=1)
-        norms = torch.where(ordinary, scaled, largest)
-    return norms
+    if x.dtype != torch.float64:
+        return norms
+    exact = (norms > _SQUARABLE[0]) & (norms < _SQUARABLE[1])
+    # asking a GPU would wait for it, which costs more than the second norm
+    if not x.is_cuda and bool(exact.all()):
+        return norms
+    largest = rows.abs().amax(dim=1) if rows.shape[1] else norms
+    ordinary = (largest > 0) & torch.isfinite(largest)
+    scale = torch.where(ordinary, largest, 1.0)
+    scaled = scale * torch.linalg.vector_norm(rows / scale[:, None], dim=1)
+    return torch.where(exact, norms, torch.where(ordinary, scaled, largest))
 
 
 def lower_median(x: Tensor) -> Tensor:

@@ -26,12 +26,26 @@ def choose_flatten(hidden: Sequence[Tensor], g_L: Tensor) -> str:
 
     Source: PROTOCOL §2.
     """
-    if all(h.dim() == 2 for h in hidden):
-        return AS_IS
-    tokens = all(h.dim() == 3 and h.shape[1] > 1 for h in hidden)
-    if tokens and bool((g_L[:, 1:] == 0).all()) and bool((g_L[:, 0] != 0).any()):
-        return CLS_TOKEN
-    return FLATTENED
+    return choose_flattens([h[None] for h in hidden], g_L[None])[0]
+
+
+def choose_flattens(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
+    """`choose_flatten` for N networks of one shape.
+
+    Args:
+        hidden: h_0..h_L, each (N, B, ...).
+        g_L: the gradients at h_L, (N, B, ...).
+
+    Returns:
+        N choices.
+    """
+    if all(h.dim() == 3 for h in hidden):
+        return [AS_IS] * len(g_L)
+    if not all(h.dim() == 4 and h.shape[2] > 1 for h in hidden):
+        return [FLATTENED] * len(g_L)
+    nothing_else = (g_L[:, :, 1:] == 0).flatten(1).all(dim=1)
+    something = (g_L[:, :, 0] != 0).flatten(1).any(dim=1)
+    return [CLS_TOKEN if only else FLATTENED for only in (nothing_else & something).tolist()]
 
 
 def vectors(state: Tensor, flatten: str) -> Tensor:

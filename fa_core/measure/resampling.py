@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import UsageError
 from fa_core.measure.diagnose import check_accuracies, run_diagnosis
-from fa_core.measure.diagnosis import Samples
+from fa_core.measure.measured import Samples
 from fa_core.measure.norms import lower_median
 from fa_core.reliability import Resampling
 from fa_core.report import DiagnosticReport, DiagnosticThresholds

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -18,10 +20,10 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     """Mean cosine over the K(K−1)/2 pairs of rows.
 
     Args:
-        directions: (K, D) unit rows, K ≥ 2.
+        directions: (..., K, D) unit rows, K ≥ 2.
 
     Returns:
-        A scalar in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
+        (...) in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
         (‖s‖² − Σ_k ‖u_k‖²)/2, so no K×K matrix is needed.
 
     Source: PROTOCOL §3 (c).
@@ -29,41 +31,64 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     >>> mean_pairwise_cosine(torch.eye(3, dtype=torch.float64)).item()
     0.0
     """
-    k = len(directions)
-    total = directions.sum(dim=0)
-    return (total @ total - directions.square().sum()) / (k * (k - 1))
+    k = directions.shape[-2]
+    total = directions.sum(dim=-2)
+    return (total.square().sum(dim=-1) - directions.square().sum(dim=(-2, -1))) / (k * (k - 1))
 
 
-class DriftMeter:
-    """Streaming (c): the batch-mean gradient of each batch at one layer.
+def mean_gradients(gradient: Tensor) -> Tensor:
+    """ḡ = (1/B)·Σ_i g_i in float64: (..., B, D) per-sample gradients → (..., D)."""
+    return wide(gradient).mean(dim=-2)
 
-    A batch's row is ḡ_k = (1/B)·Σ_i g_{l,i} in float64; the result is the mean over pairs of
-    cos(ḡ_j, ḡ_k).
 
-    Source: PROTOCOL §3 (c).
+def drift_columns(means: Tensor) -> Tensor:
+    """What (c) is judged by, for N networks at once and without asking the device for anything.
+
+    Args:
+        means: (N, K, D) float64, the batch-mean gradients.
+
+    Returns:
+        (N, 1 + 2K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero.
+    """
+    n, k, d = means.shape
+    value = mean_pairwise_cosine(unit_rows(means.reshape(n * k, d)).reshape(n, k, d))
+    broken = ~torch.isfinite(means).all(dim=2)
+    zero = (means == 0).all(dim=2)
+    return torch.cat([value[:, None], broken.to(value.dtype), zero.to(value.dtype)], dim=1)
+
+
+@dataclass(frozen=True)
+class Drift:
+    """(c) of one network.
+
+    Attributes:
+        value: in [−1, 1], NaN where a gradient is not finite, None where it was not measured.
+        why: why it was not measured.
+        finite: whether every batch-mean gradient is.
     """
 
-    def __init__(self) -> None:
-        self._means: list[Tensor] = []
+    value: float | None
+    why: str | None
+    finite: bool
 
-    def update(self, gradient: Tensor) -> None:
-        """Add one batch: (B, D) per-sample gradients."""
-        self._means.append(wide(gradient).mean(dim=0))
 
-    def means(self) -> Tensor:
-        """(K, D) float64, the batch-mean gradients so far."""
-        return torch.stack(self._means)
+def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
+    """One row of `drift_columns`, judged.
 
-    def compute(self) -> tuple[float | None, str | None]:
-        """(value, None), or (None, why it was not measured). NaN where a gradient is not finite."""
-        if len(self._means) < MIN_BATCHES:
-            return None, f"only {len(self._means)} eval batches, drift needs at least {MIN_BATCHES}"
-        return drift_of(self.means())
-
-    def nonfinite_batch(self) -> int | None:
-        """The first batch whose mean gradient is not finite."""
-        finite = torch.isfinite(self.means()).all(dim=1).tolist()
-        return finite.index(False) if False in finite else None
+    Args:
+        columns: the row.
+        least: fewer batches leave (c) unmeasured.
+    """
+    k = len(columns) // 2
+    value, broken, zero = columns[0], columns[1 : 1 + k], columns[1 + k :]
+    finite = not any(broken)
+    if k < least:
+        return Drift(None, f"only {k} eval batches, drift needs at least {least}", finite)
+    if not finite:
+        return Drift(math.nan, None, finite)
+    if any(zero):
+        return Drift(None, f"the mean gradient of eval batch {list(zero).index(1.0)} is zero", finite)
+    return Drift(max(-1.0, min(1.0, value)), None, finite)
 
 
 def drift_of(means: Tensor) -> tuple[float | None, str | None]:
@@ -78,10 +103,5 @@ def drift_of(means: Tensor) -> tuple[float | None, str | None]:
     >>> drift_of(torch.zeros(8, 2, dtype=torch.float64))
     (None, 'the mean gradient of eval batch 0 is zero')
     """
-    if not bool(torch.isfinite(means).all()):
-        return math.nan, None
-    zero = (means == 0).all(dim=1).tolist()
-    if True in zero:
-        return None, f"the mean gradient of eval batch {zero.index(True)} is zero"
-    value = float(mean_pairwise_cosine(unit_rows(means)))
-    return max(-1.0, min(1.0, value)), None
+    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
+    return found.value, found.why

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,7 +70,12 @@ def batch_mean_ce(logits: Tensor, y: Tensor) -> Tensor:
     return F.cross_entropy(wide_enough, y)
 
 
-def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> tuple[list[Tensor], Tensor]:
+def activation_gradients(
+    stream: Stream,
+    y: Tensor,
+    layers: Sequence[int] | None = None,
+    loss_of: Callable[[Tensor, Tensor], Tensor] = batch_mean_ce,
+) -> tuple[list[Tensor], Tensor]:
     """g_l = ∂CE/∂h_l at the asked layers, and ∂CE/∂logits, from one backward pass.
 
     CE is averaged over the batch, so a sample's gradient carries 1/B. Parameters get no gradient.
@@ -79,6 +84,7 @@ def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None
         stream: a forward pass.
         y: (B,) class indices.
         layers: which l; None = all.
+        loss_of: (logits, y) → CE.
 
     Returns:
         ([g_l, each shaped like h_l], ∂CE/∂logits (B, C) = e_T/B).
@@ -90,7 +96,7 @@ def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None
     """
     chosen = range(len(stream.edges)) if layers is None else layers
     edges = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
-    loss = batch_mean_ce(stream.logits, y)
+    loss = loss_of(stream.logits, y)
     # a side branch is only known by its missing gradient; finding its source takes the graph once more
     inputs = [get_gradient_edge(stream.logits), *edges]
     found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=stream.returned)

@@ -51,10 +51,15 @@ def resolve_taps(model: nn.Module, taps: Taps = None) -> Tapped:
                 f"{type(model).__name__} offers no model(x, return_hidden=True)",
                 hint=f"name its blocks with taps, e.g. {candidates(model)}",
             )
-        return ReturnedStream(lambda net, x: net(x, return_hidden=True), "return_hidden=True")
+        return ReturnedStream(own_stream, "return_hidden=True")
     if callable(taps):
         return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
     return ModuleTaps(model, taps)
+
+
+def own_stream(model: nn.Module, x: Tensor) -> Any:
+    """The stream that a network offers by itself."""
+    return model(x, return_hidden=True)
 
 
 def _returns_hidden(model: nn.Module) -> bool:

@@ -1,0 +1,186 @@
+"""Streaming norms and mean gradients of N networks of one shape; N = 1 is a network measured by itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fa_core.errors import TapError, UsageError
+from fa_core.measure.fused import Pass
+from fa_core.measure.measured import Measured, Samples
+from fa_core.measure.norms import lower_median, sample_norms, unit_rows
+from fa_core.measure.per_sample import check_states, choose_flattens, vectors
+from fa_core.measure.stability import drift_columns, mean_gradients, read_drift
+
+
+class Divided(Exception):
+    """The members' states become vectors in different ways, so that their numbers do not stack.
+
+    Attributes:
+        ways: per member, how its states would become vectors.
+    """
+
+    def __init__(self, ways: list[str]) -> None:
+        super().__init__(", ".join(sorted(set(ways))))
+        self.ways = ways
+
+
+class Tally:
+    """What the batches gave: `add` per batch, `measured` at the end. Nothing waits for the device in between.
+
+    Args:
+        stability_layer: where (c) is measured; None = L//2.
+        norm_batches: how many of the first batches (a) and (b) use.
+    """
+
+    def __init__(self, stability_layer: int | None = None, norm_batches: int = 1) -> None:
+        self._layer = stability_layer
+        self._norm_batches = norm_batches
+        self._flatten = ""
+        self._names: list[str] = []
+        self._custom_functions: list[str] = []
+        self._dtype = ""
+        self._batch_size = 0
+        self._h: list[Tensor] = []
+        self._g: list[Tensor] = []
+        self._e: list[Tensor] = []
+        self._means: list[Tensor] = []
+
+    @property
+    def batches(self) -> int:
+        """How many were added."""
+        return len(self._means)
+
+    @property
+    def layers(self) -> list[int] | None:
+        """The layers whose gradients the next batch has to give; None = all."""
+        if self.batches < self._norm_batches:
+            return None
+        assert self._layer is not None
+        return [self._layer]
+
+    def add(self, done: Pass, where: str = "") -> None:
+        """Add one batch, its tensors with the members as first axis: logits (N, B, C), states (N, B, ...).
+
+        Raises:
+            TapError: states that cannot be used, or another number of them than before.
+            UsageError: a stability layer that does not exist.
+            Divided: the members' states become vectors in different ways.
+        """
+        for_norms = self.layers is None
+        if self.batches == 0:
+            self._begin(done)
+        elif len(done.names) != len(self._names):
+            raise TapError(
+                f"{len(done.names)} states, {len(self._names)} in the first batch",
+                where=where,
+                hint="the taps must be the same for every batch",
+            )
+        if for_norms:
+            self._add_norms(done)
+        assert self._layer is not None
+        at_layer = done.gradients[self._layer if for_norms else 0]
+        self._means.append(mean_gradients(self._rows(at_layer)))
+
+    def measured(self, right: Sequence[Tensor]) -> list[Measured]:
+        """The members' numbers, fetched from the device at once.
+
+        Args:
+            right: (N, B) bool of every batch: classified rightly.
+        """
+        means = torch.stack(self._means, dim=1)
+        h, g, e = (torch.cat(norms, dim=-1) for norms in (self._h, self._g, self._e))
+        counted = sum(part.shape[1] for part in right)
+        hits = torch.cat(list(right), dim=1).sum(dim=1, keepdim=True).to(h)
+        columns = (lower_median(h), lower_median(g), lower_median(e)[:, None], hits, drift_columns(means))
+        depth = len(self._names)
+        members = []
+        for index, row in enumerate(torch.cat(columns, dim=1).tolist()):
+            residual_norms, bp_grad_norms = row[:depth], row[depth : 2 * depth]
+            error_norm, member_hits, *drift_row = row[2 * depth :]
+            drift = read_drift(drift_row)
+            stability = drift.value
+            if stability is None and all(map(math.isfinite, residual_norms + bp_grad_norms)) and not drift.finite:
+                # too few batches to judge drift, but a non-finite gradient is not to go unseen
+                stability = math.nan
+            assert self._layer is not None
+            members.append(
+                Measured(
+                    residual_norms=residual_norms,
+                    bp_grad_norms=bp_grad_norms,
+                    error_norm=error_norm,
+                    cross_batch_stability=stability,
+                    why_no_drift=drift.why,
+                    right=int(member_hits),
+                    counted=counted,
+                    stability_layer=self._layer,
+                    batch_size=self._batch_size,
+                    n_batches=self.batches,
+                    norm_batches=len(self._e),
+                    dtype=self._dtype,
+                    tap_names=self._names,
+                    flatten=self._flatten,
+                    custom_backward=self._custom_functions,
+                    take_samples=_Taken(self._h, self._g, self._e, right, means, index),
+                )
+            )
+        return members
+
+    def _begin(self, done: Pass) -> None:
+        self._batch_size = done.logits.shape[1]
+        check_states([h[0] for h in done.hidden], done.names, self._batch_size)
+        last = len(done.hidden) - 1
+        if self._layer is None:
+            self._layer = last // 2
+        if not 0 <= self._layer <= last:
+            raise UsageError(f"stability_layer {self._layer} does not exist", hint=f"the taps are layers 0..{last}")
+        ways = choose_flattens(done.hidden, done.gradients[-1])
+        if len(set(ways)) > 1:
+            raise Divided(ways)
+        self._flatten = ways[0]
+        self._names = done.names
+        self._custom_functions = done.custom_functions
+        self._dtype = str(done.logits.dtype).removeprefix("torch.")
+
+    def _add_norms(self, done: Pass) -> None:
+        batch_size = done.logits.shape[1]
+        # a smaller last batch has a larger 1/B: brought to the first one's
+        to_first = batch_size / self._batch_size
+        self._h.append(torch.stack([self._norms(h) for h in done.hidden], dim=1))
+        self._g.append(torch.stack([self._norms(g) * to_first for g in done.gradients], dim=1))
+        self._e.append(sample_norms(done.logit_gradient.flatten(0, 1)).reshape(-1, batch_size) * batch_size)
+
+    def _norms(self, state: Tensor) -> Tensor:
+        """(N, B, ...) → (N, B)."""
+        return sample_norms(vectors(state.flatten(0, 1), self._flatten)).reshape(state.shape[:2])
+
+    def _rows(self, state: Tensor) -> Tensor:
+        """(N, B, ...) → (N, B, D)."""
+        return vectors(state.flatten(0, 1), self._flatten).reshape(*state.shape[:2], -1)
+
+
+class _Taken:
+    """Fetches one member's `Samples` when somebody asks for them."""
+
+    def __init__(
+        self,
+        h: list[Tensor],
+        g: list[Tensor],
+        e: list[Tensor],
+        right: Sequence[Tensor],
+        means: Tensor,
+        index: int,
+    ) -> None:
+        self._per_batch = (h, g, e, right)
+        self._means = means
+        self._index = index
+
+    def __call__(self) -> Samples:
+        gram = unit_rows(self._means[self._index])
+        h, g, e, right = ([norms[self._index].cpu() for norms in per_batch] for per_batch in self._per_batch)
+        return Samples(
+            residual_norms=h, bp_grad_norms=g, error_norms=e, right=right, drift_cosines=(gram @ gram.T).cpu()
+        )
