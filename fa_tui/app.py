@@ -1,4 +1,4 @@
-"""The explorer's application: it opens paths, wires screens to the session and the jobs, and starts fast.
+"""The explorer's application: it opens screens and tells them what happened.
 
 What is imported here is paid before the first paint: no NumPy, no torch, no heavy widget. They come
 after it (`ExplorerScreen` settles), or when their screen opens.
@@ -7,57 +7,27 @@ after it (`ExplorerScreen` settles), or when their screen opens.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
 import os
 import signal
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_core.report import DiagnosticThresholds
-from fa_tui.config.settings import NOTHING_SET, Loaded, load_settings
-from fa_tui.live.following import FollowingApp
-from fa_tui.session import Baseline, Flip, Session
-from fa_tui.terminal.abilities import Terminal, detect, preferring
-from fa_tui.terminal.themes import THEMES
+from fa_tui.config.settings import NOTHING_SET, Loaded
+from fa_tui.jobs.working import WorkingApp
+from fa_tui.session import Flip, Session
+from fa_tui.terminal.abilities import Terminal, detect
 
 if TYPE_CHECKING:
     from fa_core.engine import MeasureOptions
-    from fa_tui.jobs.command_form import Planned
-    from fa_tui.jobs.launches import Launches
-    from fa_tui.jobs.listing import Jobs, Listed
-    from fa_tui.jobs.measuring import Measured, Measuring
+    from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
-
-
-class JobMoved(Message):
-    """A job's state or progress changed (posted from threads of the pool and of commands)."""
-
-
-class CommandEnded(Message):
-    """A command that was started here is over (posted from a thread of its own)."""
-
-    def __init__(self, listed: Listed) -> None:
-        self.listed = listed
-        super().__init__()
-
-
-class RunMeasured(Message):
-    """A run was measured and saved (posted from the pool's threads)."""
-
-    def __init__(self, measured: Measured) -> None:
-        self.measured = measured
-        super().__init__()
-
 
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable that asks for tracebacks; `--debug` sets it."""
@@ -69,12 +39,12 @@ def _palette() -> type[Provider]:
     return ExplorerCommands
 
 
-class ExplorerApp(FollowingApp):
+class ExplorerApp(WorkingApp):
     """The explorer.
 
     Args:
         session: the runs and what judges them.
-        title: what is open.
+        title: what to call what is open (default: its paths).
         paths: what to follow while it is open.
         since: when reading them began (`time.time`).
         settings: what the person prefers; what is wrong with it is told.
@@ -116,33 +86,19 @@ class ExplorerApp(FollowingApp):
         options: MeasureOptions | None = None,
         measure: str | None = None,
     ) -> None:
-        self.terminal = terminal or detect()
         prefers, self._complaints = settings
-        super().__init__(session, paths, since, prefers, ansi_color=self.terminal.ansi_color)
+        super().__init__(
+            session,
+            paths,
+            since,
+            terminal or detect(),
+            prefers,
+            device=device,
+            out=out,
+            options=options,
+            measure=measure,
+        )
         self._opened = title
-        self._device, self._out, self._options, self._measure = device, out, options, measure
-        self._measuring: Measuring | None = None
-        self._jobs: Jobs | None = None
-        self._launches: Launches | None = None
-        self._stop_commands = False
-        self.farewell: list[str] = []
-        self._jobs_due = False
-        for theme in THEMES:
-            self.register_theme(theme)
-        if prefers.themes:
-            from fa_tui.terminal.own_themes import own_themes
-
-            for theme in own_themes(prefers.themes):
-                self.register_theme(theme)
-        has_colours = self.terminal.colours > 16
-        self._begin_with(prefers.theme if prefers.theme and has_colours else self.terminal.theme)
-        if not self.terminal.unicode:
-            from textual.scrollbar import ScrollBar
-
-            from fa_tui.widgets.plain_scrollbar import PlainScrollBar
-
-            self.add_class("-ascii")
-            ScrollBar.renderer = PlainScrollBar
 
     def _fatal_error(self) -> None:
         """Leave after a defect of ours with one line; with its traceback where --debug asked for it."""
@@ -155,15 +111,6 @@ class ExplorerApp(FollowingApp):
         what = f"internal error ({type(error).__name__}: {error}); run again with --debug and report it"
         self._exit_renderables.append(Text(f"fa-tui: {what}"))
         self._close_messages_no_wait()
-
-    def _begin_with(self, theme: str) -> None:
-        """Set the theme before the start: an assignment would have every stylesheet parsed a second time."""
-        self.set_reactive(App.theme, theme)
-        dark = self.current_theme.dark
-        self.set_class(dark, "-dark-mode")
-        self.set_class(not dark, "-light-mode")
-        self.add_class(f"-theme-{theme}")
-        self.stylesheet.set_variables(self.get_css_variables())
 
     def get_default_screen(self) -> ExplorerScreen:
         from fa_tui.screens.explorer import ExplorerScreen
@@ -207,70 +154,26 @@ class ExplorerApp(FollowingApp):
         if isinstance(self.screen, JudgedScreen):
             self.screen.runs_changed()
 
-    # Measuring.
+    def jobs_changed(self, jobs: Sequence[Listed]) -> None:
+        self.explorer.jobs_changed(jobs)
+        from fa_tui.screens.jobs import JobsScreen
 
-    @property
-    def measuring(self) -> Measuring:
-        """The jobs of this explorer."""
-        if self._measuring is None:
-            from fa_tui.jobs.measuring import Measuring
+        for screen in self.screen_stack:
+            if isinstance(screen, JobsScreen):
+                screen.jobs_changed()
 
-            self._measuring = Measuring(
-                self._device,
-                on_job=lambda _: self.tell(JobMoved()),
-                on_measured=lambda measured: self.tell(RunMeasured(measured)),
-                out=self._out,
-                options=self._options,
-                measure=self._measure,
-            )
-        return self._measuring
-
-    @property
-    def jobs(self) -> Jobs:
-        """What the jobs screen lists."""
-        if self._jobs is None:
-            from fa_tui.jobs.listing import Jobs
-
-            self._jobs = Jobs(self.measuring, self.launches)
-        return self._jobs
-
-    @property
-    def launches(self) -> Launches:
-        """The commands that were started here."""
-        if self._launches is None:
-            from fa_tui.jobs.launches import Launches
-
-            self._launches = Launches(self._command_moved)
-        return self._launches
-
-    def _command_moved(self, listed: Listed) -> None:
-        self.tell(CommandEnded(listed) if listed.over else JobMoved())
-
-    def start(self, planned: Planned) -> None:
-        """Start a command among the jobs, and follow what it writes."""
-        try:
-            self.launches.start(planned)
-        except OSError as error:
-            self.say(f"{planned.words[0]} cannot be started: {error}", "bad")
-            return
-        self.also_follow(planned.out)
-        self.say(f"started {planned.words[0]}: J shows how far it is", "accent")
-
-    def on_command_ended(self, message: CommandEnded) -> None:
-        job = message.listed
-        self.on_job_moved()
-        tone = {"done": "good", "failed": "bad"}.get(job.state, "warn")
-        self.say(f"{job.name}: {job.error or job.state}", tone)
+    def marks_changed(self) -> None:
+        self.explorer.marks_changed()
 
     def tell_screen(self, screen: Screen[None], message: Message) -> None:
         """Hand a screen a message from another thread, while it is there to take it."""
         if self.is_running and screen.is_running:
             screen.post_message(message)
 
-    def say(self, text: str, tone: str = "") -> None:
+    def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
         """One line about what just happened, where the person looks now."""
         self.explorer.say(text, tone)
-        if self.screen is not self.explorer:
+        if aloud and self.screen is not self.explorer:
             self.notify(text, severity="warning" if tone in ("warn", "bad") else "information", markup=False)
 
     def send(self, sequence: str) -> None:
@@ -281,54 +184,6 @@ class ExplorerApp(FollowingApp):
     def send_soon(self, sequence: str) -> None:
         """`send` from another thread."""
         self.call_from_thread(self.send, sequence)
-
-    def measure(self, indices: Sequence[int]) -> None:
-        """Queue runs to be measured; say so, or say why none can be."""
-        from fa_core.errors import FaError
-
-        rows = [(index, self.session.rows[index]) for index in self.session.measurable(indices)]
-        if not rows:
-            self.explorer.say("no checkpoint to measure here: open a run folder or a weights file", "warn")
-            return
-        try:
-            started = self.measuring.start(rows)
-        except FaError as error:
-            self.explorer.say(str(error), "bad")
-            return
-        self.session.marked.clear()
-        self.explorer.marks_changed()
-        self.explorer.say(f"{len(started)} queued" if started else "already queued", "dim")
-
-    def on_job_moved(self) -> None:
-        if not self._jobs_due:
-            self._jobs_due = True
-            self.set_timer(_JOBS_SECONDS, self._show_jobs)
-
-    def _show_jobs(self) -> None:
-        self._jobs_due = False
-        if not self.screen_stack:
-            return  # the app is closing
-        self.explorer.jobs_changed(self.jobs.listed())
-        from fa_tui.screens.jobs import JobsScreen
-
-        if isinstance(self.screen, JobsScreen):
-            self.screen.jobs_changed()
-
-    def on_run_measured(self, message: RunMeasured) -> None:
-        measured = message.measured
-        self.session.replace_row(measured.index, measured.row)
-        self.explorer.row_changed(measured.index)
-        from fa_tui.screens.judged import JudgedScreen
-
-        if isinstance(self.screen, JudgedScreen):
-            self.screen.runs_changed()
-        name = self.session.label(measured.index)
-        if measured.problem:
-            self.explorer.say(f"{name} measured, but not saved: {measured.problem}", "bad")
-        else:
-            self.explorer.say(f"{name} measured, saved in {short_path(measured.saved)}", "good")
-
-    # Screens.
 
     def action_show_jobs(self) -> None:
         """Open the jobs screen."""
@@ -382,110 +237,15 @@ class ExplorerApp(FollowingApp):
 
     async def action_quit(self) -> None:
         """Leave; ask first while jobs run."""
-        commands = sum(not job.over for job in self._launches.listed()) if self._launches else 0
-        active = self.jobs.active() - commands
-        if not active and not commands:
+        runs, commands = self.unfinished()
+        if not runs and not commands:
             self.exit(0)
             return
         from fa_tui.screens.quit import QuitScreen
 
-        self.push_screen(QuitScreen(active, commands, glyphs=self.terminal.glyphs), self._leave)
+        self.push_screen(QuitScreen(runs, commands, glyphs=self.terminal.glyphs), self._leave)
 
     def _leave(self, answer: str | None) -> None:
         if answer:
-            self._stop_commands = answer == "stop"
+            self.stops_commands = answer == "stop"
             self.exit(0)
-
-    def close_jobs(self) -> None:
-        """End the workers and the watchers; what is finished is on disk already.
-
-        Commands go on, unless the person said otherwise: also when the connection is gone.
-        """
-        self.stop_following()
-        if self._launches is not None:
-            self.farewell = self._launches.close(stop=self._stop_commands)
-        if self._measuring is not None:
-            self._measuring.close()
-
-
-_JOBS_SECONDS = 0.1
-"""Progress is shown at most so often: a key must never wait for it."""
-
-
-def short_path(path: str, width: int = 60) -> str:
-    """A path relative to the current folder where it lies in it; a long one by its end, which says most."""
-    with contextlib.suppress(ValueError):
-        path = str(Path(path).relative_to(Path.cwd()))
-    return path if len(path) <= width else "…" + path[1 - width :]
-
-
-def run_explorer(
-    paths: Sequence[Path],
-    *,
-    thresholds: DiagnosticThresholds | None = None,
-    frozen_baseline: Baseline | None = None,
-    device: str = "auto",
-    out: Path | None = None,
-    options: MeasureOptions | None = None,
-    settings: Loaded | None = None,
-) -> int:
-    """Open the explorer on paths and stay until the person leaves.
-
-    Args:
-        paths: audit files, checkpoints, run folders, or folders of them.
-        thresholds: where the sliders start (default: where the settings say).
-        frozen_baseline: accuracies to assume where none was recorded.
-        device: where to measure; ``auto`` is what the settings say.
-        out: results file for checkpoints that lie in no run folder.
-        options: how to measure.
-        settings: what the person prefers (default: their settings file).
-
-    Returns:
-        The exit code.
-
-    Raises:
-        UnreadableInput: the only path cannot be read.
-    """
-    # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    # a collection before the first paint costs more than the garbage there is
-    gc.disable()
-    from fa_core.formats import scan
-
-    settings = load_settings() if settings is None else settings
-    since = time.time()
-    # the traces of run folders take longer than all the rest and no first screen shows them
-    found = scan(list(paths), run_traces=False)
-    session = Session(
-        found.rows,
-        thresholds=thresholds or settings.settings.thresholds,
-        baseline=frozen_baseline,
-        problems=found.problems,
-        traces=lambda: scan(list(paths)).traces,
-    )
-    title = ", ".join(short_path(str(path)) for path in paths)
-    app = ExplorerApp(
-        session,
-        title=title,
-        paths=paths,
-        since=since,
-        settings=settings,
-        terminal=preferring(detect(), settings.settings.glyphs),
-        device=settings.settings.device if device == "auto" else device,
-        out=out,
-        options=options,
-    )
-    try:
-        code = app.run()
-    finally:
-        app.close_jobs()
-        for line in app.farewell:
-            with contextlib.suppress(OSError):
-                print(f"fa-tui: {line}", file=sys.stderr)
-    return app.return_code or 0 if code is None else code
-
-
-if __name__ == "__main__":
-    from fa_tui.samples import sample_runs
-
-    sys.exit(run_explorer([Path(argument) for argument in sys.argv[1:]] or [sample_runs()]))

@@ -5,9 +5,11 @@ No Typer here: `fa-tui PATH…` without options comes straight to it, and starts
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,8 @@ from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.engine.jobs import MeasureOptions
+    from fa_tui.config.settings import Loaded
+    from fa_tui.session import Baseline
     from fa_tui.shell.options import FrozenBaseline
 
 
@@ -49,7 +53,6 @@ def open_explorer(
         return print_table(paths, thresholds, baseline or FrozenBaseline(), "table")
     # a collection amid the explorer's imports costs more than their garbage; it is on again after the first paint
     gc.disable()
-    from fa_tui.app import run_explorer
     from fa_tui.config.settings import load_settings
     from fa_tui.samples import sample_runs
 
@@ -62,6 +65,72 @@ def open_explorer(
         options=_options(measuring),
         settings=loaded,
     )
+
+
+def run_explorer(
+    paths: Sequence[Path],
+    *,
+    thresholds: DiagnosticThresholds | None = None,
+    frozen_baseline: Baseline | None = None,
+    device: str = "auto",
+    out: Path | None = None,
+    options: MeasureOptions | None = None,
+    settings: Loaded | None = None,
+) -> int:
+    """Open the explorer on paths and stay until the person leaves.
+
+    Args:
+        paths: audit files, checkpoints, run folders, or folders of them.
+        thresholds: where the sliders start (default: where the settings say).
+        frozen_baseline: accuracies to assume where none was recorded.
+        device: where to measure; ``auto`` is what the settings say.
+        out: results file for checkpoints that lie in no run folder.
+        options: how to measure.
+        settings: what the person prefers (default: their settings file).
+
+    Returns:
+        The exit code.
+
+    Raises:
+        UnreadableInput: the only path cannot be read.
+    """
+    # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    from fa_core.formats import scan
+    from fa_tui.app import ExplorerApp
+    from fa_tui.config.settings import load_settings
+    from fa_tui.session import Session
+    from fa_tui.terminal.abilities import detect, preferring
+
+    settings = load_settings() if settings is None else settings
+    since = time.time()
+    # the traces of run folders take longer than all the rest and no first screen shows them
+    found = scan(list(paths), run_traces=False)
+    session = Session(
+        found.rows,
+        thresholds=thresholds or settings.settings.thresholds,
+        baseline=frozen_baseline,
+        problems=found.problems,
+        traces=lambda: scan(list(paths)).traces,
+    )
+    app = ExplorerApp(
+        session,
+        paths=paths,
+        since=since,
+        settings=settings,
+        terminal=preferring(detect(), settings.settings.glyphs),
+        device=settings.settings.device if device == "auto" else device,
+        out=out,
+        options=options,
+    )
+    try:
+        code = app.run()
+    finally:
+        app.close_jobs()
+        for line in app.farewell:
+            with contextlib.suppress(OSError):
+                print(f"fa-tui: {line}", file=sys.stderr)
+    return app.return_code or 0 if code is None else code
 
 
 def _options(measuring: Mapping[str, Any] | None) -> MeasureOptions | None:

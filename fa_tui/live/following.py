@@ -10,7 +10,8 @@ from textual.message import Message
 
 from fa_tui.config.settings import Settings
 from fa_tui.session import Flip, News, Session
-from fa_tui.terminal.painting import FrugalApp
+from fa_tui.terminal.abilities import Terminal
+from fa_tui.terminal.dressed import DressedApp
 
 if TYPE_CHECKING:
     from fa_tui.live.news import Reading
@@ -38,24 +39,23 @@ class WatcherSays(Message):
         super().__init__()
 
 
-class FollowingApp(FrugalApp[int]):
+class FollowingApp(DressedApp[int]):
     """Follows paths from when it is told to until it ends.
 
     Args:
         session: what was read from the paths.
         paths: as they were opened.
         since: when reading them began (`time.time`).
+        terminal: what the terminal can show.
         settings: how to follow.
-        ansi_color: as `App` takes it.
     """
 
     def __init__(
-        self, session: Session, paths: Sequence[Path], since: float, settings: Settings, *, ansi_color: bool | None
+        self, session: Session, paths: Sequence[Path], since: float, terminal: Terminal, settings: Settings
     ) -> None:
-        super().__init__(ansi_color=ansi_color)
+        super().__init__(terminal, settings)
         self.session = session
         self.paths = list(paths)
-        self.settings = settings
         self._since = since
         self._watchers: list[Watcher] = []
 
@@ -135,8 +135,14 @@ class FollowingApp(FrugalApp[int]):
         """
         raise NotImplementedError
 
-    def say(self, text: str, tone: str = "") -> None:
-        """Say one line about what just happened."""
+    def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
+        """Say one line about what just happened.
+
+        Args:
+            text: the line.
+            tone: as `Line` takes it.
+            aloud: also on other screens than the main one.
+        """
         raise NotImplementedError
 
 

@@ -17,6 +17,7 @@ from fa_core.report import LETTERS
 from fa_tui.session import Flip, Session, flip_text
 from fa_tui.views.axes import METHODS_BY_SEEDS
 from fa_tui.views.cells import ASCII_LEGEND, LEGEND
+from fa_tui.views.paths import short_paths
 from fa_tui.views.quantities import BY_NAME
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 _FLUSH_SECONDS = 0.001
+_NAME = " fa-tui "
+_LEAST_TITLE = 16
 _SETTLE_SECONDS = 0.01
 """Long enough for the first paint to be on its way before anything else is imported."""
 
@@ -44,7 +47,7 @@ class ExplorerScreen(Screen[None]):
 
     Args:
         session: the runs and what judges them.
-        title: what is open, for the top line.
+        title: what to call what is open, for the top line (default: its paths).
         glyphs: characters to draw with.
         show: what the matrix shows at first: ``letters``, or the name of a quantity.
     """
@@ -308,14 +311,6 @@ class ExplorerScreen(Screen[None]):
         text = "".join(segment.text for segment in runs.cell(runs.line, runs.column))
         return text.strip().rstrip(self._glyphs.marked + self._glyphs.gone).strip()
 
-    def row_changed(self, index: int) -> None:
-        """A run was measured: show its verdict everywhere."""
-        self.runs.row_changed(index)
-        self.show_counts()
-        self._show_rugs()
-        if index == self.row:
-            self._show_detail()
-
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
         self.app.measure(self._chosen())
@@ -374,7 +369,7 @@ class ExplorerScreen(Screen[None]):
         count = f" {len(session)} {'run' if len(session) == 1 else 'runs'}"
         if self._filter is not None:
             count = f" {self._shown_count} of{count}: {self._filter.text} (/)"
-        pieces = [(" fa-tui ", "accent"), (f" {self._title} ", "strong"), (count, "dim")]
+        pieces = [(count, "dim")]
         if session.marked:
             pieces.append((f"  {len(session.marked)} marked", "accent"))
         if session.problems:
@@ -387,7 +382,9 @@ class ExplorerScreen(Screen[None]):
             pieces.append((f"  {self.matrix.axes} (x X)", "accent"))
         if self._quantity_shown:
             pieces.append((f"  showing {self._quantity_shown} (v)", "accent"))
-        title.set(*pieces)
+        room = self.size.width - sum(len(text) for text, _ in pieces) - len(_NAME) - 3
+        opened = self._title or short_paths(self.app.paths, max(_LEAST_TITLE, room), self._glyphs.ellipsis)
+        title.set((_NAME, "accent"), (f" {opened} ", "strong"), *pieces)
 
     @on(Matrix.ShowsChanged)
     def _shows_changed(self, message: Matrix.ShowsChanged) -> None:

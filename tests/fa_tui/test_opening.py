@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fa_tui import app, opening
+from fa_tui import opening
 from fa_tui.cli import main
 
 
@@ -21,7 +21,7 @@ def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         return 0
 
     monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(app, "run_explorer", started)
+    monkeypatch.setattr(opening, "run_explorer", started)
     return received
 
 

@@ -1,0 +1,198 @@
+"""An explorer with jobs: runs that it measures, commands that it starts, and what becomes of them on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from fa_tui.config.settings import Settings
+from fa_tui.live.following import FollowingApp
+from fa_tui.session import Session
+from fa_tui.terminal.abilities import Terminal
+from fa_tui.views.paths import short_path
+
+if TYPE_CHECKING:
+    from fa_core.engine import MeasureOptions
+    from fa_tui.jobs.command_form import Planned
+    from fa_tui.jobs.launches import Launches
+    from fa_tui.jobs.listing import Jobs, Listed
+    from fa_tui.jobs.measuring import Measured, Measuring
+
+_SHOW_SECONDS = 0.1
+"""Progress is shown at most so often: a key must never wait for it."""
+
+
+class JobMoved(Message):
+    """A job's state or progress changed (posted from threads of the pool and of commands)."""
+
+
+class CommandEnded(Message):
+    """A command that was started here is over (posted from a thread of its own)."""
+
+    def __init__(self, listed: Listed) -> None:
+        self.listed = listed
+        super().__init__()
+
+
+class RunMeasured(Message):
+    """A run was measured and saved (posted from the pool's threads)."""
+
+    def __init__(self, measured: Measured) -> None:
+        self.measured = measured
+        super().__init__()
+
+
+class WorkingApp(FollowingApp):
+    """Measures and starts commands when told to.
+
+    Args:
+        session: the runs.
+        paths: as they were opened.
+        since: when reading them began (`time.time`).
+        terminal: what the terminal can show.
+        settings: what the person prefers.
+        device: where to measure: ``auto``, ``cpu``, ``cuda:1``, or several with commas.
+        out: results file for checkpoints that lie in no run folder.
+        options: how to measure.
+        measure: ``module:callable`` that workers measure with (tests).
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        paths: Sequence[Path],
+        since: float,
+        terminal: Terminal,
+        settings: Settings,
+        *,
+        device: str = "auto",
+        out: Path | None = None,
+        options: MeasureOptions | None = None,
+        measure: str | None = None,
+    ) -> None:
+        super().__init__(session, paths, since, terminal, settings)
+        self._device, self._out, self._options, self._measure = device, out, options, measure
+        self._measuring: Measuring | None = None
+        self._jobs: Jobs | None = None
+        self._launches: Launches | None = None
+        self._jobs_due = False
+        self.stops_commands = False
+        self.farewell: list[str] = []
+
+    @property
+    def measuring(self) -> Measuring:
+        """The runs that are measured here."""
+        if self._measuring is None:
+            from fa_tui.jobs.measuring import Measuring
+
+            self._measuring = Measuring(
+                self._device,
+                on_job=lambda _: self.tell(JobMoved()),
+                on_measured=lambda measured: self.tell(RunMeasured(measured)),
+                out=self._out,
+                options=self._options,
+                measure=self._measure,
+            )
+        return self._measuring
+
+    @property
+    def launches(self) -> Launches:
+        """The commands that were started here."""
+        if self._launches is None:
+            from fa_tui.jobs.launches import Launches
+
+            self._launches = Launches(self._command_moved)
+        return self._launches
+
+    @property
+    def jobs(self) -> Jobs:
+        """Both, as the jobs screen lists them."""
+        if self._jobs is None:
+            from fa_tui.jobs.listing import Jobs
+
+            self._jobs = Jobs(self.measuring, self.launches)
+        return self._jobs
+
+    def unfinished(self) -> tuple[int, int]:
+        """How many runs and how many commands are not over."""
+        runs = sum(not job.over for job in self._measuring.listed()) if self._measuring else 0
+        commands = sum(not job.over for job in self._launches.listed()) if self._launches else 0
+        return runs, commands
+
+    def measure(self, indices: Sequence[int]) -> None:
+        """Queue runs to be measured; say so, or say why none can be."""
+        from fa_core.errors import FaError
+
+        rows = [(index, self.session.rows[index]) for index in self.session.measurable(indices)]
+        if not rows:
+            self.say("no checkpoint to measure here: open a run folder or a weights file", "warn")
+            return
+        try:
+            started = self.measuring.start(rows)
+        except FaError as error:
+            self.say(str(error), "bad")
+            return
+        self.session.marked.clear()
+        self.marks_changed()
+        self.say(f"{len(started)} queued" if started else "already queued", "dim")
+
+    def start(self, planned: Planned) -> None:
+        """Start a command among the jobs, and follow what it writes."""
+        try:
+            self.launches.start(planned)
+        except OSError as error:
+            self.say(f"{planned.words[0]} cannot be started: {error}", "bad")
+            return
+        self.also_follow(planned.out)
+        self.say(f"started {planned.words[0]}: J shows how far it is", "accent")
+
+    def close_jobs(self) -> None:
+        """End the workers and the watchers; what is finished is on disk already.
+
+        Commands go on, unless the person said otherwise: also when the connection is gone.
+        """
+        self.stop_following()
+        if self._launches is not None:
+            self.farewell = self._launches.close(stop=self.stops_commands)
+        if self._measuring is not None:
+            self._measuring.close()
+
+    def _command_moved(self, listed: Listed) -> None:
+        self.tell(CommandEnded(listed) if listed.over else JobMoved())
+
+    def on_job_moved(self) -> None:
+        if not self._jobs_due:
+            self._jobs_due = True
+            self.set_timer(_SHOW_SECONDS, self._show_jobs)
+
+    def _show_jobs(self) -> None:
+        self._jobs_due = False
+        if self.screen_stack:  # else the app is closing
+            self.jobs_changed(self.jobs.listed())
+
+    def on_command_ended(self, message: CommandEnded) -> None:
+        job = message.listed
+        self.on_job_moved()
+        tone = {"done": "good", "failed": "bad"}.get(job.state, "warn")
+        self.say(f"{job.name}: {job.error or job.state}", tone)
+
+    def on_run_measured(self, message: RunMeasured) -> None:
+        measured = message.measured
+        self.session.replace_row(measured.index, measured.row)
+        self.rows_changed(only=[measured.index])
+        name = self.session.label(measured.index)
+        if measured.problem:
+            self.say(f"{name} measured, but not saved: {measured.problem}", "bad")
+        else:
+            self.say(f"{name} measured, saved in {short_path(measured.saved)}", "good", aloud=False)
+
+    def jobs_changed(self, jobs: Sequence[Listed]) -> None:
+        """Show how the jobs stand."""
+        raise NotImplementedError
+
+    def marks_changed(self) -> None:
+        """Show that the marks are gone."""
+        raise NotImplementedError

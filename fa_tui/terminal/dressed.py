@@ -1,0 +1,55 @@
+"""An App in the colours and characters that its terminal can show and its person prefers."""
+
+from __future__ import annotations
+
+from textual.app import App, ReturnType
+
+from fa_tui.config.settings import Settings
+from fa_tui.terminal.abilities import Terminal
+from fa_tui.terminal.painting import FrugalApp
+from fa_tui.terminal.themes import THEMES
+
+
+class DressedApp(FrugalApp[ReturnType]):
+    """Has the explorer's themes and a person's own, and begins with the right one.
+
+    Args:
+        terminal: what the terminal can show.
+        settings: what the person prefers.
+    """
+
+    def __init__(self, terminal: Terminal, settings: Settings) -> None:
+        super().__init__(ansi_color=terminal.ansi_color)
+        self.terminal = terminal
+        self.settings = settings
+        for theme in THEMES:
+            self.register_theme(theme)
+        if settings.themes:
+            from fa_tui.terminal.own_themes import own_themes
+
+            for theme in own_themes(settings.themes):
+                self.register_theme(theme)
+        self._begin_with(settings.theme if settings.theme in self.themes_here else terminal.theme)
+        if not terminal.unicode:
+            from textual.scrollbar import ScrollBar
+
+            from fa_tui.widgets.plain_scrollbar import PlainScrollBar
+
+            self.add_class("-ascii")
+            ScrollBar.renderer = PlainScrollBar
+
+    @property
+    def themes_here(self) -> list[str]:
+        """The themes that this terminal can show: one that sends no RGB, or all."""
+        if self.terminal.ansi_color:
+            return [self.terminal.theme]
+        return [*(theme.name for theme in THEMES), *self.settings.themes]
+
+    def _begin_with(self, theme: str) -> None:
+        """Set the theme before the start: an assignment would have every stylesheet parsed a second time."""
+        self.set_reactive(App.theme, theme)
+        dark = self.current_theme.dark
+        self.set_class(dark, "-dark-mode")
+        self.set_class(not dark, "-light-mode")
+        self.add_class(f"-theme-{theme}")
+        self.stylesheet.set_variables(self.get_css_variables())

@@ -1,0 +1,51 @@
+"""Paths in title and status lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fa_tui.views.paths import short_path, short_paths
+
+LONG = "/data/experiments/2025/autumn/ablations/dfa_s42"
+
+
+def test_a_path_below_the_current_folder_is_shown_from_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert short_path(tmp_path / "runs" / "dfa_s42") == "runs/dfa_s42"
+
+
+def test_a_path_below_home_begins_with_a_tilde(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert short_path(tmp_path / "runs") == "~/runs"
+
+
+def test_a_relative_path_stays_as_it_was_typed() -> None:
+    assert short_path("../runs") == "../runs"
+
+
+@pytest.mark.parametrize("width", range(4, 60))
+def test_a_long_path_keeps_its_end_and_never_exceeds_the_width(width: int) -> None:
+    shown = short_path(LONG, width)
+    assert len(shown) <= width
+    assert shown == LONG or LONG.endswith(shown.removeprefix("…"))
+
+
+def test_a_long_path_is_cut_between_folders() -> None:
+    assert short_path(LONG, 30) == "…/autumn/ablations/dfa_s42"
+
+
+def test_paths_that_do_not_fit_are_counted() -> None:
+    paths = [Path("first.json"), Path("second.json"), Path("third.json")]
+    assert short_paths(paths, 60) == "first.json, second.json, third.json"
+    assert short_paths(paths, 34) == "first.json, second.json and 1 more"
+    assert short_paths(paths, 33) == "first.json and 2 more"
+
+
+def test_the_current_folder_may_be_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    here.rmdir()
+    assert short_path("/data/runs") == "/data/runs"
