@@ -1,8 +1,9 @@
-"""Files and folders under some paths: recursive, sorted, each once, safe against loops of links."""
+"""Files and folders under some paths: recursive, by name and number, each once, safe against loops of links."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -65,7 +66,7 @@ class Walk:
             return
         try:
             with os.scandir(folder) as listing:
-                entries = sorted(listing, key=lambda entry: entry.name)
+                entries = sorted(listing, key=_by_number)
         except OSError as error:
             problem = _unreadable(folder, error)
             if named:
@@ -92,6 +93,16 @@ class Walk:
             return False
         self._seen.add(identity)
         return True
+
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | int], str]:
+    """Seed 42 comes before seed 123; names that are equal but for leading zeros come in their own order."""
+    parts: list[str | int] = [*_NUMBER.split(entry.name)]
+    parts[1::2] = map(int, _NUMBER.findall(entry.name))
+    return parts, entry.name
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result | None:

@@ -254,3 +254,9 @@ def test_reading_needs_neither_torch_nor_numpy(published_table: Path) -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+def test_seeds_come_by_number_and_not_by_letter(tmp_path: Path) -> None:
+    for seed in (123, 42, 7):
+        (tmp_path / f"dfa_s{seed}.json").write_text(json.dumps({"method_name": "dfa", "residual_norms": [1.0, 2.0]}))
+    assert [Path(row.source).name for row in scan([tmp_path]).rows] == ["dfa_s7.json", "dfa_s42.json", "dfa_s123.json"]
