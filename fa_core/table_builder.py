@@ -3,48 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
-from typing import Any, NamedTuple
+from itertools import groupby
 
 import numpy as np
 
-from fa_core.columns import Floats, Mask, Objects, Ragged, growth_of, margin_of, optional
-from fa_core.formats.reports import identity_of
+from fa_core.columns import Objects, growth_of, margin_of
+from fa_core.formats.lean import recorded_verdicts
+from fa_core.formats.sliced import SlicedRows
 from fa_core.formats.stored import StoredRows
-from fa_core.report import DiagnosticReport
+from fa_core.formats.stored_row import StoredRow
+from fa_core.report_columns import NAMES, Numbers, ReportColumns
 from fa_core.rows import AuditRow, Problem
 from fa_core.table import AuditTable, bits_of, depth_utility_bits
 
 _CHUNK = 2000
-_IDENTITY = ("source", "key", "method", "seed", "checkpoint", "axes", "recorded_verdict")
-_SCALARS = ("growth_bound", "cross_batch_stability", "headline_acc", "frozen_baseline_acc")
-_of_row = attrgetter(*(f"report.{name}" if name == "recorded_verdict" else name for name in _IDENTITY))
-_of_report = attrgetter("residual_norms", "bp_grad_norms", *_SCALARS)
-
-
-class _Measured(NamedTuple):
-    """The numbers of some reports."""
-
-    residual: Ragged
-    gradient: Ragged
-    scalars: list[tuple[Floats, Mask]]
-
-    @classmethod
-    def of(cls, reports: Sequence[DiagnosticReport]) -> _Measured:
-        residual, gradient, *scalars = zip(*map(_of_report, reports), strict=True)
-        return cls(Ragged.of(residual), Ragged.of(gradient), [optional(values) for values in scalars])
-
-    def surely_valid(self) -> bool:
-        """Whether every report holds something and passes `DiagnosticReport.check`; False when in doubt."""
-        h, g, (_, (cosine, has_cosine), *accs) = self
-        return bool(
-            h.lengths.min() > 0
-            and np.array_equal(h.lengths, g.lengths)
-            and _within(h.flat, 0.0, np.inf)
-            and _within(g.flat, 0.0, np.inf)
-            and _within(cosine[has_cosine], -1.0, 1.0)
-            and all(_within(acc[has_acc], 0.0, 1.0) for acc, has_acc in accs)
-        )
 
 
 class TableBuilder:
@@ -57,44 +29,47 @@ class TableBuilder:
     def __init__(self) -> None:
         self.problems: list[Problem] = []
         self._single: list[AuditRow] = []
-        self._identity: list[list[object]] = [[] for _ in _IDENTITY]
-        self._residual: list[Ragged] = []
-        self._gradient: list[Ragged] = []
-        self._scalars: list[list[tuple[Floats, Mask]]] = [[] for _ in _SCALARS]
+        self._parts: list[ReportColumns] = []
+        self._sources: list[list[str]] = []
         self._stores: list[Sequence[AuditRow]] = []
 
     def add_row(self, row: AuditRow) -> None:
         """Take one row."""
         self._single.append(row)
 
+    def add_sliced(self, rows: SlicedRows) -> None:
+        """Take the rows of a big audit table."""
+        self._take_singles()
+        self._append(rows.columns, [rows.source] * len(rows), rows)
+
     def add_stored(self, rows: StoredRows) -> None:
         """Take the rows of an audit table; those that cannot be read become problems."""
         self._take_singles()
         for start in range(0, len(rows), _CHUNK):
             chunk = rows[start : start + _CHUNK]
-            reports = chunk.decoded()
-            if reports is None or not self._take_stored(chunk, reports):
-                for row in chunk.checked():
-                    if isinstance(row, Problem):
-                        self.problems.append(row)
-                    else:
-                        self._single.append(row)
-                self._take_singles()
+            if self._take_stored(chunk):
+                continue
+            for row in chunk.checked():
+                if isinstance(row, Problem):
+                    self.problems.append(row)
+                else:
+                    self._single.append(row)
+            self._take_singles()
 
     def build(self) -> AuditTable:
         """The table of everything added."""
         self._take_singles()
-        residual, gradient = Ragged.concat(self._residual), Ragged.concat(self._gradient)
-        (bounds, has_bound), (stability, has_stability), (acc, has_acc), (baseline, has_baseline) = (
-            _concatenated(parts) for parts in self._scalars
-        )
+        whole = ReportColumns.concat(self._parts)
+        residual, gradient, scalars = whole.numbers
+        (bounds, has_bound), (stability, has_stability), (acc, has_acc), (baseline, has_baseline) = scalars
         bad_a = residual.any_nonfinite() | (has_bound & ~np.isfinite(bounds))
         nonfinite = bits_of(a=bad_a, b=gradient.any_nonfinite(), c=has_stability & ~np.isfinite(stability))
         measured = bits_of(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
         nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
         counts = [len(store) for store in self._stores]
         return AuditTable(
-            **dict(zip(_IDENTITY, map(_objects, self._identity), strict=True)),
+            source=_objects([source for sources in self._sources for source in sources]),
+            **{name: _objects(getattr(whole, name)) for name in NAMES},
             residual_norms=residual,
             bp_grad_norms=gradient,
             growth=growth_of(residual, bounds),
@@ -117,45 +92,51 @@ class TableBuilder:
 
     def _take_singles(self) -> None:
         rows, self._single = self._single, []
-        if rows:
-            self._append(_Measured.of([row.report for row in rows]), rows)
-            for column, values in zip(self._identity, zip(*map(_of_row, rows), strict=True), strict=True):
-                column.extend(values)
+        for store, group in groupby(rows, _sliced):
+            self._take_rows(list(group), store)
 
-    def _take_stored(self, chunk: StoredRows, reports: list[Any]) -> bool:
+    def _take_rows(self, rows: list[AuditRow], store: SlicedRows | None) -> None:
+        """Take rows, their numbers and recorded verdicts from the columns of their store if they have one."""
+        if store is None:
+            reports = [row.report for row in rows]
+            numbers = Numbers.of(reports)
+            recorded = [report.recorded_verdict for report in reports]
+        else:
+            slots = [row.slot for row in rows if isinstance(row, StoredRow)]
+            whole = slots == list(range(len(store)))
+            numbers = store.columns.numbers if whole else store.columns.numbers.take(np.array(slots, np.int64))
+            recorded = [store.columns.recorded_verdict[slot] for slot in slots]
+        columns = ReportColumns(
+            key=[row.key for row in rows],
+            method=[row.method for row in rows],
+            seed=[row.seed for row in rows],
+            checkpoint=[row.checkpoint for row in rows],
+            axes=[row.axes for row in rows],
+            recorded_verdict=recorded,
+            numbers=numbers,
+        )
+        self._append(columns, [row.source for row in rows], rows)
+
+    def _take_stored(self, chunk: StoredRows) -> bool:
         """Take a chunk in which surely nothing is wrong; False, and nothing taken, where something may be."""
-        measured = _Measured.of(reports)
-        if not measured.surely_valid():
+        reports = chunk.decoded()
+        if reports is None or not (numbers := Numbers.of(reports)).surely_valid():
             return False
-        self._append(measured, chunk)
-        names = map(identity_of, chunk.keys, reports)
-        method, seed, axes, checkpoint = zip(*names, strict=True)
-        kept = [report.recorded_verdict if report.kept_verdict is None else report.kept_verdict for report in reports]
-        source = [chunk.source] * len(chunk)
-        for column, values in zip(
-            self._identity, (source, chunk.keys, method, seed, checkpoint, axes, kept), strict=True
-        ):
-            column.extend(values)
+        columns = ReportColumns.of(chunk.keys, reports, recorded_verdicts(reports), numbers)
+        self._append(columns, [chunk.source] * len(chunk), chunk)
         return True
 
-    def _append(self, measured: _Measured, store: Sequence[AuditRow]) -> None:
-        self._residual.append(measured.residual)
-        self._gradient.append(measured.gradient)
-        for parts, part in zip(self._scalars, measured.scalars, strict=True):
-            parts.append(part)
+    def _append(self, columns: ReportColumns, sources: list[str], store: Sequence[AuditRow]) -> None:
+        self._parts.append(columns)
+        self._sources.append(sources)
         self._stores.append(store)
 
 
-def _within(values: Floats, low: float, high: float) -> bool:
-    """Whether all values lie in [low, high]; a NaN does not."""
-    return bool(((values >= low) & (values <= high)).all())
-
-
-def _concatenated(parts: Sequence[tuple[Floats, Mask]]) -> tuple[Floats, Mask]:
-    return (
-        np.concatenate([np.zeros(0), *(values for values, _ in parts)]),
-        np.concatenate([np.zeros(0, np.bool_), *(present for _, present in parts)]),
-    )
+def _sliced(row: AuditRow) -> SlicedRows | None:
+    """Where a row's numbers stand in columns already."""
+    if isinstance(row, StoredRow) and row.is_as_stored and isinstance(row.store, SlicedRows):
+        return row.store
+    return None
 
 
 def _objects(values: Sequence[object]) -> Objects:

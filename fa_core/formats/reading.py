@@ -14,6 +14,8 @@ from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.document import open_document
 from fa_core.formats.findings import Scan, Trace
 from fa_core.formats.registry import FORMATS, may_be_known, recognise
+from fa_core.formats.sliced import SLICED_FROM, SlicedRows, read_sliced
+from fa_core.formats.slices import is_sliceable
 from fa_core.formats.stored import Finding, StoredRows
 from fa_core.formats.walk import Identity, Place, Walk
 from fa_core.rows import AuditRow, Problem
@@ -72,7 +74,7 @@ def _collected(found: Iterable[Finding]) -> Scan:
     """Findings, sorted by kind."""
     scan = Scan()
     for finding in found:
-        for item in finding.checked() if isinstance(finding, StoredRows) else (finding,):
+        for item in _each(finding):
             if isinstance(item, AuditRow):
                 scan.rows.append(item)
             elif isinstance(item, Trace):
@@ -82,6 +84,12 @@ def _collected(found: Iterable[Finding]) -> Scan:
     return scan
 
 
+def _each(finding: Finding) -> Iterable[AuditRow | Trace | Problem]:
+    if isinstance(finding, StoredRows):
+        return finding.checked()
+    return finding if isinstance(finding, SlicedRows) else (finding,)
+
+
 def iter_rows(paths: Paths) -> Iterator[AuditRow]:
     """The rows of `scan`, as they are read; what cannot be read is left out.
 
@@ -89,7 +97,7 @@ def iter_rows(paths: Paths) -> Iterator[AuditRow]:
         UnreadableInput: the only path given cannot be read.
     """
     for finding in findings(paths):
-        for item in finding.checked() if isinstance(finding, StoredRows) else (finding,):
+        for item in _each(finding):
             if isinstance(item, AuditRow):
                 yield item
 
@@ -113,6 +121,8 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
         for finding in findings(paths, lone_raises=strict is not False):
             if isinstance(finding, StoredRows):
                 builder.add_stored(finding)
+            elif isinstance(finding, SlicedRows):
+                builder.add_sliced(finding)
             elif isinstance(finding, AuditRow):
                 if finding.checkpoint != finding.source or finding.report.coverage:
                     builder.add_row(finding)
@@ -195,6 +205,10 @@ def _in_file(place: Place) -> Iterator[Finding]:
             if size > len(head) and not may_be_known(head):
                 if place.named:
                     raise _stranger(path)
+                return
+            if size >= SLICED_FROM and is_sliceable(head) and (table := read_sliced(path, file, head)):
+                yield from table.problems
+                yield table.rows
                 return
             file.seek(0)
             data = file.read()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import sys
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -15,6 +17,12 @@ from fa_core.rows import AuditRow, canonical_method, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
+
+_PLAIN = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
+"""A method's name as it is; `canonical_method` and `split_key` would find nothing to change in it."""
+
+_SEEDED = re.compile(r"(.*)_s(\d+)(.*)", re.ASCII | re.DOTALL)
+_SOME_SEED = "918273645"
 
 _canonical = lru_cache(maxsize=4096)(canonical_method)
 
@@ -74,8 +82,66 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
     return method or "unknown", seed, axes, checkpoint if isinstance(checkpoint, str) else None
 
 
-@lru_cache(maxsize=4096)
+def identities_of(
+    keys: Sequence[str], reports: Sequence[DiagnosticReport]
+) -> tuple[list[str], list[int | None], list[dict[str, Any]], list[str | None]]:
+    """`identity_of` for many, a fifth of the time: their methods, seeds, axes and checkpoints.
+
+    Keys of one table are alike but for their seeds, so most of what they say is found out once.
+    """
+    methods: list[str] = []
+    seeds: list[int | None] = []
+    all_axes: list[dict[str, Any]] = []
+    checkpoints: list[str | None] = []
+    nothing: dict[str, Any] = {}
+    simple: dict[str, str | None] = {}
+    shapes: dict[tuple[str, str], _Shape | None] = {}
+    for key, report in zip(keys, reports, strict=True):
+        head, _, tail = key.rpartition("_s")
+        method = simple[head] if head in simple else simple.setdefault(head, _method_before_seed(head))
+        if method is not None and tail.isdecimal():
+            seed: int | None = int(tail)
+            axes = report.axes or nothing
+        elif (parts := _SEEDED.fullmatch(key)) and (shape := _shape_of(parts[1], parts[3], shapes)):
+            method, seed = shape.method, int(parts[2]) if shape.names_seed else report.seed
+            axes = {**shape.axes, **report.axes} if report.axes else shape.axes
+            if not shape.names_seed:
+                if not report.method_name.strip():
+                    method = identity_of(key, report)[0]
+                else:
+                    method = _canonical(report.method_name)
+        else:
+            method, seed, axes, _ = identity_of(key, report)
+        checkpoint = report.provenance.get("checkpoint") if report.provenance else None
+        methods.append(method or "unknown")
+        seeds.append(seed)
+        all_axes.append(axes)
+        checkpoints.append(checkpoint if isinstance(checkpoint, str) else None)
+    return methods, seeds, all_axes, checkpoints
+
+
+class _Shape(NamedTuple):
+    """What a key says that does not depend on its seed."""
+
+    method: str
+    names_seed: bool
+    axes: dict[str, Any]
+
+
+def _shape_of(head: str, tail: str, known: dict[tuple[str, str], _Shape | None]) -> _Shape | None:
+    """The shape of keys ``<head>_s<digits><tail>``; None if their axes or method depend on the digits."""
+    if (head, tail) not in known:
+        probe = f"{head}_s{_SOME_SEED}{tail}"
+        method, seed, axes = split_key(probe.rpartition("#")[0] or probe)
+        odd = seed not in (None, int(_SOME_SEED)) or (seed is not None and _SOME_SEED in f"{method} {axes}")
+        odd = odd or _SOME_SEED in str(axes)
+        known[head, tail] = None if odd else _Shape(method, seed is not None, axes)
+    return known[head, tail]
+
+
 def _method_before_seed(head: str) -> str | None:
     """The method, if the part of a key before its seed is one and nothing else."""
-    method = canonical_method(head)
+    if _PLAIN.fullmatch(head) and "lam" not in head:
+        return sys.intern(head)
+    method = _canonical(head)
     return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None

@@ -3,37 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias, overload
+from typing import TypeAlias, overload
 
 import msgspec
 
 from fa_core.errors import FaError
 from fa_core.formats.document import Node
 from fa_core.formats.findings import Trace
+from fa_core.formats.lean import Lean, lean_type
 from fa_core.formats.reports import decode_report, row_of
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.formats.sliced import SlicedRows
 from fa_core.rows import AuditRow, Problem
 
-
-def _lean() -> type[msgspec.Struct]:
-    """`DiagnosticReport` to take numbers out of: it refuses what that refuses, in four fifths of the time.
-
-    All empty lists and dicts are one ``()``, and thresholds are not looked through for the NaN that msgspec refuses.
-    `kept_verdict` is the recorded verdict that the report's own has replaced, if the file has kept one.
-    """
-    numbers = [(name, float, 0.0) for name in DiagnosticThresholds.__struct_fields__]
-    thresholds = msgspec.defstruct("LeanThresholds", numbers, gc=False)
-    fields: list[tuple[str, Any, Any]] = [
-        ("kept_verdict", str | None, msgspec.field(default=None, name="recorded_verdict"))
-    ]
-    for field in msgspec.structs.fields(DiagnosticReport):
-        kind = thresholds if field.type is DiagnosticThresholds else field.type
-        default = () if field.default is msgspec.NODEFAULT else field.default
-        fields.append((field.name, kind, msgspec.field(default=default, name=field.encode_name)))
-    return msgspec.defstruct("LeanReport", fields, gc=False)
-
-
-_LEAN = msgspec.json.Decoder(_lean())
+_LEAN = msgspec.json.Decoder(lean_type())
 
 
 class StoredRows(Sequence[AuditRow]):
@@ -72,7 +54,7 @@ class StoredRows(Sequence[AuditRow]):
         """Each row, or what is wrong with it."""
         return map(self._row_or_problem, range(len(self)))
 
-    def decoded(self) -> list[Any] | None:
+    def decoded(self) -> list[Lean] | None:
         """All reports (the attributes of `DiagnosticReport`), numbers unchecked; None if one is slow to decode."""
         try:
             return [_LEAN.decode(node) for node in self._nodes]
@@ -86,5 +68,5 @@ class StoredRows(Sequence[AuditRow]):
             return Problem(self.source, f"{error}; the report is skipped")
 
 
-Finding: TypeAlias = AuditRow | StoredRows | Trace | Problem
+Finding: TypeAlias = AuditRow | StoredRows | SlicedRows | Trace | Problem
 """What reading a file yields."""

@@ -1,0 +1,191 @@
+"""The rows of a big audit table: their numbers as columns at once, the rest decoded when a row is looked at."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate, islice
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, overload
+
+import msgspec
+
+from fa_core.errors import FaError
+from fa_core.formats.document import Node, RepeatedKeys, loads_keeping_repeats
+from fa_core.formats.lean import lean_decoder, recorded_verdicts
+from fa_core.formats.reports import decode_report
+from fa_core.formats.slices import Slice, slices
+from fa_core.formats.stored_row import UNREAD, StoredRow
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, Problem
+
+if TYPE_CHECKING:
+    from fa_core.report_columns import ReportColumns
+
+T = TypeVar("T")
+
+SLICED_FROM = 1 << 20
+"""Bytes from which a table is read in slices; a smaller one is read faster whole, and without NumPy."""
+
+_BATCH = 16
+_REMEMBERED = 1024
+_RAWS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+class SlicedRows(Sequence[AuditRow]):
+    """Rows as columns, with the text they were read from.
+
+    Args:
+        source: the file.
+        columns: what was read.
+        slices: the text, as JSON objects.
+        counts: how many of the rows are in each slice.
+    """
+
+    def __init__(self, source: str, columns: ReportColumns, slices: Sequence[Slice], counts: Sequence[int]) -> None:
+        self.source = source
+        self.columns = columns
+        self.slices = slices
+        self.counts = counts
+        self._ends = list(accumulate(counts))
+        self._decoded: dict[int, DiagnosticReport] = {}
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+    @overload
+    def __getitem__(self, index: int) -> AuditRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[AuditRow]: ...
+    def __getitem__(self, index: int | slice) -> AuditRow | Sequence[AuditRow]:
+        if isinstance(index, slice):
+            return [self._row(slot) for slot in range(*index.indices(len(self)))]
+        return self._row(range(len(self))[index])
+
+    def report(self, slot: int) -> DiagnosticReport:
+        """One row's report. The last few are remembered: what is on screen is looked at again and again."""
+        known = self._decoded.get(slot)
+        if known is None:
+            key = self.columns.key[slot]
+            node = _nodes(self.slices[bisect_right(self._ends, slot)].data)[key]
+            known = decode_report(node, f"{self.source}: $.reports.{key}")
+            if len(self._decoded) >= _REMEMBERED:
+                self._decoded.clear()
+            self._decoded[slot] = known
+        return known
+
+    def _row(self, slot: int) -> StoredRow:
+        columns = self.columns
+        return StoredRow(
+            source=self.source,
+            key=columns.key[slot],
+            method=columns.method[slot],
+            seed=columns.seed[slot],
+            report=UNREAD,
+            checkpoint=columns.checkpoint[slot],
+            axes=columns.axes[slot],
+            store=self,
+            slot=slot,
+        )
+
+
+class SlicedTable(NamedTuple):
+    """What a big audit table holds: rows, and what is wrong with the others."""
+
+    rows: SlicedRows
+    problems: list[Problem]
+
+
+def read_sliced(path: str, file: BinaryIO, head: bytes) -> SlicedTable | None:
+    """A big audit table; None where something about it is so odd that it has to be read whole.
+
+    That is one that ends too early, and one with a key twice.
+
+    Args:
+        path: the file.
+        file: the same, opened for reading.
+        head: its first bytes, of which `is_sliceable` holds.
+    """
+    from fa_core.report_columns import ReportColumns
+
+    reader = _Reader(path)
+    try:
+        pieces = slices(file, head)
+        while batch := list(islice(pieces, _BATCH)):
+            reader.take(batch)
+    except (ValueError, RecursionError):
+        return None
+    columns = ReportColumns.concat(reader.columns)
+    if len(set(columns.key)) < len(columns):
+        return None
+    return SlicedTable(SlicedRows(path, columns, reader.slices, reader.counts), reader.problems)
+
+
+class _Reader:
+    """Reads slices into columns."""
+
+    def __init__(self, path: str) -> None:
+        self.columns: list[ReportColumns] = []
+        self.slices: list[Slice] = []
+        self.counts: list[int] = []
+        self.problems: list[Problem] = []
+        self._path = path
+        self._lean = lean_decoder()
+
+    def take(self, batch: Sequence[Slice]) -> None:
+        """Take some slices.
+
+        Raises:
+            ValueError: a slice is no JSON object, or has a key twice.
+        """
+        from fa_core.report_columns import Numbers, ReportColumns
+
+        read = [self._lean(piece.data) for piece in batch]
+        if None not in read and (numbers := Numbers.of(reports := _values(read))).surely_valid():
+            recorded = recorded_verdicts(reports)
+        else:
+            surely = [reports is not None for reports in read]
+            read = [dict(self._checked(piece, sure)) for piece, sure in zip(batch, surely, strict=True)]
+            reports = _values(read)
+            recorded = [report.recorded_verdict for report in reports]
+            numbers = Numbers.of(reports)
+        keys = [key for members in read for key in members or ()]
+        self.columns.append(ReportColumns.of(keys, reports, recorded, numbers))
+        self.slices += batch
+        self.counts += [len(members or ()) for members in read]
+
+    def _checked(self, piece: Slice, surely: bool) -> Iterator[tuple[str, DiagnosticReport]]:
+        """The slice's good reports; the others become problems.
+
+        Args:
+            piece: the slice.
+            surely: whether it is known that no key stands twice.
+        """
+        if not surely and isinstance(loads_keeping_repeats(piece.data), RepeatedKeys):
+            raise ValueError("a key stands twice")
+        for key, node in _nodes(piece.data).items():
+            report = self._report(key, node)
+            if report is not None:
+                yield key, report
+
+    def _report(self, key: str, node: Node) -> DiagnosticReport | None:
+        try:
+            return decode_report(node, f"{self._path}: $.reports.{key}")
+        except FaError as error:
+            self.problems.append(Problem(self._path, f"{error}; the report is skipped"))
+            return None
+
+
+@lru_cache(maxsize=16)
+def _nodes(data: bytes) -> Mapping[str, Node]:
+    """The members of a slice."""
+    try:
+        return _RAWS.decode(data)
+    except msgspec.DecodeError:  # NaN, which Python writes
+        members: dict[str, Any] = json.loads(data)
+        return members
+
+
+def _values(read: Sequence[Mapping[str, T] | None]) -> list[T]:
+    return [value for members in read if members for value in members.values()]

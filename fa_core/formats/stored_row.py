@@ -1,0 +1,48 @@
+"""A row whose report is decoded when somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Protocol
+
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+
+
+class ReportStore(Protocol):
+    """Where the reports of rows are."""
+
+    def report(self, slot: int) -> DiagnosticReport: ...
+
+
+UNREAD = DiagnosticReport()
+"""What the row itself holds in place of its report."""
+
+_own_report: Callable[[AuditRow], DiagnosticReport] = AuditRow.__dict__["report"].__get__
+_content = attrgetter(*AuditRow.__struct_fields__)
+
+
+class StoredRow(AuditRow, frozen=True, kw_only=True, eq=False):
+    """A row like any other, in a tenth of the memory.
+
+    Attributes:
+        store: where its report is.
+        slot: which of the store's it is.
+    """
+
+    store: ReportStore
+    slot: int
+
+    @property
+    def report(self) -> DiagnosticReport:  # type: ignore[misc]  # both are read-only
+        """The report; another one if the row was given that (`msgspec.structs.replace`)."""
+        return self.store.report(self.slot) if self.is_as_stored else _own_report(self)
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether its report is the one in the store."""
+        return _own_report(self) is UNREAD
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, AuditRow) and bool(_content(self) == _content(other))

@@ -1,0 +1,168 @@
+"""A big audit table, read in slices, holds what it holds when it is read whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fa_core.errors import UnreadableInput
+from fa_core.formats import load_audits, reading, scan, slices, write_audit_table
+from fa_core.formats.reports import identities_of, identity_of
+from fa_core.formats.stored_row import StoredRow
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
+from tests.fa_core.strategies import audit_rows
+
+REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3], "notes": "as found"}
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "SLICED_FROM", 0)
+    monkeypatch.setattr(slices, "SLICE", 1)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "table.json"
+
+
+def reports(count: int) -> dict[str, Any]:
+    return {f"bp_s{seed}": {**REPORT, "residual_norms": [1.0, 2.0 + seed]} for seed in range(count)}
+
+
+def assert_equal(table: AuditTable, other: AuditTable) -> None:
+    """Column by column, NaN equal to NaN."""
+    for name, column in table._columns().items():
+        if name in ("residual_norms", "bp_grad_norms"):
+            np.testing.assert_array_equal(column.flat, getattr(other, name).flat)
+            np.testing.assert_array_equal(column.offsets, getattr(other, name).offsets)
+        elif name not in ("_store", "_slot"):
+            np.testing.assert_array_equal(column, getattr(other, name))
+
+
+def whole(path: Path, monkeypatch: pytest.MonkeyPatch) -> AuditTable:
+    with monkeypatch.context() as patch:
+        patch.setattr(reading, "SLICED_FROM", 1 << 40)
+        return load_audits(path, strict=False)
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(rows=st.lists(audit_rows(), min_size=1, max_size=12), indent=st.sampled_from([None, 2]))
+def test_slices_hold_what_the_whole_file_holds(
+    path: Path, monkeypatch: pytest.MonkeyPatch, rows: list[AuditRow], indent: int | None
+) -> None:
+    write_audit_table(path, rows)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=indent))
+    expected, table = whole(path, monkeypatch), load_audits(path, strict=False)
+    assert_equal(table, expected)
+    assert table.problems == expected.problems
+    assert repr(list(table.rows())).count("store=") == len(table)
+    assert [repr(row.report) for row in table.rows()] == [repr(row.report) for row in expected.rows()]
+
+
+def test_a_summary_is_not_needed_and_not_in_the_way(path: Path) -> None:
+    for summary in ({}, {"summary": []}, {"summary": [{"method": "bp", "h_L": float("nan")}]}, {"more": {"a": [1]}}):
+        path.write_text(json.dumps({"reports": reports(3), **summary}))
+        assert isinstance(scan([path]).rows[0], StoredRow)
+        assert load_audits(path).h_L.tolist() == [2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_table_cut_off_anywhere_is_called_truncated(path: Path, indent: int | None) -> None:
+    text = json.dumps({"reports": reports(3), "summary": [{"method": "bp"}, {"method": "bp"}]}, indent=indent)
+    for length in range(20, len(text) - 1):
+        path.write_text(text[:length])
+        with pytest.raises(UnreadableInput, match=r"truncated|malformed"):
+            load_audits(path)
+
+
+@pytest.mark.parametrize("literal", ["NaN", "Infinity", "1e400"])
+def test_a_diverged_run_costs_its_neighbours_nothing(path: Path, monkeypatch: pytest.MonkeyPatch, literal: str) -> None:
+    path.write_text(json.dumps({"reports": reports(9)}).replace("5.0]", f"{literal}]"))
+    table = load_audits(path)
+    assert_equal(table, whole(path, monkeypatch))
+    assert table.verdicts()[3] == "needs walk-back: residual stream exploded"
+    assert table.report(3).notes == table.report(8).notes == "as found"
+
+
+@pytest.mark.parametrize("bad", [{**REPORT, "headline_acc": 61}, {**REPORT, "notes": 5}, {}, 7])
+def test_a_bad_report_is_a_problem_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch, bad: Any) -> None:
+    path.write_text(json.dumps({"reports": {**reports(4), "bp_s4": bad, "bp_s5": REPORT}}))
+    table = load_audits(path, strict=False)
+    assert table.key.tolist() == ["bp_s0", "bp_s1", "bp_s2", "bp_s3", "bp_s5"]
+    assert table.problems == whole(path, monkeypatch).problems
+    assert table.report(4).residual_norms == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("second", [0, 1, 5])
+def test_a_key_that_stands_twice_loses_no_report(path: Path, second: int) -> None:
+    text = json.dumps({"reports": {**reports(6), "bp_s9": REPORT}}).replace("bp_s9", f"bp_s{second}")
+    path.write_text(text)
+    table = load_audits(path)
+    assert len(table) == 7
+    assert "stands more than once" in table.problems[0].message
+
+
+def test_reports_that_look_like_tables_are_not_cut_in_two(path: Path) -> None:
+    inside = {"a": {"b": 1}, "c": {"method_name": 2}}
+    nested = {"method_name": "x", "notes": 'a }, "b": {"method_name" c', "provenance": inside}
+    several = {"bp_s1": {**nested, **REPORT}, "bp_s2": {**REPORT, **nested}, "bp_s3": REPORT}
+    path.write_text(json.dumps({"reports": several}))
+    table = load_audits(path)
+    assert table.key.tolist() == ["bp_s1", "bp_s2", "bp_s3"]
+    assert table.report(1).provenance == inside
+
+
+def test_rows_are_like_any_other_rows(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text(json.dumps({"reports": reports(5)}))
+    rows = scan([path]).rows
+    plain = AuditRow(source=str(path), key="bp_s2", method="bp", seed=2, report=rows[2].report)
+    assert rows[2] == plain
+    assert plain == rows[2]
+    assert rows[2] != rows[3]
+    rebased = msgspec.structs.replace(rows[2], report=plain.report.with_frozen_baseline(0.5))
+    assert rebased.report.frozen_baseline_acc == 0.5
+    assert msgspec.structs.replace(rows[2], checkpoint="there").report == plain.report
+    assert_equal(AuditTable.from_rows(rows), whole(path, monkeypatch))
+    mixed = AuditTable.from_rows([rows[3], rebased, rows[1], rows[0], plain])
+    assert mixed.h_L.tolist() == [5.0, 4.0, 3.0, 2.0, 4.0]
+    assert mixed.baseline[1] == 0.5
+    assert [mixed.row(index).key for index in range(5)] == ["bp_s3", "bp_s2", "bp_s1", "bp_s0", "bp_s2"]
+
+
+def test_the_file_is_not_needed_any_more_once_it_is_read(path: Path) -> None:
+    path.write_text(json.dumps({"reports": reports(5)}))
+    rows = scan([path]).rows
+    path.write_text("{}")
+    assert [row.report.h_L for row in rows] == [2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+_PIECES = (
+    *("_s", "s", "_seed", "-s", "12", "0", "7", "3.5", "_lam", "_pen_lam", "0.01", "1e-3"),
+    *("#2", "#", "dfa", "BP", "_L4", "_d64", "918273645", "_", "@x", "٣", " "),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    keys=st.lists(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join), min_size=1, max_size=6),
+    axes=st.sampled_from([{}, {"lam": 1}, {"d": 3, "lam": 0.01}]),
+    seed=st.sampled_from([None, 5]),
+    name=st.sampled_from(["", "DFA", "Credit Bridge"]),
+    provenance=st.sampled_from([{}, {"checkpoint": "/x"}, {"checkpoint": 1}]),
+)
+def test_many_keys_name_runs_as_each_alone_does(
+    keys: list[str], axes: dict[str, Any], seed: int | None, name: str, provenance: dict[str, Any]
+) -> None:
+    report = DiagnosticReport(axes=axes, seed=seed, method_name=name, provenance=provenance)
+    found = list(zip(*identities_of(keys, [report] * len(keys)), strict=True))
+    assert found == [identity_of(key, report) for key in keys]
