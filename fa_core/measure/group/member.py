@@ -1,0 +1,74 @@
+"""What came out for one network of a group, and how one is measured by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+from fa_core.errors import FaError, MeasureError
+from fa_core.measure.accuracy import accuracy
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.group.request import Request, Told
+from fa_core.measure.measured import Diagnosed
+from fa_core.measure.out_of_memory import is_out_of_memory
+
+
+@dataclass(frozen=True)
+class Member:
+    """What came out for one network.
+
+    Attributes:
+        acc: its accuracy on the test samples; None where it failed.
+        diagnosis: what its report is made of; None where it failed.
+        error: why it failed; the others are unaffected.
+        note: why it was measured by itself, where others were measured together or could have been.
+    """
+
+    acc: float | None
+    diagnosis: Diagnosed | None
+    error: FaError | None
+    note: str = ""
+
+
+def measure_alone(network: nn.Module, request: Request, note: str = "") -> Member:
+    """Measure one network in the ordinary way.
+
+    Raises:
+        torch.OutOfMemoryError: memory ran out.
+        Exception: what the listener to the progress raised.
+    """
+    full: Exception | None = None
+    try:
+        acc = accuracy(network, Told(request.test, request.progress), taps=request.taps, dtype=request.dtype)
+        diagnosis = run_diagnosis(
+            network,
+            request.batches,
+            taps=request.taps,
+            norm_batches=request.norm_batches,
+            dtype=request.dtype,
+            largest_pass=request.largest_pass,
+            on_batch=request.progress.step,
+        )
+        return Member(acc, diagnosis.measured(), None, note)
+    except Exception as error:
+        if error is request.progress.raised:
+            raise
+        if not is_out_of_memory(error):
+            return Member(None, None, _for_people(error), note)
+        full = error
+    raise out_of_memory(full)
+
+
+def out_of_memory(error: BaseException) -> torch.OutOfMemoryError:
+    """Memory ran out, whatever class of exception said so; the failed pass is let go of."""
+    found = error if isinstance(error, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(error))
+    return found.with_traceback(None)
+
+
+def _for_people(error: Exception) -> FaError:
+    if isinstance(error, FaError):
+        return error
+    first_line = (str(error).strip() or "no message").splitlines()[0]
+    return MeasureError(f"the network raised {type(error).__name__}: {first_line}")

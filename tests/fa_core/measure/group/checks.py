@@ -1,0 +1,62 @@
+"""Comparing a group with its members measured one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core.measure import accuracy
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.group import Member, measure_together
+
+Batches = list[tuple[Tensor, Tensor]]
+
+NUMBERS = ("residual_norms", "bp_grad_norms", "cross_batch_stability", "error_norm")
+
+
+def samples(shape: Sequence[int], k: int, size: int, classes: int = 4, seed: int = 0) -> Batches:
+    """k batches of Gaussian inputs with random labels."""
+    draw = torch.Generator().manual_seed(seed)
+    return [
+        (torch.randn(size, *shape, generator=draw), torch.randint(classes, (size,), generator=draw)) for _ in range(k)
+    ]
+
+
+def assert_same(member: Member, network: nn.Module, batches: Any, test: Any, rel: float = 1e-5, **options: Any) -> None:
+    """A member's numbers and everything its report carries are those of the ordinary path."""
+    assert member.error is None, member.error
+    assert member.diagnosis is not None
+    chosen = {name: options[name] for name in ("taps", "dtype") if name in options}
+    diagnosis = run_diagnosis(network, batches, **options)
+    for given in ({}, {"headline_acc": 0.5, "frozen_baseline_acc": 0.4, "method_name": "DFA"}):
+        ours, theirs = member.diagnosis.report(**given), diagnosis.report(**given)
+        assert ours.verdict == theirs.verdict
+        found, expected = ours.to_dict(), theirs.to_dict()
+        for name in NUMBERS:
+            assert found.pop(name) == pytest.approx(expected.pop(name), rel=rel, abs=1e-300, nan_ok=True), name
+        assert found == expected
+    assert member.acc == accuracy(network, test, **chosen)
+    ours, theirs = member.diagnosis.samples(), diagnosis.samples()
+    for name in ("residual_norms", "bp_grad_norms", "error_norms", "drift_cosines"):
+        torch.testing.assert_close(getattr(ours, name), getattr(theirs, name), rtol=rel, atol=1e-6, equal_nan=True)
+    assert all(map(torch.equal, ours.right, theirs.right))
+
+
+def assert_all_same(networks: Sequence[nn.Module], batches: Any, test: Any, rel: float = 1e-5, **options: Any) -> None:
+    """Every member of a group equals itself measured alone."""
+    members = measure_together(networks, batches, test, **options)
+    assert len(members) == len(networks)
+    for member, network in zip(members, networks, strict=True):
+        assert_same(member, network, batches, test, rel, **options)
+
+
+def bits(member: Member) -> tuple[Any, ...]:
+    """Everything a member's numbers hold, to the last bit."""
+    assert member.diagnosis is not None
+    report, found = member.diagnosis.report(), member.diagnosis.samples()
+    tensors = [*found.residual_norms, *found.bp_grad_norms, *found.error_norms, *found.right, found.drift_cosines]
+    return member.acc, repr(report.to_dict()), [tensor.numpy().tobytes() for tensor in tensors]
