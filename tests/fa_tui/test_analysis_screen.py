@@ -19,7 +19,7 @@ from fa_tui.live.news import Reading
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from fa_tui.views.lens_text import SLICES, curve_chart, parts
-from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
+from tests.fa_tui.looks import app_on, opened, screen_text, settled
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def session(published_table: Path) -> Session:
 
 @pytest.fixture
 def app(session: Session) -> ExplorerApp:
-    return app_looking("120x40", session)
+    return app_on(session)
 
 
 async def _open(pilot: Any, *keys: str) -> AnalysisScreen:
@@ -135,7 +135,7 @@ def test_ten_thousand_steps_are_thinned_and_still_pass_through_their_counts() ->
 
 @pytest.mark.parametrize("keys", ["1", "2", "3"])
 async def test_no_runs_at_all_are_said_not_crashed_on(keys: str) -> None:
-    app = app_looking("80x24", Session([]))
+    app = app_on(Session([]))
     async with app.run_test(size=(80, 24)) as pilot:
         await _open(pilot, keys, "down", "right")
         assert "0 runs" in screen_text(app)
@@ -145,10 +145,3 @@ def test_the_utility_table_is_the_commands(session: Session) -> None:
     grid, said = parts(utility_blocks(decision_utility(session.table)))
     assert [row[0] for row in grid.rows] == ["S0", "S1", "S2", "S3", "S4", "S5", "S_full"]
     assert any("Smallest set" in line for line in said)
-
-
-@looks
-@pytest.mark.parametrize("tab", ["sweep", "utility", "seeds"])
-def test_analysis_looks(look: str, tab: str, session: Session, snap_compare: Any) -> None:
-    keys = ("A", str(["sweep", "utility", "seeds"].index(tab) + 1), "down")
-    assert snap_compare(app_looking(look, session), terminal_size=LOOKS[look][0], run_before=before(*keys))

@@ -16,7 +16,6 @@ from fa_tui.views.heat import SHADES, scale_of
 from fa_tui.widgets.shades import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.test_explorer import SIZE, cell_at_cursor, screen_text
-from tests.fa_tui.test_snapshots import Snap, press
 
 
 @pytest.fixture
@@ -165,14 +164,3 @@ def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
 
     assert BY_NAME["gamma"].text(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]})) == "+0.20"
     assert BY_NAME["gamma"].text(DiagnosticReport()) == "·"
-
-
-@pytest.mark.parametrize("theme", ["fa-dark", "fa-light"])
-def test_looks_along_other_axes(snap_compare: Snap, by_seed: ExplorerApp, theme: str) -> None:
-    by_seed.theme = theme
-    keys = press("x", "4", "down", "v", shows="methods × λ (x X)  showing growth (v)")
-    assert snap_compare(by_seed, terminal_size=(120, 40), run_before=keys)
-
-
-def test_looks_in_jump_mode(snap_compare: Snap, app: ExplorerApp) -> None:
-    assert snap_compare(app, terminal_size=(80, 24), run_before=press("ctrl+o", shows="[s]"))

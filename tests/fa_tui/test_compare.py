@@ -24,12 +24,12 @@ from fa_tui.widgets.layer_charts import layer_chart
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale
 from tests.conftest import REPOSITORY
-from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
+from tests.fa_tui.looks import app_on, opened, screen_text, settled
 
 
 @pytest.fixture
 def app(published_table: Path) -> ExplorerApp:
-    return app_looking("120x40", Session(scan([published_table]).rows))
+    return app_on(Session(scan([published_table]).rows))
 
 
 def _row(method: str, seed: int | None, *norms: float) -> AuditRow:
@@ -140,7 +140,7 @@ async def test_bars_keep_their_scale_when_methods_are_flipped_until_z(app: Explo
 
 
 async def test_a_single_run_says_how_to_compare_it() -> None:
-    app = app_looking("80x24", Session([_row("bp", 1, 1.0, 2.0)]))
+    app = app_on(Session([_row("bp", 1, 1.0, 2.0)]))
     async with app.run_test(size=(80, 24)) as pilot:
         await opened(pilot, "C")
         assert "nothing to compare it with" in screen_text(app)
@@ -152,7 +152,7 @@ async def test_no_runs_and_unmeasured_runs_are_said_not_drawn() -> None:
         ([], "nothing to compare"),
         ([AuditRow(source="x", key=f"x{n}", method="x", seed=n) for n in range(2)], "none of these runs is measured"),
     ):
-        app = app_looking("80x24", Session(rows))
+        app = app_on(Session(rows))
         async with app.run_test(size=(80, 24)) as pilot:
             await opened(pilot, "C")
             assert words in screen_text(app)
@@ -215,12 +215,3 @@ async def test_a_large_screen_has_charts_that_name_the_runs_by_number(app: Explo
         await pilot.resize_terminal(120, 40)
         await settled(pilot, screen)
         assert "1 s42" not in screen_text(app) and " s42" in screen_text(app)
-
-
-@looks
-def test_compare_looks(look: str, published_table: Path, monkeypatch: pytest.MonkeyPatch, snap_compare: Any) -> None:
-    # the source on screen must be the same in every checkout
-    monkeypatch.chdir(published_table.parent)
-    app = app_looking(look, Session(scan([Path(published_table.name)]).rows))
-    keys = ("C", "n", "n", "down", "down", "right")
-    assert snap_compare(app, terminal_size=LOOKS[look][0], run_before=before(*keys))

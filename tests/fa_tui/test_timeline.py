@@ -10,8 +10,7 @@ import pytest
 from fa_core.analysis import Replay
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
-from fa_core.rows import AuditRow
+from fa_core.report import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.timeline import DRAWN_AT_MOST, TimelineScreen
 from fa_tui.session import Session
@@ -21,43 +20,14 @@ from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, fire_point, 
 from fa_tui.widgets.glyphs import UNICODE
 from fa_tui.widgets.scale import Scale
 from fa_tui.widgets.scrubber import Scrubber
-from tests.fa_tui.looks import LOOKS, app_looking, before, looks, opened, screen_text, settled
-
-EPOCHS = 20
-
-
-def _trace(method: str, seed: int, rate: float, epochs: int = EPOCHS) -> Trace:
-    """A run whose growth is rate^epoch, whose gradient falls as its inverse square, and which learns."""
-    records = [
-        TraceEpoch(
-            epoch=epoch,
-            test_acc=0.6 - 0.4 / epoch,
-            residual_norms=[8.0, 8.0 * rate**epoch, 8.0 * rate**epoch],
-            bp_grad_norms=[1e-2, 1e-2 / rate ** (2 * epoch)],
-            cross_batch_stability=0.2 * math.sin(epoch + seed),
-            loss=1.0 / epoch,
-        )
-        for epoch in range(1, epochs + 1)
-    ]
-    return Trace(
-        source=f"runs/{method}_s{seed}/trace.jsonl", key=f"{method}_s{seed}", method=method, seed=seed, epochs=records
-    )
-
-
-def _traces() -> list[Trace]:
-    return [_trace("bp", 1, 1.01), _trace("bp", 2, 1.02), _trace("dfa", 1, 2.0), _trace("dfa", 2, 1.6)]
-
-
-def _session(traces: list[Trace] | None = None) -> Session:
-    traces = _traces() if traces is None else traces
-    report = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.6, frozen_baseline_acc=0.5)
-    rows = [AuditRow(source=f"runs/{t.key}", key=t.key, method=t.method, seed=t.seed, report=report) for t in traces]
-    return Session(rows, traces=traces)
+from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.scenes import EPOCHS, four_traces, trace
+from tests.fa_tui.scenes import epochs as epochs_of
 
 
 @pytest.fixture
 def app() -> ExplorerApp:
-    return app_looking("120x40", _session())
+    return app_on(epochs_of())
 
 
 async def _open(pilot: Any, *keys: str) -> TimelineScreen:
@@ -67,7 +37,7 @@ async def _open(pilot: Any, *keys: str) -> TimelineScreen:
 
 
 def test_the_session_of_an_epoch_judges_the_runs_as_they_were() -> None:
-    epochs = EpochSession(Replay(_traces()), DiagnosticThresholds())
+    epochs = EpochSession(Replay(four_traces()), DiagnosticThresholds())
     assert [bool(mask) for mask in epochs.flags] == [False, False, True, True]
     flips = epochs.go_to(5)
     assert [flip.row for flip in flips] == [2, 3]
@@ -80,16 +50,16 @@ def test_the_session_of_an_epoch_judges_the_runs_as_they_were() -> None:
 
 
 def test_a_longer_trace_is_followed_by_who_stood_at_the_end_and_only_by_him() -> None:
-    epochs = EpochSession(Replay([_trace("dfa", 1, 1.1, epochs=4)]), DiagnosticThresholds())
-    epochs.follow(Replay([_trace("dfa", 1, 1.1, epochs=6)]))
+    epochs = EpochSession(Replay([trace("dfa", 1, 1.1, epochs=4)]), DiagnosticThresholds())
+    epochs.follow(Replay([trace("dfa", 1, 1.1, epochs=6)]))
     assert epochs.epoch == 6
     epochs.go_to(2)
-    epochs.follow(Replay([_trace("dfa", 1, 1.1, epochs=8)]))
+    epochs.follow(Replay([trace("dfa", 1, 1.1, epochs=8)]))
     assert epochs.epoch == 2
 
 
 def test_runs_that_never_stop_count_in_what_stopping_saves() -> None:
-    epochs = EpochSession(Replay(_traces()), DiagnosticThresholds())
+    epochs = EpochSession(Replay(four_traces()), DiagnosticThresholds())
     stops = epochs.stops("ab")
     assert [None if stop is None else stop.epoch for stop in stops] == [None, None, 6, 9]
     assert epochs.saved_by(stops) == pytest.approx((14 + 11) / 80)
@@ -217,7 +187,7 @@ async def test_the_run_under_the_explorers_cursor_is_the_chosen_one(app: Explore
 async def test_a_growing_trace_is_followed(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
-        app.session.traces = [*_traces(), _trace("fa", 1, 1.3, epochs=25)]
+        app.session.traces = [*four_traces(), trace("fa", 1, 1.3, epochs=25)]
         screen.runs_changed()
         await settled(pilot, screen)
         assert "5 runs, epochs 1…25" in screen_text(app)
@@ -228,11 +198,11 @@ async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "tab", "down", "space")
         assert (screen.judged.label(screen.run_chosen), screen._drawn()) == ("dfa s1", [2])
-        app.session.traces = [*_traces(), _trace("credit_bridge", 1, 1.1)]
+        app.session.traces = [*four_traces(), trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
         assert (screen.judged.label(screen.run_chosen), screen._drawn()) == ("dfa s1", [3])
-        app.session.traces = [_trace("credit_bridge", 1, 1.1)]
+        app.session.traces = [trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
         assert screen.judged.label(screen.run_chosen) == "credit_bridge s1"
@@ -244,7 +214,7 @@ async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(
 
 
 async def test_without_traces_it_says_what_to_open() -> None:
-    app = app_looking("80x24", _session([]))
+    app = app_on(epochs_of([]))
     with pytest.raises(UsageError, match="no traces here"):
         TimelineScreen(app.session, glyphs=UNICODE)
     async with app.run_test(size=(80, 24)) as pilot:
@@ -256,9 +226,9 @@ async def test_without_traces_it_says_what_to_open() -> None:
 
 async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp) -> None:
     lone = Trace(source="x.jsonl", key="x", method="x", epochs=[TraceEpoch(epoch=0, residual_norms=[1.0, math.nan])])
-    crowd = [_trace("fa", seed, 1.0 + seed / 100, epochs=3) for seed in range(DRAWN_AT_MOST + 10)]
+    crowd = [trace("fa", seed, 1.0 + seed / 100, epochs=3) for seed in range(DRAWN_AT_MOST + 10)]
     for traces, words in (([lone], "1 run, epochs 0…0"), (crowd, f"{DRAWN_AT_MOST} drawn")):
-        app = app_looking("80x24", _session(traces))
+        app = app_on(epochs_of(traces))
         async with app.run_test(size=(80, 24)) as pilot:
             screen = await _open(pilot, "left", "right", "1", "2", "3", "4", "0")
             assert words in screen_text(app)
@@ -266,14 +236,8 @@ async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp
 
 
 def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
-    session = Session([], traces=_traces(), baseline=FrozenBaseline(default=0.58))
+    session = Session([], traces=four_traces(), baseline=FrozenBaseline(default=0.58))
     screen = TimelineScreen(session, glyphs=UNICODE)
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
     assert [shown.letter for shown in SHOWN] == list("abcd")
-
-
-@looks
-def test_timeline_looks(look: str, snap_compare: Any) -> None:
-    keys = ("T", "down", *["left"] * 8)
-    assert snap_compare(app_looking(look, _session()), terminal_size=LOOKS[look][0], run_before=before(*keys))

@@ -1,0 +1,57 @@
+"""Pictures of a screen: in which terminals it is looked at, and SVGs that hold little more than what is seen."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from fa_tui.terminal.abilities import Terminal
+from tests.fa_tui.conftest import COLOURFUL, PLAIN
+
+SIZES = {f"{width}x{height}": (width, height) for width, height in ((80, 24), (120, 40), (200, 60))}
+
+
+class Look(NamedTuple):
+    """A terminal to look at a screen in, and the themes it shows."""
+
+    terminal: Terminal
+    themes: tuple[str, ...]
+
+
+LOOKS = {"colour": Look(COLOURFUL, ("fa-dark", "fa-light")), "ascii": Look(PLAIN, ("fa-ansi",))}
+
+_RECT = re.compile(
+    r'<rect fill="(.+?)" x="(.+?)" y="(.+?)" width="(.+?)" height="24.65" shape-rendering="crispEdges"/>'
+)
+_LINE_CLIP = re.compile(r'\s*<clipPath id="[^"]*line-\d+">.*?</clipPath>', re.DOTALL)
+_LINE_END = re.compile(r'<text class="[^"]*" x="[^"]*" y="[^"]*" textLength="12.2"[^>]*>\n</text>')
+
+
+def compact(svg: str) -> str:
+    """The same picture in a third of the bytes, with a line per piece of text.
+
+    Rich paints a rectangle behind every word and clips every line; here neighbours of one colour are one
+    rectangle, and a line is as long as its text.
+    """
+    svg = _LINE_END.sub("", _LINE_CLIP.sub("", svg))
+    svg = re.sub(r' clip-path="url\(#[^"]*line-\d+\)"', "", svg)
+    rectangles = list(_RECT.finditer(svg))
+    if not rectangles:
+        return svg
+    begin, end = rectangles[0].start(), rectangles[-1].end()
+    svg = svg[:begin] + "\n".join(_merged([found.groups() for found in rectangles])) + svg[end:]
+    return svg.replace("</text><text", "</text>\n<text")
+
+
+def _merged(rectangles: list[tuple[str, ...]]) -> list[str]:
+    """One rectangle for all of one colour that touch on a line."""
+    merged: list[tuple[str, str, float, float]] = []
+    for fill, x, y, width in rectangles:
+        left, right = float(x), float(x) + float(width)
+        if merged and merged[-1][:2] == (fill, y) and abs(merged[-1][3] - left) < 0.1:
+            left = merged.pop()[2]
+        merged.append((fill, y, left, right))
+    return [
+        f'<rect fill="{fill}" x="{left:g}" y="{y}" width="{right - left:.6g}" height="24.65"/>'
+        for fill, y, left, right in merged
+    ]

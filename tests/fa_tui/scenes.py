@@ -1,0 +1,279 @@
+"""Every screen of the explorer, and the keys that lead to it; the same on every machine and in every checkout."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import cache
+from itertools import groupby
+from typing import Any, NamedTuple
+
+import msgspec
+from textual.pilot import Pilot
+
+from fa_core.engine.devices import Device
+from fa_core.engine.usage import Usage
+from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, Problem
+from fa_tui.app import ExplorerApp
+from fa_tui.jobs.listing import Jobs, Listed
+from fa_tui.jobs.machine import Machine
+from fa_tui.screens.jobs import JobsScreen, MachineSeen
+from fa_tui.screens.judged import JudgedScreen
+from fa_tui.screens.problems import ProblemsScreen
+from fa_tui.screens.quit import QuitScreen
+from fa_tui.session import Session
+from fa_tui.terminal.abilities import Terminal
+from tests.conftest import REPOSITORY
+from tests.fa_tui.looks import screen_text
+from tests.fa_tui.waiting import until
+
+PUBLISHED = REPOSITORY / "sample_runs" / "audit_table_s42_s123_s456.json"
+OPEN = "audit_table.json"
+EPOCHS = 20
+
+Staging = Callable[[Pilot[Any], ExplorerApp], Awaitable[None]]
+
+
+class Sees(str):
+    """Between keys: wait until the screen shows this."""
+
+
+class Scene(NamedTuple):
+    """A screen: what is open, the keys that lead there, and what must then be on it.
+
+    Attributes:
+        keys: pressed one after another; a `Sees` among them waits.
+        session: what is open.
+        staging: what no key can bring about.
+        shows: words that tell that it is there, in both alphabets.
+    """
+
+    keys: Iterable[str] = ()
+    session: Callable[[], Session] = lambda: Session(published())
+    staging: Staging | None = None
+    shows: str = ""
+
+
+@cache
+def published() -> tuple[AuditRow, ...]:
+    """The published table: 5 methods, 3 seeds, 9 walk-backs."""
+    return tuple(msgspec.structs.replace(row, source=OPEN) for row in scan([PUBLISHED]).rows)
+
+
+def by_penalty() -> Session:
+    """The published runs, each with a λ, so that several share a cell."""
+    return Session(msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01}) for row in published())
+
+
+def unmeasured() -> Session:
+    """Checkpoints, the first method's measured."""
+    rows = []
+    for row in published():
+        place = f"runs/{row.key}/model.safetensors"
+        report = row.report if row.method == "bp" else DiagnosticReport()
+        rows.append(msgspec.structs.replace(row, source=place, report=report, checkpoint=place))
+    return Session(rows)
+
+
+def many() -> Session:
+    """Sixty methods with eight seeds each."""
+    rows = [
+        AuditRow(
+            source="many.json",
+            key=f"variant_{method:02}_s{seed}",
+            method=f"variant_{method:02}",
+            seed=seed,
+            report=DiagnosticReport(
+                residual_norms=[1.0, 1.5, 2.0 * 1.1 ** (method + seed)],
+                bp_grad_norms=[1e-3, 1e-3, 1e-3 / 1.4 ** (method + seed)],
+                cross_batch_stability=math.sin(method * seed) / 2,
+                headline_acc=0.4 + 0.002 * method,
+                frozen_baseline_acc=0.45,
+            ),
+        )
+        for method in range(60)
+        for seed in range(1, 9)
+    ]
+    return Session(rows)
+
+
+def epochs(traces: Sequence[Trace] | None = None) -> Session:
+    """Four runs over twenty epochs, two of which explode; or the runs of other traces."""
+    traces = four_traces() if traces is None else traces
+    report = DiagnosticReport(residual_norms=[1.0, 2.0], headline_acc=0.6, frozen_baseline_acc=0.5)
+    rows = [AuditRow(source=f"runs/{t.key}", key=t.key, method=t.method, seed=t.seed, report=report) for t in traces]
+    return Session(rows, traces=traces)
+
+
+def four_traces() -> list[Trace]:
+    """Two seeds of a healthy method and of one that explodes."""
+    return [trace("bp", 1, 1.01), trace("bp", 2, 1.02), trace("dfa", 1, 2.0), trace("dfa", 2, 1.6)]
+
+
+def trace(method: str, seed: int, rate: float, epochs: int = EPOCHS) -> Trace:
+    """A run whose growth is rate^epoch, whose gradient falls as its inverse square, and which learns."""
+    records = [
+        TraceEpoch(
+            epoch=epoch,
+            test_acc=0.6 - 0.4 / epoch,
+            residual_norms=[8.0, 8.0 * rate**epoch, 8.0 * rate**epoch],
+            bp_grad_norms=[1e-2, 1e-2 / rate ** (2 * epoch)],
+            cross_batch_stability=0.2 * math.sin(epoch + seed),
+            loss=1.0 / epoch,
+        )
+        for epoch in range(1, epochs + 1)
+    ]
+    key = f"{method}_s{seed}"
+    return Trace(source=f"runs/{key}/trace.jsonl", key=key, method=method, seed=seed, epochs=records)
+
+
+class StagedJobs:
+    """Jobs in every state, none of which moves."""
+
+    def listed(self) -> list[Listed]:
+        return [
+            Listed(
+                id="1", name="bp s42", state="done", device="cuda:0", done=10, total=10, words="saved in results.json"
+            ),
+            Listed(
+                id="2",
+                name="dfa s42",
+                state="failed",
+                device="cuda:0",
+                done=1,
+                total=10,
+                error="runs/dfa_s42/model.safetensors: the weights are empty; train the run again",
+            ),
+            Listed(id="3", name="ep s42", state="running", device="cuda:0", done=4, total=10, left=73.0),
+            Listed(id="4", name="state_bridge s42", state="running", device="cpu", done=0, total=10),
+            Listed(id="5", name="credit_bridge s42", state="queued"),
+            Listed(id="6", name="ep s123", state="cancelled", words="cancelled"),
+            Listed(id="7", name="ep s456", state="queued"),
+            Listed(
+                id="8",
+                name="train --method dfa --arch resmlp --seeds 42",
+                state="running",
+                device="cpu",
+                done=3,
+                total=20,
+                unit="epoch",
+                left=4000.0,
+                words="epoch 3: loss 1.72, accuracy 41.3 %, growth 3.1",
+            ),
+        ]
+
+    def cancel(self, job_id: str) -> bool:
+        return False
+
+    def retry(self, job_id: str) -> None:
+        return None
+
+    def move(self, job_id: str, step: int) -> bool:
+        return False
+
+    def pids(self) -> list[int]:
+        return []
+
+
+async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
+    jobs = Jobs(StagedJobs())
+    app.explorer.jobs_changed(jobs.listed())
+    screen = JobsScreen(jobs, glyphs=app.terminal.glyphs)
+    await app.push_screen(screen)
+    await pilot.press("down")
+    gib = 1 << 30
+    gpu = Device(name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87)
+    cpu = Device(name="cpu", label="16 cores", load=0.5)
+    screen.post_message(MachineSeen(Machine([gpu, cpu], "", Usage(2, 900 << 20, 1.5))))
+
+
+async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
+    app.explorer.jobs_changed(StagedJobs().listed())
+    app.explorer.say("bp s42 measured, saved in results.json", "good")
+
+
+async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
+    await app.push_screen(QuitScreen(2, 1, glyphs=app.terminal.glyphs))
+
+
+async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
+    app.session.problems += [
+        Problem("runs/cut.json", "runs/cut.json: truncated at line 3, column 17; write it again"),
+        Problem("runs/model.pt", "runs/model.pt: wants to load os.system; convert it with safetensors"),
+        Problem(
+            "settings.toml",
+            "settings.toml line 4: theme: there is no theme 'solarised'; fa-dark, fa-light or one of your own; "
+            "the default is used",
+        ),
+    ]
+    app.explorer.rows_changed()
+    await app.push_screen(ProblemsScreen(app.session.problems, glyphs=app.terminal.glyphs))
+
+
+SCENES = {
+    "matrix": Scene(("down",), shows="DFA"),
+    "matrix_of_growth": Scene(("down", "v"), shows="showing growth"),
+    "matrix_of_a_margin": Scene((*"vvvvv",), shows="showing "),
+    "matrix_along_other_axes": Scene(("x", Sees("The columns"), "4", "down", "v"), by_penalty, shows="showing growth"),
+    "matrix_of_many_runs": Scene(("pagedown", "down", "right"), many, shows="variant_1"),
+    "matrix_of_checkpoints": Scene(("down", "right", "space"), unmeasured, jobs_on_the_status_line, "measuring"),
+    "matrix_of_nothing": Scene((), lambda: Session(()), shows="0 runs"),
+    "marked_runs": Scene(("space", "down", "right", "space"), shows="2 marked"),
+    "long_view": Scene(("t", "right", "s", "s"), shows="method"),
+    "long_view_of_many_runs": Scene(("t", "pagedown", "right", "right"), many, shows="method"),
+    "filter_while_typing": Scene(("slash", *"flag:c seed>50"), shows="flag:c seed>50 (/)"),
+    "filter_that_means_nothing": Scene(("slash", *"growth>x"), shows="'x' is not a number"),
+    "detail": Scene(("down", "tab", *["down"] * 4), shows="growth"),
+    "slider_that_flipped_two": Scene(("a", "5", "enter"), shows="11 of 15"),
+    "number_typed_into_a_slider": Scene(("b", *"2e-8"), shows="2e-8"),
+    "what_if": Scene(("w", Sees("frozen baseline were"), *"0.3x"), shows="0.3x"),
+    "copy": Scene(("y",), shows="command line"),
+    "export": Scene(("e",), shows="Export"),
+    "export_to_a_file": Scene(("e", Sees("Export"), "m"), shows="export .md to"),
+    "presets": Scene(("p",), shows="save as"),
+    "axes_to_choose_from": Scene(("x",), by_penalty, shows="The columns"),
+    "compare": Scene(("C", Sees("compare"), "n", "n", "down", "down", "right"), shows="compare"),
+    "timeline": Scene(("T", Sees("epoch"), "down", *["left"] * 8), epochs, shows="epoch"),
+    "sweep": Scene(("A", Sees("sweep"), "1", "down"), shows="sweep"),
+    "utility": Scene(("A", Sees("sweep"), "2", "down"), shows="S_full"),
+    "seeds": Scene(("A", Sees("sweep"), "3", "down"), shows="seeds"),
+    "jobs": Scene((), staging=jobs_in_every_state, shows="cuda:0   NVIDIA"),
+    "no_jobs_yet": Scene(("J",), shows="none yet"),
+    "start": Scene(("N",), shows="training run"),
+    "start_training": Scene(("N", Sees("training run"), "t"), shows="start a training run"),
+    "start_an_audit": Scene(("N", Sees("training run"), "a"), shows="start an audit"),
+    "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
+    "help_of_a_slider": Scene(("a", "question_mark"), shows="The threshold of one"),
+    "problems": Scene((), staging=problems, shows="3 not opened"),
+    "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
+    "palette": Scene(("ctrl+p", Sees("Search"), *"show"), shows="Show growth"),
+    "jump": Scene(("ctrl+o",), shows="[s]"),
+}
+
+
+def opened_on(scene: Scene, terminal: Terminal) -> tuple[ExplorerApp, Callable[[Pilot[Any]], Awaitable[None]]]:
+    """An explorer, and what leads it to the scene once it runs."""
+    app = ExplorerApp(scene.session(), title=OPEN, terminal=terminal)
+
+    async def play(pilot: Pilot[Any]) -> None:
+        await until(pilot, lambda: app.explorer.sliders is not None and app.explorer.sliders.is_mounted)
+        await pilot.pause()
+        for pause, keys in groupby(scene.keys, key=lambda key: isinstance(key, Sees)):
+            if pause:
+                words = next(keys)
+                await until(pilot, lambda words=words: words in screen_text(app))  # type: ignore[misc]
+            else:
+                await pilot.press(*keys)
+        if scene.staging is not None:
+            await scene.staging(pilot, app)
+        await until(pilot, lambda: scene.shows in screen_text(app) and not _is_due(app))
+        await pilot.pause()
+
+    return app, play
+
+
+def _is_due(app: ExplorerApp) -> bool:
+    """Whether something that was asked for is still to be shown."""
+    return app.explorer.busy or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)
