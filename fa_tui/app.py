@@ -23,6 +23,7 @@ from fa_tui.config.settings import NOTHING_SET, Loaded
 from fa_tui.jobs.working import WorkingApp
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.abilities import Terminal, detect
+from fa_tui.terminal.keys import DIALOGS, KeysInOrder
 
 if TYPE_CHECKING:
     from fa_core.engine import MeasureOptions
@@ -39,7 +40,7 @@ def _palette() -> type[Provider]:
     return ExplorerCommands
 
 
-class ExplorerApp(WorkingApp):
+class ExplorerApp(KeysInOrder[int], WorkingApp):
     """The explorer.
 
     Args:
@@ -66,7 +67,7 @@ class ExplorerApp(WorkingApp):
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
-        Binding("question_mark", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
+        Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
         Binding("q", "quit", "Quit", tooltip="leave; asks while jobs run"),
         Binding("ctrl+q,ctrl+c", "quit", "Quit", show=False),
@@ -213,7 +214,7 @@ class ExplorerApp(WorkingApp):
 
         screen = self.screen
         self.push_screen(
-            JumpScreen(list(targets_of(screen))),
+            JumpScreen(list(targets_of(screen)), glyphs=self.terminal.glyphs),
             lambda pane: None if pane is None else screen.set_focus(pane),
         )
 
@@ -221,13 +222,13 @@ class ExplorerApp(WorkingApp):
         """Begin one of the dialogs: copy, export, presets, what_if."""
         from fa_tui.screens.dialogs import converse
 
-        self.run_worker(converse(self, name), group="dialog", exclusive=True)
+        self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
     def action_start(self) -> None:
         """Ask for a command and its options, and start it."""
         from fa_tui.jobs.starting import start_something
 
-        self.run_worker(start_something(self), group="dialog", exclusive=True)
+        self.run_worker(start_something(self), group=DIALOGS, exclusive=True)
 
     def action_help(self) -> None:
         """Explain the focused pane."""

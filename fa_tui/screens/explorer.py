@@ -28,6 +28,7 @@ from fa_tui.widgets.matrix import Matrix
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.jobs.listing import Listed
+    from fa_tui.sharing.shared import Shared
     from fa_tui.views.axes import Axes
     from fa_tui.views.filters import Filter
     from fa_tui.widgets.detail import DetailPane
@@ -150,6 +151,11 @@ class ExplorerScreen(Screen[None]):
         return self._table if self._table is not None and self._table.display else self.matrix
 
     @property
+    def takes_keys(self) -> bool:
+        """Whether everything that a key may ask for is there."""
+        return self.sliders is not None and self.sliders.is_mounted
+
+    @property
     def busy(self) -> bool:
         """Whether something is still to be shown for the last key."""
         return self._detail_due
@@ -243,8 +249,9 @@ class ExplorerScreen(Screen[None]):
         from fa_tui.widgets.filter_line import FilterLine
 
         if not self.query(FilterLine):
-            line = FilterLine(self._filter.text if self._filter else "")
+            line = FilterLine(self._session, self._filter.text if self._filter else "", glyphs=self._glyphs)
             await self.mount(line, after=self.query_one("#sliders-place"))
+            self.set_focus(line.entry)
 
     def action_axis(self, place: str) -> None:
         """Ask for other columns or lines of the matrix."""
@@ -302,6 +309,28 @@ class ExplorerScreen(Screen[None]):
         self._show_rugs()
         self._show_detail()
         self._show_title()
+
+    def shared(self) -> Shared:
+        """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
+        from fa_tui.screens.giving import reproducing
+        from fa_tui.sharing.shared import Shared, cell_piece, run_pieces, runs_words, traces_of
+
+        session, chosen = self._session, self._chosen()
+        rows = [session.rows[index] for index in chosen]
+        name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
+        indices = sorted(session.marked) or self.shown
+        exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
+        return Shared(
+            [
+                *cell_piece(self.cell_text()),
+                *run_pieces(rows, name, session.thresholds),
+                reproducing(self.app),
+            ],
+            exported,
+            runs_words(len(exported)),
+            session.thresholds,
+            lambda: session.traces if indices is None else traces_of(exported, session.traces),
+        )
 
     def cell_text(self) -> str:
         """What the cell under the cursor says."""

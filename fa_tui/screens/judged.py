@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -17,6 +17,9 @@ from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 ROOMY = 48
 """From this many lines on there is room for more than a screen must have."""
@@ -32,6 +35,8 @@ class JudgedScreen(Screen[None]):
         session: the runs and what judges them.
         glyphs: characters to draw with.
     """
+
+    app: ExplorerApp
 
     VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
@@ -149,7 +154,8 @@ class JudgedScreen(Screen[None]):
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
         self.add_class("-sliding")
-        self.call_after_refresh(self.sliders.slider(letter).focus)
+        # at once: keys typed after the letter belong to the slider
+        self.set_focus(self.sliders.slider(letter))
 
     def action_back(self) -> None:
         """From the sliders to the body, from the body to where the screen was opened."""

@@ -37,7 +37,12 @@ METHODS_BY_SEEDS = Axes()
 
 def axes_of(rows: Iterable[AuditRow]) -> list[str]:
     """The axes there are: method, seed, source, and what the runs themselves name."""
-    return ["method", "seed", "source", *sorted({name for row in rows for name in row.axes})]
+    return ["method", "seed", "source", *own_axes(rows)]
+
+
+def own_axes(rows: Iterable[AuditRow]) -> list[str]:
+    """The axes that the runs themselves name."""
+    return sorted({name for row in rows for name in row.axes})
 
 
 def plural(axis: str) -> str:

@@ -2,33 +2,44 @@
 
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
-    name:text       method, source, key, seed, verdict, flag, covers, is, or an axis such as lam
+    name:text       method, source, key, seed, verdict, flag, covers, is, or an axis such as lam;
+                    ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
     number<value    growth, g_L, stability, margin, acc, h_L, frozen, gamma, seed or an axis; < <= > >= =
 and ``-`` before it turns it around. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
-``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:differs``.
+``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:differs``, ``is:nonfinite``.
 """
 
 from __future__ import annotations
 
+import difflib
+import math
 import operator
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS
 from fa_tui.session import Session, mask_of
-from fa_tui.views.quantities import BY_NAME
+from fa_tui.views.quantities import BY_NAME, QUANTITIES
 
 Test = Callable[[Session, int], bool]
 
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
-_NUMERIC = re.compile(r"^(?P<name>[^<>=:]+)(?P<sign><=|>=|<|>|=)(?P<value>.+)$")
+_TERM = re.compile(r"^(?P<name>[^<>=:]*)(?P<sign><=|>=|<|>|=|:)(?P<value>.*)$")
+_BLANKS = re.compile(r"\s*(<=|>=|<|>|=)\s*|:\s+")
+_WORDS = ("method", "source", "key", "verdict")
+_LETTERS = ("flag", "covers")
+_ALSO = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L"}
 _STATES: dict[str, Test] = {
     "marked": lambda session, row: row in session.marked,
     "measured": lambda session, row: bool(session.coverage[row]),
     "trustworthy": lambda session, row: bool(session.coverage[row]) and not session.flags[row],
     "walkback": lambda session, row: bool(session.flags[row]),
     "differs": lambda session, row: session.recorded_differs(row),
+    "nonfinite": lambda session, row: any(
+        (value := quantity.of(session.rows[row].report)) is not None and not math.isfinite(value)
+        for quantity in QUANTITIES
+    ),
 }
 
 
@@ -39,15 +50,19 @@ class Filter:
         text: as it was typed.
         live: whether it depends on thresholds or marks, so that it must be applied again when these change.
 
+    Args:
+        text: what was typed.
+        axes: the axes that the runs have.
+
     Raises:
         UsageError: a term that means nothing; says which names there are.
     """
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, axes: Collection[str] = ()) -> None:
         self.text = text.strip()
-        terms = self.text.split()
-        self._tests = [_term(term) for term in terms]
-        self.live = any(term.lstrip("-").startswith(("flag:", "is:", "verdict:")) for term in terms)
+        terms = split(self.text)
+        self._tests = [_term(term, axes) for term in terms]
+        self.live = any(term.lstrip("-").startswith(("flag", "is", "verdict")) for term in terms)
 
     def rows(self, session: Session) -> list[int] | None:
         """The rows that pass, in order; None where nothing is filtered."""
@@ -57,17 +72,71 @@ class Filter:
         return [row for row in range(len(session)) if all(test(session, row) for test in tests)]
 
 
-def _term(term: str) -> Test:
+def split(text: str) -> list[str]:
+    """The terms of a filter; blanks around a comparison do not matter.
+
+    >>> split("method: dfa  growth > 100")
+    ['method:dfa', 'growth>100']
+    """
+    return _BLANKS.sub(lambda found: found[1] or ":", text).split()
+
+
+def names(axes: Collection[str]) -> list[str]:
+    """Everything that can stand before a colon or a comparison."""
+    return [*BY_NAME, "seed", *axes, *_WORDS, *_LETTERS, "is"]
+
+
+def how_to_use(name: str) -> str:
+    """An example of a term with a name.
+
+    >>> how_to_use("growth"), how_to_use("flag"), how_to_use("lam")
+    ('growth>1', 'flag:ab', 'lam:0.01')
+    """
+    examples = {"flag": "flag:ab", "covers": "covers:d", "is": "is:walkback", "seed": "seed:42,123", "lam": "lam:0.01"}
+    return f"{name}>1" if name in BY_NAME else examples.get(name, f"{name}:...")
+
+
+def _term(term: str, axes: Collection[str]) -> Test:
     if term.startswith("-") and len(term) > 1:
-        inner = _term(term[1:])
+        inner = _term(term[1:], axes)
         return lambda session, row: not inner(session, row)
-    if term[-1] in "<>=":
-        raise UsageError(f"{term} needs a number", hint=f"write {term}100")
-    numeric = _NUMERIC.match(term)
-    if numeric:
-        return _numeric(numeric["name"], numeric["sign"], numeric["value"])
-    name, colon, text = term.partition(":")
-    return _named(name, text) if colon else _word(term)
+    found = _TERM.match(term)
+    if not found:
+        return _word(term)
+    name, sign, value = _known(found["name"], axes, term), found["sign"], found["value"]
+    if not value:
+        raise UsageError(f"{term} is not finished", hint=f"write {_example(name, sign)}")
+    if name in _LETTERS:
+        return _letters(name, value)
+    if name == "is":
+        return _state(value)
+    if name in _WORDS:
+        return _text(name, sign, value)
+    if sign == ":" and name in BY_NAME:
+        raise UsageError(f"{name} is a number", hint=f"write {name}>1")
+    if sign == ":" or (sign == "=" and not _is_number(value)):
+        return _either(name, value)
+    return _numeric(name, sign, value)
+
+
+def _known(name: str, axes: Collection[str], term: str) -> str:
+    """The name that was meant."""
+    every = names(axes)
+    name = _ALSO.get(name, name)
+    if name in every:
+        return name
+    folded = [one for one in every if one.lower() == name.lower()]
+    if len(folded) == 1:
+        return folded[0]
+    if not name:
+        raise UsageError(f"{term}: of what?", hint=f"write growth{term}")
+    near = difflib.get_close_matches(name, every, 1)
+    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(every)}"
+    raise UsageError(f"{name} is not known", hint=hint)
+
+
+def _example(name: str, sign: str) -> str:
+    return f"{name}{sign}100" if sign not in ":=" else how_to_use(name)
 
 
 def _word(word: str) -> Test:
@@ -80,12 +149,17 @@ def _word(word: str) -> Test:
     return test
 
 
-def _numeric(name: str, sign: str, text: str) -> Test:
+def _is_number(text: str) -> bool:
     try:
-        bound = float(text)
+        return not math.isnan(float(text))
     except ValueError:
-        raise UsageError(f"{text!r} is not a number", hint=f"write {name}{sign}100") from None
-    compare, quantity = _COMPARE[sign], BY_NAME.get(name)
+        return False
+
+
+def _numeric(name: str, sign: str, text: str) -> Test:
+    if not _is_number(text):
+        raise UsageError(f"{text!r} is not a number", hint=f"write {name}{sign}100")
+    bound, compare, quantity = float(text), _COMPARE[sign], BY_NAME.get(name)
 
     def test(session: Session, index: int) -> bool:
         row = session.rows[index]
@@ -95,25 +169,43 @@ def _numeric(name: str, sign: str, text: str) -> Test:
     return test
 
 
-def _named(name: str, text: str) -> Test:
-    sought = text.lower()
-    if name == "flag" or name == "covers":
-        if not set(sought) <= set(LETTERS):
-            raise UsageError(f"{name}:{text}: the diagnostics are a, b, c and d")
-        mask = mask_of(set(sought))
-        if name == "flag":
-            return lambda session, row: session.flags[row] & mask == mask
-        return lambda session, row: session.coverage[row] & mask == mask
-    if name == "is":
-        if sought not in _STATES:
-            raise UsageError(f"is:{text} means nothing", hint=f"there are {', '.join(_STATES)}")
-        return _STATES[sought]
-    if name == "verdict":
-        return lambda session, row: sought in session.verdict(row)
-    if name == "seed":
-        return lambda session, row: str(session.rows[row].seed) == sought
-    if name in ("method", "source", "key"):
-        return lambda session, row: sought in getattr(session.rows[row], name).lower()
-    if name in BY_NAME:
-        raise UsageError(f"{name} is a number", hint=f"write {name}>1")
-    return lambda session, row: str(session.rows[row].axes.get(name, "")).lower() == sought
+def _letters(name: str, text: str) -> Test:
+    if not set(text.lower()) <= set(LETTERS):
+        raise UsageError(f"{name}:{text}: the diagnostics are a, b, c and d")
+    mask = mask_of(set(text.lower()))
+    if name == "flag":
+        return lambda session, row: session.flags[row] & mask == mask
+    return lambda session, row: session.coverage[row] & mask == mask
+
+
+def _state(text: str) -> Test:
+    if text.lower() not in _STATES:
+        raise UsageError(f"is:{text} means nothing", hint=f"there are {', '.join(_STATES)}")
+    return _STATES[text.lower()]
+
+
+def _text(name: str, sign: str, text: str) -> Test:
+    """One of the words, whole (``=``) or inside the run's own."""
+    if sign not in ":=":
+        raise UsageError(f"{name} is a word", hint=f"write {name}:{text}")
+    sought = [word for word in text.lower().split(",") if word]
+
+    def test(session: Session, index: int) -> bool:
+        own = session.verdict(index) if name == "verdict" else str(getattr(session.rows[index], name)).lower()
+        return own in sought if sign == "=" else any(word in own for word in sought)
+
+    return test
+
+
+def _either(name: str, text: str) -> Test:
+    """A seed or an axis that is one of the words; numbers by their value, so that 0.010 is 0.01."""
+    sought = [word for word in text.lower().split(",") if word]
+    numbers = {float(word) for word in sought if _is_number(word)}
+
+    def test(session: Session, index: int) -> bool:
+        row = session.rows[index]
+        value = row.seed if name == "seed" else row.axes.get(name)
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return value in numbers if is_number else str(value).lower() in sought
+
+    return test

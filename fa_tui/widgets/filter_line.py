@@ -1,4 +1,4 @@
-"""The line a filter is typed in: applied while typing, what is wrong with it said at its end."""
+"""The line a filter is typed in: applied while typing; below it, what is wrong with it or what may be typed."""
 
 from __future__ import annotations
 
@@ -6,26 +6,41 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal
+from textual.containers import Horizontal, Vertical
 from textual.message import Message
 from textual.widgets import Input
 
 from fa_core.errors import UsageError
-from fa_tui.views.filters import Filter
+from fa_tui.session import Session
+from fa_tui.views.axes import own_axes
+from fa_tui.views.filters import Filter, how_to_use, names, split
+from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line import Line
 
+_KEYS = "enter keeps it, esc drops it"
+_HINT = "words, method:dfa,fa  flag:ab  growth>100  seed:42  lam:0.01  is:walkback; -term is its opposite"
 
-class FilterLine(Horizontal):
-    """Posts `Changed` for every filter that can be understood. Enter keeps it, Escape drops it."""
+
+class FilterLine(Vertical):
+    """Posts `Changed` for every filter that can be understood. Enter keeps it, Escape drops it.
+
+    Args:
+        session: the runs to filter.
+        text: the filter so far.
+        glyphs: characters to draw with.
+    """
 
     help_text = """\
 The filter: only the runs that match are shown
-  dfa              the method, the run's name or its source contains dfa
-  method:dfa flag:b growth>100    all three hold
-  -seed:42         not seed 42
-  flag:ab          a and b fire          covers:d   d was measured
-  is:walkback      also is:trustworthy, is:measured, is:marked, is:differs (from the recorded verdict)
-  g_L<1e-6         also growth, stability, margin, acc, h_L, frozen, gamma, seed, and axes such as lam; < <= > >= =
+  dfa                 the method, the run's name or its source contains dfa
+  method:dfa,fa flag:b growth>100      all three hold
+  key=dfa_s42         the whole name (key:dfa is a part of it)
+  -seed:42            not seed 42
+  flag:ab             a and b fire          covers:d   d was measured
+  is:walkback         also is:trustworthy, is:measured, is:marked,
+                      is:nonfinite, is:differs (from the recorded verdict)
+  g_L<1e-6            also growth, stability, margin, acc, h_L, frozen,
+                      gamma, seed, and axes such as lam; < <= > >= =
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -35,11 +50,11 @@ The filter: only the runs that match are shown
 
     DEFAULT_CSS = """
     FilterLine {
-        height: 1;
+        height: 2;
+        & Horizontal { height: 1; }
         & #filter-sign { width: 10; }
         & Input { width: 1fr; height: 1; border: none; padding: 0; background: $panel; }
         & Input:focus { border: none; }
-        & #filter-error { width: 1fr; padding-left: 2; }
     }
     """
 
@@ -53,32 +68,81 @@ The filter: only the runs that match are shown
     class Closed(Message):
         """The line is gone: the focus goes back to the runs."""
 
-    def __init__(self, text: str = "") -> None:
+    def __init__(self, session: Session, text: str = "", *, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
-        self._text = text
+        self._session, self._text = session, text
+        self._axes = own_axes(session.rows)
+        self._note = Line(glyphs, id="filter-error")
+        self._wrong = ""
 
     def compose(self) -> ComposeResult:
-        yield Line(id="filter-sign")
-        yield Input(self._text, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
-        yield Line(id="filter-error")
+        with Horizontal():
+            yield Line(id="filter-sign")
+            yield Input(self._text, placeholder="method:dfa flag:b growth>100", select_on_focus=False)
+        yield self._note
 
     def on_mount(self) -> None:
         self.query_one("#filter-sign", Line).set((" filter / ", "accent"))
-        self.query_one(Input).focus()
+        self._understand(self._text)
+
+    @property
+    def entry(self) -> Input:
+        """Where it is typed."""
+        return self.query_one(Input)
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        error = self.query_one("#filter-error", Line)
+        # not the event's: more may have been typed, or kept, since
+        self._understand(self.entry.value)
+
+    def _understand(self, text: str) -> None:
+        """Apply what is typed; without its last term while that one is not a filter yet."""
+        self._wrong = ""
         try:
-            self.post_message(self.Changed(Filter(event.value)))
+            chosen = Filter(text, self._axes)
         except UsageError as wrong:
-            error.set((str(wrong), "warn"))
+            self._wrong = str(wrong)
+            chosen = self._without_last(text)
+        found = chosen.rows(self._session)
+        note = (self._wrong, "warn") if self._wrong else ("", "")
+        if not self._wrong and found is not None and not found:
+            note = ("no run matches", "warn")
+            beginning = self._begins(text)
+            if beginning:
+                note = (f"no run is called {split(text)[-1]}; write {how_to_use(beginning)}", "warn")
+                chosen = self._without_last(text)
+        self.post_message(self.Changed(chosen))
+        self._say(note, typed=bool(text.strip()))
+
+    def _begins(self, text: str) -> str:
+        """The name that the last word is the beginning of, or ``""``."""
+        last = split(text)[-1]
+        return next((name for name in names(self._axes) if name.lower().startswith(last.lower())), "")
+
+    def _without_last(self, text: str) -> Filter:
+        kept = split(text)
+        while kept:
+            kept.pop()
+            try:
+                return Filter(" ".join(kept), self._axes)
+            except UsageError:
+                continue
+        return Filter("")
+
+    def _say(self, note: tuple[str, str], *, typed: bool) -> None:
+        if note[0]:
+            self._note.set((f" {note[0]}", note[1]))
         else:
-            error.set(("enter keeps it, esc drops it", "dim"))
+            self._note.set((f" {_KEYS}" if typed else f" {_HINT}", "dim"))
 
     def action_keep(self) -> None:
-        """Close the line and keep the filter."""
-        self._close()
+        """Close the line and keep the filter; one that is not understood stays, to be mended."""
+        # what was typed last may still be on its way here
+        self._understand(self.entry.value)
+        if not self._wrong:
+            # also a word that was taken for the beginning of a name is meant now
+            self.post_message(self.Changed(Filter(self.entry.value, self._axes)))
+            self._close()
 
     def action_drop(self) -> None:
         """Close the line and show all runs again."""

@@ -208,6 +208,28 @@ async def test_a_filter_that_means_nothing_says_so_and_can_be_mended(app: Explor
         assert app.explorer.matrix.line_count() == 1
 
 
+async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms_before_it_find(
+    app: ExplorerApp,
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"method:dfa growht>3", "enter")
+        await pilot.pause()
+        assert "growht is not known; did you mean growth?" in screen_text(app)
+        assert app.explorer.shown == [1, 6, 11]
+        assert app.screen.query(Input), "it stays, to be mended"
+
+
+async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"growth")
+        await pilot.pause()
+        assert app.explorer.shown is None
+        assert "no run is called growth; write growth>1" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.explorer.shown == [], "it was meant as a word"
+
+
 @pytest.mark.parametrize("pane", ["matrix", "detail", "slider-a"])
 async def test_every_pane_explains_itself(app: ExplorerApp, pane: str) -> None:
     first = {"matrix": "The matrix: one line", "detail": "The run under the cursor", "slider-a": "The threshold of one"}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 
@@ -29,6 +32,10 @@ def test_nothing_typed_filters_nothing(session: Session) -> None:
         ("g_L<1e-9", ["credit_bridge_s42"]),
         ("-covers:d is:trustworthy seed=42", ["bp_s42", "ep_s42"]),
         ("margin>100", []),
+        ("method:dfa,ep seed:42,123", ["dfa_s42", "dfa_s123", "ep_s42", "ep_s123"]),
+        ("method=dfa growth > 2000", ["dfa_s42", "dfa_s456"]),
+        ("key=dfa_s4", []),
+        ("Growth>2000 G_L<2e-9 accuracy<0.3 method:dfa", ["dfa_s456"]),
     ],
 )
 def test_terms_must_all_hold(session: Session, text: str, found: list[str]) -> None:
@@ -45,8 +52,41 @@ def test_flags_follow_the_thresholds(session: Session) -> None:
     assert keys(session, "method:ep flag:a") == ["ep_s123", "ep_s456"]
 
 
-@pytest.mark.parametrize("text", ["growth>", "growth>ten", "flag:x", "is:nice", "growth:3"])
-def test_a_term_that_means_nothing_is_refused_in_one_line(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("growth>", "write growth>100"),
+        ("growth>ten", "write growth>100"),
+        ("growth>nan", "write growth>100"),
+        ("flag:x", "a, b, c and d"),
+        ("flag:", "write flag:ab"),
+        ("is:nice", "trustworthy"),
+        ("growth:3", "write growth>1"),
+        ("growht>3", "did you mean growth?"),
+        ("colour:red", "there are growth"),
+        ("method>3", "write method:3"),
+        (">3", "write growth>3"),
+    ],
+)
+def test_a_term_that_means_nothing_is_refused_in_one_line_with_what_to_write(text: str, hint: str) -> None:
     with pytest.raises(UsageError) as refused:
         Filter(text)
     assert "\n" not in str(refused.value)
+    assert hint in str(refused.value)
+
+
+def test_axes_of_the_runs_are_names_by_their_sign_too_and_numbers_by_their_value() -> None:
+    session = Session(
+        AuditRow(source="a.json", key=str(lam), method="dfa", axes={"lam": lam, "arch": "vit"})
+        for lam in (0.0, 0.01, 1e-4)
+    )
+    for text, found in (("lam:0.010", [1]), ("λ=1e-4", [2]), ("lam>0 arch=vit", [1, 2]), ("arch:resmlp", [])):
+        assert Filter(text, ["arch", "lam"]).rows(session) == found
+    with pytest.raises(UsageError, match="lam is not known"):
+        Filter("lam:0.01")
+
+
+def test_values_that_are_not_finite_can_be_asked_for() -> None:
+    norms = ([1.0, 2.0], [1.0, math.nan], [1.0, math.inf])
+    rows = [AuditRow(source="a", key=str(h), method="bp", report=DiagnosticReport(residual_norms=h)) for h in norms]
+    assert Filter("is:nonfinite").rows(Session(rows)) == [1, 2]

@@ -1,0 +1,94 @@
+"""Keys in the order they were typed, each where the one before it led.
+
+A terminal hands over several keys at once when a person types ahead, when a script types, or when the line is
+slow. Textual forwards each to what has the focus at that moment: of ``a5⏎`` the matrix would get the ``5`` and
+the ``⏎``, because ``a`` has not moved the focus yet. Here a key waits until the one before it is done.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from functools import cached_property, partial
+
+from textual import events
+from textual.app import App, ReturnType
+from textual.message_pump import MessagePump
+from textual.screen import ModalScreen
+
+_LOOK_AGAIN_SECONDS = 0.005
+_PATIENCE_SECONDS = 0.5
+"""So long a key waits for what the one before began; a defect there must not cost the keyboard."""
+
+DIALOGS = "dialog"
+"""The group of workers that ask something: keys typed after the one that began it are the answer."""
+
+
+class KeysInOrder(App[ReturnType]):
+    """An App that handles one key after another. Screens may say with `takes_keys` that they are not ready yet."""
+
+    _under_way: events.Key | None = None
+    _waiting_since = 0.0
+
+    @cached_property
+    def _typed_ahead(self) -> deque[events.Key]:
+        return deque()
+
+    async def on_event(self, event: events.Event) -> None:
+        if not isinstance(event, events.Key):
+            await super().on_event(event)
+        elif event.is_forwarded:
+            # nobody below took it: its binding runs here
+            await super().on_event(event)
+            self._key_done(event)
+        else:
+            self._typed_ahead.append(event)
+            if self._under_way is None or self._under_way._stop_propagation:
+                self._under_way = None
+                self._waiting_since = time.monotonic()
+                await self._next_key()
+            elif len(self._typed_ahead) == 1:
+                self._follow_key(self.focused or self.screen, self._under_way)
+                self.set_timer(_PATIENCE_SECONDS, partial(self._key_done, self._under_way))
+
+    async def _next_key(self) -> None:
+        if self._under_way is not None or not self._typed_ahead:
+            return
+        if not self._settled and time.monotonic() - self._waiting_since < _PATIENCE_SECONDS:
+            self.set_timer(_LOOK_AGAIN_SECONDS, self._next_key)
+            return
+        key = self._under_way = self._typed_ahead.popleft()
+        target = self.focused or self.screen
+        await super().on_event(key)
+        if not key.is_forwarded:
+            self._key_done(key)
+        elif self._typed_ahead:
+            self._follow_key(target, key)
+
+    @property
+    def _settled(self) -> bool:
+        """Whether what the last key began is on screen."""
+        screen = self.screen
+        if not screen.is_mounted or not getattr(screen, "takes_keys", True):
+            return False
+        asks = any(worker.group == DIALOGS and not worker.is_finished for worker in self.workers)
+        return not asks or isinstance(screen, ModalScreen)
+
+    def _follow_key(self, node: MessagePump, key: events.Key) -> None:
+        """Notice when a node, or one above it, has taken the key: behind it in each queue stands this question."""
+        if not node.call_later(self._key_passed, node, key):
+            self._key_done(key)
+
+    def _key_passed(self, node: MessagePump, key: events.Key) -> None:
+        if key._stop_propagation or node._parent is None:
+            self._key_done(key)
+        elif not isinstance(node._parent, App):
+            self._follow_key(node._parent, key)
+
+    def _key_done(self, key: events.Key) -> None:
+        if key is self._under_way:
+            self._under_way = None
+            self._waiting_since = time.monotonic()
+            if self._typed_ahead:
+                # behind what the key asked for, such as another focus
+                self.call_later(self._next_key)
