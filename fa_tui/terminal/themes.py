@@ -88,9 +88,10 @@ ANSI = Theme(
     variables={
         "ansi-background": "ansi_black",
         "ansi-foreground": "ansi_white",
-        "block-cursor-foreground": "ansi_black",
-        "block-cursor-background": "ansi_white",
-        "block-cursor-text-style": "reverse",
+        # turned round it is seen on every background, and without colours
+        "block-cursor-foreground": "ansi_default",
+        "block-cursor-background": "ansi_default",
+        "block-cursor-text-style": "bold reverse",
         "border": "ansi_green",
         "border-blurred": "ansi_bright_black",
         "input-cursor-background": "ansi_black",

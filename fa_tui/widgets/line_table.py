@@ -66,8 +66,11 @@ class LineTable(ScrollView, can_focus=True):
         & .table--bad { color: $error; text-style: bold; }
         & .table--warn { color: $warning; text-style: bold; }
         & .table--heading { color: $secondary; text-style: italic; }
-        & .table--cursor { background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold; }
+        & .table--cursor {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+        }
         & .table--cursor-blurred { color: $foreground; text-style: reverse; }
+        &:ansi .table--cursor-blurred { text-style: underline; }
         & .table--mark { color: $accent; text-style: bold; }
         & .table--heat { color: $primary; }
     }

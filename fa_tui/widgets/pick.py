@@ -32,7 +32,9 @@ class Pick(PaintedWidget, can_focus=True):
     Pick {
         height: 1;
         & > .pick--value { color: $foreground; }
-        & > .pick--focused { background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold; }
+        & > .pick--focused {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+        }
         & > .pick--others { color: $text-muted; }
     }
     """

@@ -54,7 +54,9 @@ Letters on the track are first fires of the chosen run, ┴ an epoch at which so
         & > .scrubber--done { color: $accent; }
         & > .scrubber--fires { color: $error; text-style: bold; }
         & > .scrubber--knob { color: $accent; text-style: bold; }
-        &:focus > .scrubber--knob { background: $block-cursor-background; color: $block-cursor-foreground; }
+        &:focus > .scrubber--knob {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+        }
     }
     """
 

@@ -61,7 +61,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         height: 2;
         & > .slider--label { color: $foreground; }
         & > .slider--letter { color: $accent; text-style: bold; }
-        & > .slider--focus { color: $block-cursor-foreground; background: $block-cursor-background; text-style: bold; }
+        & > .slider--focus {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+        }
         & > .slider--hint { color: $text-muted; }
         & > .slider--value { color: $foreground; text-style: bold; }
         & > .slider--entry { color: $foreground; text-style: bold underline; }
@@ -70,7 +72,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         & > .slider--plateau { color: $accent; }
         & > .slider--default { color: $foreground; }
         & > .slider--knob { color: $foreground; text-style: bold; }
-        & > .slider--knob-focus { color: $block-cursor-foreground; background: $block-cursor-background; }
+        & > .slider--knob-focus {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+        }
         & > .slider--passes { color: $success; }
         & > .slider--fires { color: $error; }
     }
