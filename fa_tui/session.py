@@ -68,6 +68,7 @@ class Session:
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
+        healthy: methods that should pass, where the person chose them (default: bp, fa, ep).
         gone: indices of rows whose file or folder is no longer there; they are shown as they were.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
@@ -89,6 +90,7 @@ class Session:
         self.problems = list(problems)
         self._traces = traces
         self.marked: set[int] = set()
+        self.healthy: tuple[str, ...] | None = None
         self.gone: set[int] = set()
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None

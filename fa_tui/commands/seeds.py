@@ -43,16 +43,16 @@ def seeds_command(
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
     """
-    from fa_core.analysis import over_seeds, partial_audit
+    from fa_core.analysis import over_seeds
     from fa_core.reporting.sections.analyses import seeds_blocks
     from fa_core.table import AuditTable
+    from fa_tui.views.records import seeds_record
 
     runs = inputs.runs(paths, baseline, methods, seeds)
     rows = options.bounded(runs.rows, h0, blocks)
     analysis = over_seeds(AuditTable.from_rows(rows), thresholds, options.split_list(by) if by else None)
     if format is output.Form.json:
-        partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.evidence}
-        output.print_json({**analysis.to_dict(), "partial": partial})
+        output.print_json(seeds_record(rows, thresholds, analysis))
     else:
         output.print_blocks(seeds_blocks(analysis))
     raise typer.Exit(runs.exit_code)

@@ -48,16 +48,15 @@ def sweep_command(
 
         fa-tui sweep audit_table.json --frozen-baseline 0.349
     """
-    from fa_core.analysis import sensitivities, verdict_curve
+    from fa_core.analysis import sensitivities
     from fa_core.reporting.sections.analyses import sensitivity_blocks
+    from fa_tui.views.records import sweep_record
 
     runs = inputs.runs(paths, baseline, methods, seeds)
     table = runs.table()
     analysis = sensitivities(table, thresholds, options.split_list(healthy) if healthy else None)
     if format is output.Form.json:
-        output.print_json(
-            [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
-        )
+        output.print_json(sweep_record(table, thresholds, analysis))
     else:
         output.print_blocks(sensitivity_blocks(analysis))
     raise typer.Exit(runs.exit_code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from fa_core.errors import UsageError
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
 from fa_tui.shell.judging import judging
-
-if TYPE_CHECKING:
-    from fa_core.analysis import Timeline
 
 StopOnOption = Annotated[
     str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
@@ -53,8 +50,9 @@ def timeline_command(
 
         fa-tui timeline runs/ --follow
     """
-    from fa_core.analysis import by_method, timelines
+    from fa_core.analysis import timelines
     from fa_core.reporting.sections.traces import timeline_blocks
+    from fa_tui.views.records import timeline_record
 
     letters = stop_on.replace(",", "").strip().lower()
     if not letters or set(letters) - set(LETTERS):
@@ -64,17 +62,12 @@ def timeline_command(
         runs = inputs.runs(paths, baseline, methods, seeds)
         found = timelines(runs.traces, runs.table(), thresholds, letters, epochs, baseline.default, baseline.by_method)
         if format is output.Form.json:
-            _print_json(found, [one.to_dict() for one in by_method(found)])
+            output.print_json(timeline_record(found))
         else:
             output.print_blocks(timeline_blocks(found))
         return runs.exit_code
 
     raise typer.Exit(_following(paths, once) if follow else once())
-
-
-def _print_json(found: Sequence[Timeline], methods: list[dict[str, object]]) -> None:
-    skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
-    output.print_json({"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped})
 
 
 def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -19,10 +20,16 @@ from fa_core.analysis import (
     sensitivities,
     verdict_curve,
 )
+from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
+from fa_tui.screens.giving import reproducing
 from fa_tui.screens.judged import JudgedScreen
+from fa_tui.screens.several import SeveralScreen
 from fa_tui.session import Session
+from fa_tui.sharing.shared import Shared, Table, run_pieces, runs_words, table_pieces
 from fa_tui.views.lens_text import curve_chart, curve_words, group_words, parts, reordered, strategy_words
+from fa_tui.views.records import seeds_record, sweep_record
 from fa_tui.widgets.canvas import Canvas
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.grid_table import GridTable
@@ -32,6 +39,13 @@ from fa_tui.widgets.tabs import TabLine
 from fa_tui.widgets.text_lines import TextLines
 
 NAMES = ("sweep", "utility", "seeds")
+
+_NO_RUNS = (
+    "No run is open, so there is nothing to analyse.",
+    "Audits and run folders appear by themselves as they are written; N trains or audits something.",
+)
+_KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
+"""What the commands call by an option is a key here."""
 
 
 class AnalysisScreen(JudgedScreen):
@@ -44,15 +58,19 @@ class AnalysisScreen(JudgedScreen):
 
     help_text = """\
 Analyses of all runs, as the commands of the same names print them
-  1 sweep     does each threshold separate healthy methods (bp, fa, ep) from the others, and how far may it
-              move before a verdict changes (plateau)? Of each group: range, (median), runs that fire.
-              Below: how many runs fire, and how many walk back (w), as the threshold moves.
+  1 sweep     does each threshold separate healthy methods (bp, fa, ep, or those you choose) from the
+              others, and how far may it move before a verdict changes (plateau)? Of each group: range,
+              (median), runs that fire. Below: how many runs fire, and how many walk back (w), as the
+              threshold moves.
   2 utility   which runs would each reporting habit withdraw: accuracy (S0), with Γ (S1), with one
               diagnostic (S2 to S5), with all (S_full)? Below: which it withdraws and which it lets pass.
   3 seeds     every method over its seeds: mean ± population std, fired letters, and where seeds disagree.
 
-  1 2 3, tab       choose an analysis          ↑ ↓ or k j   another line     ← → or h l   its columns
-  a b c d          move a threshold: all three follow
+  1 2 3, tab    choose an analysis
+  ↑ ↓ or k j    another line
+  ← → or h l    its columns
+  M             which methods count as healthy
+  a b c d       move a threshold: all three follow, and the matrix too
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -60,6 +78,7 @@ Analyses of all runs, as the commands of the same names print them
             Binding(str(place), f"open({place - 1})", name.capitalize(), tooltip=f"the analysis {name}")
             for place, name in enumerate(NAMES, 1)
         ),
+        Binding("M", "healthy", "Healthy", tooltip="which methods should pass: the sweep's healthy group"),
         Binding("tab", "turn(1)", "Next", show=False),
         Binding("shift+tab", "turn(-1)", "Previous", show=False),
         Binding("A", "dismiss", "Back", show=False),
@@ -72,6 +91,7 @@ Analyses of all runs, as the commands of the same names print them
         & #curve-title { display: none; }
         & #about { height: auto; max-height: 40%; padding: 0 1; }
         &.-sweep #curve, &.-sweep #curve-title { display: block; }
+        &.-empty #curve, &.-empty #curve-title { display: none; }
         &.-low.-sliding.-sweep #about { display: none; }
         &.-utility #about, &.-seeds #about { height: 1fr; max-height: 100%; }
     }
@@ -83,6 +103,7 @@ Analyses of all runs, as the commands of the same names print them
         self._lines = [0] * len(NAMES)
         self._gammas = _gammas(session)
         self._said: list[str] = []
+        self._blocks: list[Block] = []
         self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
 
     def body(self) -> Iterable[Widget]:
@@ -112,14 +133,44 @@ Analyses of all runs, as the commands of the same names print them
         for number, name in enumerate(NAMES):
             self.set_class(number == place, f"-{name}")
         self.query_one(TabLine).open(place)
+        self.refresh_bindings()
         self._say_title()
         self.table.scroll_to(0, 0, animate=False, immediate=True)
         self.judge()
         self.table.move_to(self._lines[place])
         self.table.focus()
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Groups of methods are the sweep's."""
+        return action != "healthy" or (self._open == 0 and len(self.session) > 0)
+
+    def action_healthy(self) -> None:
+        """Choose the methods that should pass."""
+        counts = Counter(row.method for row in self.session.rows)
+        default = [name for name in DEFAULT_HEALTHY if name in counts]
+        chosen = self._healthy()
+        self.app.push_screen(
+            SeveralScreen(
+                "Healthy methods: they should pass",
+                [(name, runs_words(count)) for name, count in counts.items()],
+                default if chosen is None else chosen,
+                default=default,
+                tell=self._choose_healthy,
+                glyphs=self.glyphs,
+            )
+        )
+
+    def _choose_healthy(self, names: tuple[str, ...]) -> None:
+        self.session.healthy = names
+        self.judge()
+
+    def _healthy(self) -> tuple[str, ...] | None:
+        """The methods that the person chose, as far as there are runs of them."""
+        chosen, methods = self.session.healthy, {row.method for row in self.session.rows}
+        return None if chosen is None else tuple(name for name in chosen if name in methods)
+
     def _say_title(self) -> None:
-        runs = f" {len(self.session)} {'run' if len(self.session) == 1 else 'runs'}"
+        runs = f" {runs_words(len(self.session))}"
         self.set_title((" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (runs, "dim"))
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
@@ -132,24 +183,63 @@ Analyses of all runs, as the commands of the same names print them
     def judge(self) -> None:
         table, thresholds = self.session.table, self.session.thresholds
         if self._open == 0:
-            self._found = sensitivities(table, thresholds)
-            grid, self._said = parts(sensitivity_blocks(self._found))
+            self._found = sensitivities(table, thresholds, self._healthy())
+            self._blocks = list(sensitivity_blocks(self._found))
+            grid, self._said = parts(self._blocks)
             # what is looked at first must be on a narrow screen too
             grid = reordered(grid, ("diagnostic", "gap", "plateau", "threshold"))
         elif self._open == 1:
             self._found = decision_utility(table, thresholds, gammas=self._gammas)
-            grid, self._said = parts(utility_blocks(self._found))
+            self._blocks = list(utility_blocks(self._found))
+            grid, self._said = parts(self._blocks)
         else:
             self._found = over_seeds(table, thresholds)
-            grid, self._said = parts(seeds_blocks(self._found))
+            self._blocks = list(seeds_blocks(self._found))
+            grid, self._said = parts(self._blocks)
+        self._said = [_with_keys(text) for text in self._said]
+        self.set_class(not len(table), "-empty")
+        if not len(table):
+            grid, self._said = Grid(headings=("",), rows=()), list(_NO_RUNS)
         self.table.set_grid(grid)
         self._tell()
+
+    def shared(self) -> Shared:
+        """The table that is open, and all runs."""
+        session, name = self.session, NAMES[self._open]
+        options = ["--healthy", ",".join(session.healthy)] if name == "sweep" and session.healthy else []
+        line = self.table.line if self.table.line_count() else None
+        table = Table(name, self._blocks, line, self._record)
+        names = runs_words(len(session))
+        return Shared(
+            [
+                *table_pieces(table),
+                *run_pieces(session.rows, f"all {names}", session.thresholds),
+                reproducing(self.app, name, *options),
+            ],
+            session.rows,
+            names,
+            session.thresholds,
+            lambda: session.traces,
+            table,
+        )
+
+    def _record(self) -> Any:
+        """What the command of the open analysis prints as JSON."""
+        found = self._found
+        session = self.session
+        if isinstance(found, Utility):
+            return found.to_dict()
+        if isinstance(found, SeedTable):
+            return seeds_record(session.rows, session.thresholds, found)
+        return sweep_record(session.table, session.thresholds, found)
 
     def _tell(self) -> None:
         """More about the line under the cursor."""
         found, line = self._found, self.table.line
         about: list[str] = []
-        if isinstance(found, Utility):
+        if not len(self.session):
+            pass
+        elif isinstance(found, Utility):
             about = list(strategy_words(found.strategies[line], found.strategies[-1], found))
         elif isinstance(found, SeedTable):
             about = list(group_words(found.groups[line])) if found.groups else []
@@ -162,6 +252,12 @@ Analyses of all runs, as the commands of the same names print them
         curve = verdict_curve(self.session.table, one.letter, self.session.thresholds)
         self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.session)))
         self.query_one("#curve-title", Line).set(*curve_words(curve, one))
+
+
+def _with_keys(text: str) -> str:
+    for option, key in _KEYS.items():
+        text = text.replace(option, key)
+    return text
 
 
 def _gammas(session: Session) -> dict[int, float]:

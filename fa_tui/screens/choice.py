@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.screen import ModalScreen
 
 from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import PaintedScroll, Row
 
@@ -40,7 +41,7 @@ class ChoiceList(PaintedScroll, can_focus=True):
         & > .choice--text { color: $foreground; }
         & > .choice--note { color: $text-muted; }
         & > .choice--cursor {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
         }
     }
     """
@@ -48,7 +49,9 @@ class ChoiceList(PaintedScroll, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", "Up", show=False),
         Binding("down,j", "move(1)", "Down", show=False),
-        Binding("enter", "take", "Take"),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
     ]
 
     class Taken(Message):
@@ -97,6 +100,13 @@ class ChoiceList(PaintedScroll, can_focus=True):
             self.scroll_to_region_of(self.at)
             self.repaint()
 
+    def action_edge(self, direction: int) -> None:
+        """Go to the first entry, or the last one."""
+        if self.choices:
+            self.at = 0 if direction < 0 else len(self.choices) - 1
+            self.scroll_to_region_of(self.at)
+            self.repaint()
+
     def scroll_to_region_of(self, index: int) -> None:
         """Bring an entry into view."""
         top, height = self.scroll_offset.y, self.scrollable_content_region.height
@@ -129,8 +139,14 @@ class ChoiceScreen(ModalScreen[str | None]):
         glyphs: characters to draw with.
     """
 
+    help_text = """\
+A list to choose from
+The key in front of a line takes it at once, and so does a click. Or move with ↑ ↓ (k j) and take with Enter.
+"""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc"),
+        Binding("escape,q,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", tooltip="close the list"),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
     ]
 
     DEFAULT_CSS = """
@@ -143,6 +159,7 @@ class ChoiceScreen(ModalScreen[str | None]):
             background: $surface; border: round $accent;
         }
         & Line { background: $surface; }
+        & KeyBar { dock: none; }
     }
     """
 
@@ -156,16 +173,11 @@ class ChoiceScreen(ModalScreen[str | None]):
         with Vertical():
             yield Line(self._glyphs, id="choice-title")
             yield ChoiceList(self._choices, self._glyphs)
-            yield Line(self._glyphs, id="choice-keys")
+            yield KeyBar(self._glyphs)
 
     def on_mount(self) -> None:
         self.query_one("#choice-title", Line).set((self._title, "strong"))
-        self.query_one("#choice-keys", Line).set((self.keys_line(), "dim"))
         self.query_one(ChoiceList).focus()
-
-    def keys_line(self) -> str:
-        """What the keys do, for the last line."""
-        return "a key or enter takes it, esc leaves it"
 
     def on_choice_list_taken(self, message: ChoiceList.Taken) -> None:
         self.dismiss(message.choice.value)

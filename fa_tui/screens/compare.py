@@ -9,8 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_core.report import DiagnosticReport
+from fa_tui.screens.giving import reproducing
 from fa_tui.screens.judged import ROOMY, JudgedScreen
 from fa_tui.session import Session
+from fa_tui.sharing.compared import compared_grid
+from fa_tui.sharing.shared import Shared, Table, cell_piece, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views.cells import cell_text
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, groups_of
 from fa_tui.widgets.compare_view import CompareView, Scales
@@ -105,6 +108,42 @@ class CompareScreen(JudgedScreen):
 
     def on_line_table_moved(self) -> None:
         self._say_here()
+
+    def shared(self) -> Shared:
+        """The comparison, and the runs in it."""
+        group, session = self.group, self.session
+        if group is None:
+            return Shared([reproducing(self.app)])
+        rows = [session.rows[row] for row in group.rows]
+        names = [end.strip() if not name else f"{name}{end}" for name, end in column_labels(session, group)]
+        table = Table("comparison", [compared_grid(names, self.view.lines, self.view.reports)], self._table_line())
+        of = f"{group.name}: {runs_words(len(rows))}"
+        return Shared(
+            [
+                *cell_piece(self._value_here()),
+                *table_pieces(table),
+                *run_pieces(rows, of, session.thresholds),
+                reproducing(self.app),
+            ],
+            rows,
+            of,
+            session.thresholds,
+            lambda: traces_of(rows, session.traces),
+            table,
+        )
+
+    def _value_here(self) -> str:
+        """The value under the cursor with its digits."""
+        here = self.view.under_cursor
+        if here is None or here[1] is None or here[0].spread is None:
+            return ""
+        value = here[0].spread.values[here[1]]
+        return "" if value is None else repr(value)
+
+    def _table_line(self) -> int:
+        """The line under the cursor, headings not counted."""
+        lines = self.view.lines
+        return sum(line.kind != "heading" for line in lines[: self.view.line])
 
     def _show(self) -> None:
         group = self.group

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input
 
 from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 
 _NOTHING_WRONG: Callable[[str], str] = lambda text: ""  # noqa: E731
@@ -28,17 +29,32 @@ class EntryScreen(ModalScreen[str | None]):
         check: what is wrong with a text, or ``""``; Enter takes only a text without fault.
     """
 
+    help_text = """\
+A line to type
+What is wrong with it is said below while you type; Enter takes only what nothing is wrong with.
+What stands there at first is selected: typing replaces it, an arrow key keeps it.
+"""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Take", priority=True),
-        Binding("escape,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", priority=True),
+        Binding("enter", "take", "Take", priority=True, tooltip="take what is typed"),
+        Binding(
+            "escape,ctrl+c,ctrl+q",
+            "dismiss(None)",
+            "Never mind",
+            key_display="esc",
+            priority=True,
+            tooltip="leave everything as it was",
+        ),
+        Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
 
     DEFAULT_CSS = """
     EntryScreen {
         background: transparent;
         &:ansi { background: transparent; }
-        & > Vertical { dock: bottom; height: 2; background: $panel; }
+        & > Vertical { dock: bottom; height: 3; background: $panel; }
         & Horizontal { height: 1; }
+        & KeyBar { dock: none; }
         & #entry-asks { width: auto; min-width: 8; max-width: 60%; }
         & Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
         & Input:focus { border: none; }
@@ -64,6 +80,7 @@ class EntryScreen(ModalScreen[str | None]):
                 yield Line(self._glyphs, id="entry-asks")
                 yield Input(self._text, select_on_focus=True)
             yield Line(self._glyphs, id="entry-note")
+            yield KeyBar(self._glyphs)
 
     def on_mount(self) -> None:
         asks = self.query_one("#entry-asks", Line)
@@ -77,7 +94,7 @@ class EntryScreen(ModalScreen[str | None]):
 
     def _say(self, text: str) -> None:
         wrong = self._check(text)
-        note = (wrong, "warn") if wrong else (self._hint or "enter takes it, esc leaves it", "dim")
+        note = (wrong, "warn") if wrong else (self._hint, "dim")
         self.query_one("#entry-note", Line).set((" ", ""), note)
 
     def action_take(self) -> None:

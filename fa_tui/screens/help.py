@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.screen import ModalScreen, Screen
 
+from fa_tui.views.wrapping import reflowed
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.text_lines import TextLines
@@ -24,17 +26,17 @@ class HelpScreen(ModalScreen[None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,q,enter", "dismiss", "Close", key_display="esc"),
+        Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc"),
     ]
 
     DEFAULT_CSS = """
     HelpScreen {
         align: center middle;
         & > Vertical {
-            width: 100; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+            width: 112; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
             background: $surface; border: round $accent;
         }
-        & TextLines { height: auto; max-height: 100%; background: $surface; }
+        & TextLines { height: auto; background: $surface; }
         & KeyBar { dock: none; }
     }
     """
@@ -49,6 +51,10 @@ class HelpScreen(ModalScreen[None]):
             yield TextLines(self._glyphs)
             yield KeyBar(self._glyphs)
 
+    def on_resize(self, event: events.Resize) -> None:
+        # the border and the keys below it stay on screen
+        self.query_one(TextLines).styles.max_height = max(1, event.size.height - 3)
+
     def on_mount(self) -> None:
         pane = self.query_one(TextLines)
         pane.set_lines(self._text)
@@ -61,12 +67,14 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
     said: set[str] = set()
     for holder in node.ancestors_with_self if node is not None else [screen]:
         text = getattr(holder, "help_text", "")
-        if text and text not in said:
-            said.add(text)
-            title, _, body = text.rstrip().partition("\n")
+        title, _, body = text.partition("\n")
+        # what a slider says of itself, all of them together say too
+        lines = [line for line in reflowed(body) if not line or line not in said]
+        if title and title not in said:
             yield f"# {title}"
-            yield from body.splitlines()
+            yield from lines
             yield ""
+        said.update((title, *lines))
     yield "# Keys that work here"
     for tooltip, keys in _keys(screen).items():
         yield f"  {' '.join(keys):<12} {tooltip}"

@@ -13,6 +13,8 @@ from textual.geometry import Offset, Size
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
 
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.slider import ThresholdSlider
 
 _LETTERS = "sfghjkleriouwnmvtyxz"
@@ -26,7 +28,7 @@ class JumpLabel(Widget):
     JumpLabel {
         position: absolute;
         width: 3; height: 1;
-        background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+        background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
     }
     """
 
@@ -44,10 +46,24 @@ class JumpScreen(ModalScreen[Widget | None]):
 
     Args:
         targets: the panes by their letters.
+        glyphs: characters to draw with.
     """
 
+    help_text = """\
+Jump mode
+Every pane that takes keys has a letter at its corner: type it, or click it, and the keys go there.
+The sliders have the letters of their diagnostics.
+"""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,ctrl+o,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", show=False),
+        Binding(
+            "escape,ctrl+o,ctrl+c,ctrl+q",
+            "dismiss(None)",
+            "Never mind",
+            key_display="esc",
+            tooltip="stay where you are",
+        ),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"),
     ]
 
     DEFAULT_CSS = """
@@ -57,14 +73,16 @@ class JumpScreen(ModalScreen[Widget | None]):
     }
     """
 
-    def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
+    def __init__(self, targets: Sequence[tuple[str, Widget]], *, glyphs: Glyphs) -> None:
         super().__init__()
+        self._glyphs = glyphs
         self._targets = dict(targets)
         self._opened_at: Size | None = None
 
     def compose(self) -> ComposeResult:
         for letter, pane in self._targets.items():
             yield JumpLabel(letter, pane.region.offset)
+        yield KeyBar(self._glyphs)
 
     def on_key(self, event: events.Key) -> None:
         if event.character in self._targets:
@@ -72,6 +90,8 @@ class JumpScreen(ModalScreen[Widget | None]):
             self.dismiss(self._targets[event.character])
 
     def on_click(self, event: events.Click) -> None:
+        if isinstance(event.widget, KeyBar):
+            return
         self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
 
     def on_resize(self, event: events.Resize) -> None:

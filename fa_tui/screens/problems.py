@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from fa_core.rows import Problem
+from fa_tui.sharing.shared import Piece, Shared
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
@@ -24,7 +25,15 @@ class ProblemsScreen(Screen[None]):
         glyphs: characters to draw with.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,P", "dismiss", "Back", key_display="esc")]
+    help_text = """\
+What could not be opened
+One line per path: what is wrong with it, where, and what to do. Everything else is open.
+A file that is mended is read again by itself, and leaves this list the next time it is opened.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
+    ]
 
     DEFAULT_CSS = """
     ProblemsScreen {
@@ -37,6 +46,11 @@ class ProblemsScreen(Screen[None]):
         super().__init__()
         self._problems = problems
         self._glyphs = glyphs
+
+    def shared(self) -> Shared:
+        """The list."""
+        text = self.query_one(TextLines).text
+        return Shared([Piece("t", "list", f"{len(self._problems)} lines", lambda: f"{text}\n")])
 
     def compose(self) -> ComposeResult:
         yield Line(self._glyphs, id="title")

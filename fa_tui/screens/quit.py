@@ -23,10 +23,20 @@ class QuitScreen(ModalScreen[str | None]):
         glyphs: characters to draw with.
     """
 
+    help_text = """\
+Leaving while something runs
+Runs that are measured here end with the explorer: those that are finished are on disk, the others can be
+measured again.
+
+Commands (training, audits) are processes of their own. They go on, and the shell tells their process and log,
+unless you stop them: then they leave what is complete, and --resume goes on from there.
+"""
+
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,q,enter", "dismiss('leave')", "Leave", key_display="y"),
-        Binding("s", "stop", "Stop it and leave"),
-        Binding("n,escape", "dismiss(None)", "Stay", key_display="n"),
+        Binding("y,q,enter", "dismiss('leave')", "Leave", key_display="y", tooltip="leave; commands go on"),
+        Binding("s", "stop", "Stop and leave", tooltip="leave, and stop the commands"),
+        Binding("n,escape,ctrl+c,ctrl+q", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
     ]
 
     DEFAULT_CSS = """

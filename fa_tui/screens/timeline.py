@@ -13,8 +13,11 @@ from textual.widget import Widget
 
 from fa_core.analysis import EarlyStop, Replay, frozen_baselines
 from fa_core.errors import UsageError
+from fa_tui.screens.giving import reproducing
 from fa_tui.screens.judged import JudgedScreen
 from fa_tui.session import Session
+from fa_tui.sharing.replayed import shared_replay, timeline_table
+from fa_tui.sharing.shared import Shared
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.timeline_words import accuracy_words, all_words, fire_words, number_words, stop_words, verdict_words
 from fa_tui.widgets.chart import Chart, Curve, Level
@@ -59,8 +62,10 @@ The runs over their epochs
   Every curve is a run; the bold one is the run under the matrix' cursor. The dashed line is the
   threshold, ✗ the epoch at which a run first fires (∞ at the top: its value is not finite there).
 
-  1 2 3 4   growth, ‖g_L‖, stability or accuracy alone      0   all four, where there is room
-  , .       one epoch back, on                              [ ] to the next change of letters
+  1 2 3 4   growth, ‖g_L‖, stability or accuracy alone
+  0         all four, where there is room
+  , .       one epoch back, on
+  [ ]       to the next change of letters
   s         which diagnostics would have stopped a run: a and b, a, b, a to c, any
 """
 
@@ -206,6 +211,12 @@ The runs over their epochs
         """Let other diagnostics stop the runs."""
         self._stop_on = STOP_ON[(STOP_ON.index(self._stop_on) + 1) % len(STOP_ON)]
         self.judge()
+
+    def shared(self) -> Shared:
+        """The runs as they are at the epoch of the scrubber, and the table of first fires."""
+        table = timeline_table(self.session, self._epochs, self._stop_on)
+        line = reproducing(self.app, "timeline", "--stop-on", self._stop_on)
+        return shared_replay(self._epochs, self.run_chosen, table, [line])
 
     # What is shown.
 

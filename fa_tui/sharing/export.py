@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
-from fa_core.rows import AuditRow
-
-if TYPE_CHECKING:
-    from fa_core.formats import Trace
+from fa_tui.sharing.shared import Shared, table_csv, table_json
 
 
 class Kind(NamedTuple):
@@ -36,7 +31,20 @@ KINDS = (
     Kind("p", ".parquet", "all numbers, for pandas and polars", "fa-tui-runs"),
     Kind("j", ".json", "audit table, to be opened again", "fa-tui-audit-table"),
 )
-"""What can be asked for, in the order it is offered."""
+"""What can be asked for of runs, in the order it is offered."""
+
+OF_RUNS = KINDS[1:]
+
+
+def kinds_of(shared: Shared) -> list[Kind]:
+    """What can be written of a screen: its picture, its table, its runs."""
+    kinds = [SCREEN]
+    if shared.table is not None:
+        name = f"fa-tui-{shared.table.name}"
+        kinds.append(Kind("t", ".csv", f"table of {shared.table.name}, for a spreadsheet", name))
+        if shared.table.record is not None:
+            kinds.append(Kind("d", ".json", f"{shared.table.name} with every digit", name))
+    return kinds if shared.rows is None else [*kinds, *OF_RUNS]
 
 
 def name_problem(kind: Kind, text: str) -> str:
@@ -78,17 +86,13 @@ def free_name(kind: Kind, folder: Path) -> str:
     return name
 
 
-def export(
-    kind: Kind, text: str, rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, traces: Sequence[Trace] = ()
-) -> list[Path]:
-    """Write a report, a table or a figure of some runs.
+def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
+    """Write a report, a table or a figure.
 
     Args:
-        kind: anything of `KINDS` but `SCREEN`.
+        kind: one of `kinds_of`, but `SCREEN`.
         text: the name that was typed.
-        rows: the runs.
-        thresholds: what judges them.
-        traces: of the same runs.
+        shared: what to write.
 
     Returns:
         The files written.
@@ -97,32 +101,41 @@ def export(
         UsageError: a name that is taken or does not fit, no runs to write, Parquet without pyarrow.
         FaError: the file cannot be written.
     """
+    if kind not in OF_RUNS:
+        assert shared.table is not None
+        return export_text(kind, text, (table_csv if kind.ending == ".csv" else table_json)(shared.table))
     path = _free(kind, text)
-    if not rows:
+    if not shared.rows:
         raise UsageError("no runs to export: the filter leaves none")
     if kind.ending == ".json":
         from msgspec.structs import replace
 
         from fa_core.formats import write_audit_table
 
-        judged = [replace(row, report=row.report.with_thresholds(thresholds)) for row in rows]
+        judged = [replace(row, report=row.report.with_thresholds(shared.thresholds)) for row in shared.rows]
         write_audit_table(path, judged)
         return [path]
     from fa_core.reporting import write_report
     from fa_core.table import AuditTable
 
-    return write_report(path, AuditTable.from_rows(rows), thresholds, traces)
+    traces = shared.traces() if kind.ending in (".md", ".html") else ()
+    return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces)
 
 
-def export_screen(text: str, svg: str) -> list[Path]:
-    """Write a picture of the screen.
+def export_text(kind: Kind, text: str, content: str) -> list[Path]:
+    """Write a file of text, such as a picture of the screen.
+
+    Args:
+        kind: what it is.
+        text: the name that was typed.
+        content: what it holds.
 
     Raises:
         UsageError: the name is taken or does not fit.
         FaError: the file cannot be written.
     """
-    path = _free(SCREEN, text)
-    write_bytes(path, svg.encode())
+    path = _free(kind, text)
+    write_bytes(path, content.encode())
     return [path]
 
 

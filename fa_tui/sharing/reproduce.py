@@ -1,4 +1,4 @@
-"""The command line that shows what the explorer shows."""
+"""Command lines that print what the explorer shows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ from fa_core.report import DiagnosticThresholds
 from fa_tui.shell.options import FrozenBaseline
 
 
-def show_command(paths: Sequence[Path], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None) -> str:
-    """`fa-tui show` with what is not a default, quoted for a shell.
+def command_line(
+    paths: Sequence[Path],
+    thresholds: DiagnosticThresholds,
+    baseline: FrozenBaseline | None,
+    command: str = "show",
+    options: Sequence[str] = (),
+) -> str:
+    """A command with what is not a default, quoted for a shell.
 
     Args:
         paths: what is open.
         thresholds: where the sliders stand.
         baseline: what fills in frozen-baseline accuracies.
+        command: its name.
+        options: further ones.
 
-    >>> show_command([Path("my runs")], DiagnosticThresholds(h_norm_explosion_ratio=12.0), FrozenBaseline(0.349))
+    >>> command_line([Path("my runs")], DiagnosticThresholds(h_norm_explosion_ratio=12.0), FrozenBaseline(0.349))
     "fa-tui show 'my runs' --h-norm-explosion-ratio 12 --frozen-baseline 0.349"
     """
-    words = ["fa-tui", "show", *map(_path, paths)]
+    words = ["fa-tui", command, *map(_path, paths), *options]
     defaults = msgspec.structs.asdict(DiagnosticThresholds())
     for name, value in msgspec.structs.asdict(thresholds).items():
         if value != defaults[name]:

@@ -50,7 +50,8 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
   mean ± std   over the runs (population std); left out where there is no room
   ▲            the block in which a run grows most; red where (a) fires on it
 
-  n p          the next method, the one before     ↑ ↓ ← → or h j k l   move
+  n p          the next method, the one before
+  ↑ ↓ ← →      move (or h j k l)
   z            bars on the scale of all runs, so that flipping compares methods, or of these alone
   a b c d      move a threshold; Esc comes back
 """
@@ -101,6 +102,11 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
     def reports(self) -> Sequence[DiagnosticReport]:
         """The compared runs, judged."""
         return self._reports
+
+    @property
+    def lines(self) -> Sequence[ComparedLine]:
+        """What is compared, line by line."""
+        return self._lines
 
     @property
     def under_cursor(self) -> tuple[ComparedLine, int | None] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from fa_tui.views.wrapping import wrapped
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.painted import PaintedScroll, Row
 
@@ -62,9 +62,5 @@ class TextLines(PaintedScroll, can_focus=True):
         for line in self._lines:
             heading = line.startswith("# ")
             text = self._glyphs.say(line.removeprefix("# "))
-            indent = " " * (len(text) - len(text.lstrip()))
-            wrapped = textwrap.wrap(
-                text, max(10, width), subsequent_indent=indent + "  " if indent else "", drop_whitespace=False
-            )
-            rows.extend([(part, "text--heading" if heading else "")] for part in wrapped or [""])
+            rows.extend([(part, "text--heading" if heading else "")] for part in wrapped(text, width))
         return rows

@@ -15,7 +15,7 @@ from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.config.presets import Presets
 from fa_tui.config.settings import Loaded, Settings, ThemeColours
-from fa_tui.screens import dialogs
+from fa_tui.screens import giving
 from fa_tui.screens.choice import ChoiceList, ChoiceScreen
 from fa_tui.screens.entry import EntryScreen
 from fa_tui.session import Session
@@ -51,7 +51,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(dialogs, "copy", take)
+    monkeypatch.setattr(giving, "copy", take)
     return texts
 
 
@@ -225,9 +225,9 @@ async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: Explore
         choices = app.screen.query_one(ChoiceList)
         await pilot.press("up")
         assert choices.current is not None
-        assert choices.current.value == "screen"
+        assert choices.current.text == "this screen as text"
         await pilot.press("down", "down", "k", "j")
-        assert choices.current.value == "row"
+        assert choices.current.text == "row"
         await pilot.click(ChoiceList, offset=(5, 0))
         await until(pilot, lambda: bool(copied))
     assert copied == ["✓abc·"]

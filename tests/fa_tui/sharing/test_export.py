@@ -15,8 +15,9 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
-from fa_tui.sharing.export import KINDS, SCREEN, Kind, export, export_screen, free_name, name_problem, target
-from fa_tui.sharing.reproduce import baseline_text, show_command
+from fa_tui.sharing.export import KINDS, SCREEN, Kind, export, export_text, free_name, name_problem, target
+from fa_tui.sharing.reproduce import baseline_text, command_line
+from fa_tui.sharing.shared import Shared
 from fa_tui.shell.options import FrozenBaseline
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
@@ -33,19 +34,19 @@ def rows(published_table: Path) -> list[AuditRow]:
 def test_every_kind_is_written_and_told(tmp_path: Path, rows: list[AuditRow], kind: Kind) -> None:
     if kind.ending == ".parquet":
         pytest.importorskip("pyarrow")
-    files = export(kind, str(tmp_path / "out"), rows, STRICT)
+    files = export(kind, str(tmp_path / "out"), Shared([], rows, "runs", STRICT))
     assert files[0] == tmp_path / f"out{kind.ending}"
     assert sorted(files) == sorted(tmp_path.iterdir())
     assert all(file.stat().st_size for file in files)
 
 
 def test_a_report_is_judged_by_the_sliders(tmp_path: Path, rows: list[AuditRow]) -> None:
-    export(BY_KEY["c"], str(tmp_path / "out.csv"), rows, STRICT)
+    export(BY_KEY["c"], str(tmp_path / "out.csv"), Shared([], rows, "runs", STRICT))
     assert (tmp_path / "out.csv").read_text().count("needs walk-back") == 9 + 11
 
 
 def test_an_audit_table_opens_again_with_the_verdicts_that_were_shown(tmp_path: Path, rows: list[AuditRow]) -> None:
-    export(BY_KEY["j"], str(tmp_path / "out"), rows, STRICT)
+    export(BY_KEY["j"], str(tmp_path / "out"), Shared([], rows, "runs", STRICT))
     written = json.loads((tmp_path / "out.json").read_text())["reports"].values()
     assert sum(report["verdict"] != "trustworthy" for report in written) == 11
     assert [row.key for row in scan([tmp_path / "out.json"]).rows] == [row.key for row in rows]
@@ -56,7 +57,7 @@ def test_nothing_is_ever_overwritten(tmp_path: Path, rows: list[AuditRow], kind:
     path = tmp_path / f"out{kind.ending}"
     path.write_text("precious")
     with pytest.raises(UsageError, match="is there already"):
-        export(kind, str(tmp_path / "out"), rows, STRICT)
+        export(kind, str(tmp_path / "out"), Shared([], rows, "runs", STRICT))
     assert path.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [path]
     assert free_name(kind, tmp_path) == f"{kind.name}{kind.ending}"
@@ -67,14 +68,14 @@ def test_nothing_is_ever_overwritten(tmp_path: Path, rows: list[AuditRow], kind:
 def test_a_markdown_report_does_not_write_over_anybodys_figures(tmp_path: Path, rows: list[AuditRow]) -> None:
     (tmp_path / "out-audit-1.svg").write_text("precious")
     with pytest.raises(UsageError, match=r"out-audit-1\.svg is there already"):
-        export(BY_KEY["m"], str(tmp_path / "out.md"), rows, STRICT)
+        export(BY_KEY["m"], str(tmp_path / "out.md"), Shared([], rows, "runs", STRICT))
     assert [path.name for path in tmp_path.iterdir()] == ["out-audit-1.svg"]
 
 
 def test_a_picture_of_the_screen_is_not_written_over_another(tmp_path: Path) -> None:
-    assert export_screen(str(tmp_path / "a"), "<svg/>") == [tmp_path / "a.svg"]
+    assert export_text(SCREEN, str(tmp_path / "a"), "<svg/>") == [tmp_path / "a.svg"]
     with pytest.raises(UsageError):
-        export_screen(str(tmp_path / "a.svg"), "<svg>other</svg>")
+        export_text(SCREEN, str(tmp_path / "a.svg"), "<svg>other</svg>")
     assert (tmp_path / "a.svg").read_text() == "<svg/>"
 
 
@@ -105,7 +106,7 @@ def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_no_runs_are_told_and_nothing_is_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no runs to export"):
-        export(BY_KEY["h"], str(tmp_path / "out"), [], STRICT)
+        export(BY_KEY["h"], str(tmp_path / "out"), Shared([], [], "no runs", STRICT))
     assert not list(tmp_path.iterdir())
 
 
@@ -121,7 +122,7 @@ def test_parquet_without_pyarrow_says_how_to_get_it(
 
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(UsageError, match=r"pip install 'fa-tui\[parquet\]'"):
-        export(BY_KEY["p"], str(tmp_path / "out"), rows, STRICT)
+        export(BY_KEY["p"], str(tmp_path / "out"), Shared([], rows, "runs", STRICT))
     assert not list(tmp_path.iterdir())
 
 
@@ -142,7 +143,7 @@ def test_the_copied_command_line_shows_the_same_verdicts(
     baseline: FrozenBaseline | None,
     walked_back: int | None,
 ) -> None:
-    command = shlex.split(show_command([published_table], thresholds, baseline))
+    command = shlex.split(command_line([published_table], thresholds, baseline))
     assert main([*command[1:], "--format", "json"]) == 0
     shown = [record["verdict"] for record in json.loads(capsys.readouterr().out)]
     assumed = baseline.apply(rows) if baseline else rows
@@ -152,7 +153,7 @@ def test_the_copied_command_line_shows_the_same_verdicts(
 
 
 def test_a_command_line_is_quoted_for_a_shell() -> None:
-    command = show_command(
+    command = command_line(
         [Path("my runs"), Path("-x.json")], DiagnosticThresholds(), FrozenBaseline(None, {"ep": 0.3})
     )
     assert command == "fa-tui show 'my runs' ./-x.json --frozen-baseline ep=0.3"

@@ -1,0 +1,76 @@
+"""Copy and export: of the screen that the person is on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fa_tui.screens.asking import ask, choose
+from fa_tui.screens.choice import Choice
+from fa_tui.sharing import export as exporting
+from fa_tui.sharing.clipboard import copy
+from fa_tui.sharing.reproduce import command_line
+from fa_tui.sharing.shared import Piece, Shared, Sharing, command_piece
+from fa_tui.shell.options import FrozenBaseline
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+
+
+def shared_by(app: ExplorerApp) -> Shared:
+    """What the screen that is open has to give away; one that says nothing gives its looks alone."""
+    return app.screen.shared() if isinstance(app.screen, Sharing) else Shared([])
+
+
+def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece:
+    """The command line that prints what a screen shows.
+
+    Args:
+        app: whose paths, thresholds and baseline it names.
+        command: the command.
+        options: what else the screen was told.
+    """
+    session = app.session
+    baseline = session.baseline if isinstance(session.baseline, FrozenBaseline) else None
+    return command_piece(command_line(app.paths, session.thresholds, baseline, command, options))
+
+
+async def copy_something(app: ExplorerApp) -> None:
+    """Ask what to copy, and copy it."""
+    text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
+    pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
+    key = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece.key) for piece in pieces])
+    piece = next((piece for piece in pieces if piece.key == key), None)
+    if piece is None:
+        return
+    made = await asyncio.to_thread(piece.text)
+    copied = await asyncio.to_thread(copy, made, app.send_soon)
+    verb = "copied to" if copied.in_clipboard else "written to"
+    app.say(f"{piece.what} {verb} {copied.where}", "good" if copied.in_clipboard else "warn")
+
+
+async def export_something(app: ExplorerApp) -> None:
+    """Ask for a kind of file and its name, and write it."""
+    shared = shared_by(app)
+    kinds = exporting.kinds_of(shared)
+    notes = {kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "") for kind in kinds}
+    key = await choose(app, "Export", [Choice(kind.key, kind.what, notes[kind], kind.key) for kind in kinds])
+    kind = next((kind for kind in kinds if kind.key == key), None)
+    if kind is None:
+        return
+    name = await ask(
+        app,
+        f"export {kind.ending} to",
+        text=exporting.free_name(kind, Path()),
+        hint=f"a file name; {kind.what}",
+        check=lambda text: exporting.name_problem(kind, text),
+    )
+    if name is None:
+        return
+    if kind is exporting.SCREEN:
+        files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
+    else:
+        files = await asyncio.to_thread(exporting.export, kind, name, shared)
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    app.say(f"saved {files[0].resolve()}{more}", "good")

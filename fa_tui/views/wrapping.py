@@ -1,0 +1,58 @@
+"""Text fitted to the width of a pane: paragraphs, and lists of keys with what they do beside them."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+_LEAST = 10
+_ITEM = re.compile(r" *\S.*?  +(?=\S)")
+"""The part of a list's line before its second column."""
+
+
+def reflowed(text: str) -> Iterator[str]:
+    """The lines of a text with those joined that were only broken to fit the source code.
+
+    A line goes on in the next one if both are of a paragraph, or if the next one begins under the second column.
+
+    >>> list(reflowed("One sentence,\\nbroken.\\n\\n  a b   two keys, and\\n        what they do"))
+    ['One sentence, broken.', '', '  a b   two keys, and what they do']
+    """
+    line = ""
+    for part in text.rstrip().splitlines():
+        indent = len(part) - len(part.lstrip())
+        goes_on = bool(line) and bool(part) and (indent >= _hanging(line) > 0 or not (indent or line[0] == " "))
+        if goes_on:
+            line = f"{line} {part.strip()}"
+            continue
+        if line:
+            yield line
+        if not part:
+            yield ""
+        line = part
+    if line:
+        yield line
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line in pieces of at most a width; what goes on stands under the second column, or a little to the right.
+
+    >>> wrapped("  a b   two keys and what they do", 20)
+    ['  a b   two keys and', '        what they do']
+    """
+    indent = len(line) - len(line.lstrip())
+    hanging = _hanging(line)
+    if hanging > width // 2:
+        hanging = min(indent + 2, width // 2)
+    return textwrap.wrap(
+        line.strip(), max(_LEAST, width), initial_indent=" " * indent, subsequent_indent=" " * hanging
+    ) or [""]
+
+
+def _hanging(line: str) -> int:
+    """Where the second column begins; a little right of the indent where there is none; 0 in a paragraph."""
+    if not line.startswith(" "):
+        return 0
+    item = _ITEM.match(line)
+    return item.end() if item else len(line) - len(line.lstrip()) + 2

@@ -1,0 +1,156 @@
+"""Copy and export act on the screen that the person is on."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.formats import scan
+from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
+from fa_tui.screens import giving
+from fa_tui.screens.choice import ChoiceList, ChoiceScreen
+from fa_tui.session import Session
+from fa_tui.sharing.clipboard import Copied
+from tests.fa_tui.looks import app_on, opened
+from tests.fa_tui.waiting import until
+
+SIZE = (120, 40)
+
+
+@pytest.fixture
+def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What was copied, by a clipboard that takes everything."""
+    texts: list[str] = []
+
+    def take(text: str, send: Callable[[str], None]) -> Copied:
+        texts.append(text)
+        return Copied("the clipboard")
+
+    monkeypatch.setattr(giving, "copy", take)
+    return texts
+
+
+@pytest.fixture
+def app(published_table: Path) -> ExplorerApp:
+    app = app_on(Session(scan([published_table]).rows))
+    app.paths = [published_table]
+    return app
+
+
+async def pick(pilot: Any, *keys: str) -> None:
+    """Press y or e and then what to take."""
+    screen = pilot.app.screen
+    await pilot.press(keys[0])
+    await until(pilot, lambda: isinstance(pilot.app.screen, ChoiceScreen))
+    await pilot.press(*keys[1:])
+    await until(pilot, lambda: pilot.app.screen is screen)
+
+
+@pytest.mark.parametrize(("key", "command"), [("1", "sweep"), ("2", "utility"), ("3", "seeds")])
+async def test_an_analysis_gives_what_its_command_prints(
+    app: ExplorerApp,
+    key: str,
+    command: str,
+    copied: list[str],
+    published_table: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot, "A", key, "a", "5", "enter", "escape")
+        for what in "jtl":
+            await pick(pilot, "y", what)
+            await until(pilot, lambda what=what: len(copied) == "jtl".index(what) + 1)  # type: ignore[misc]
+    record, table, line = copied
+    assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
+    assert json.loads(record) == json.loads(capsys.readouterr().out), "the numbers on screen are the command's"
+    assert line == f"fa-tui {command} {published_table} --h-norm-explosion-ratio 5"
+    assert table.startswith("**") and "|---" in table
+
+
+async def test_the_line_under_the_cursor_is_copied_with_its_headings(app: ExplorerApp, copied: list[str]) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot, "A", "2", "down", "down")
+        await pick(pilot, "y", "n")
+        await until(pilot, lambda: bool(copied))
+    assert copied == [
+        "| strategy | looks at | walks back | recall |\n|---|---|---:|---:|\n"
+        "| S2 | accuracy + (a) growth per block | 9/15 | 100% |\n"
+    ]
+
+
+async def test_a_table_is_exported_as_it_is_on_screen(
+    app: ExplorerApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with app.run_test(size=SIZE) as pilot:
+        screen = await opened(pilot, "A", "3")
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
+        await pilot.press("t")
+        await until(pilot, lambda: not isinstance(app.screen, ChoiceScreen))
+        await pilot.press("enter")
+        await until(pilot, lambda: (tmp_path / "fa-tui-seeds.csv").exists())
+        shown = screen.query_one("GridTable").text  # type: ignore[attr-defined]
+    with (tmp_path / "fa-tui-seeds.csv").open(newline="", encoding="utf-8") as file:
+        assert list(csv.reader(file)) == shown
+
+
+async def test_compare_gives_the_compared_runs_and_every_layer(app: ExplorerApp, copied: list[str]) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot, "C", "n", "down")
+        await pick(pilot, "y", "t")
+        await pick(pilot, "y", "r")
+        await pick(pilot, "y", "c")
+        await until(pilot, lambda: len(copied) == 3)
+        await pilot.press("e")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
+        notes = [choice.note for choice in app.screen.query_one(ChoiceList).choices]
+    table, rows, cell = copied
+    assert table.splitlines()[0] == "|  | s42 | s123 | s456 | max/min |"
+    assert "| ‖h_0‖ |" in table and "| growth 0→1 |" in table and "| verdict | ✗ab-d |" in table
+    assert [line.split(" | ")[0] for line in rows.splitlines()[2:]] == ["| dfa"] * 3
+    assert float(cell) == app.session.rows[1].report.residual_norms[0]
+    assert ".html of dfa: 3 runs" in notes
+
+
+async def test_the_timeline_gives_runs_as_they_were_at_its_epoch(
+    copied: list[str], sample_runs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = sample_runs / "floor"
+    found = scan([folder])
+    app = app_on(Session(found.rows, traces=found.traces))
+    app.paths = [folder]
+    async with app.run_test(size=SIZE) as pilot:
+        await opened(pilot, "T", "comma")
+        for what in "jrl":
+            await pick(pilot, "y", what)
+        await until(pilot, lambda: len(copied) == 3)
+    record, row, line = copied
+    assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
+    assert json.loads(record) == json.loads(capsys.readouterr().out)
+    last = found.traces[0].epochs[-2]
+    assert f"{last.test_acc:.3f}" in row, "the epoch before the last one"
+
+
+async def test_another_healthy_group_is_chosen_by_key_and_named_in_the_command(
+    app: ExplorerApp, copied: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        screen = await opened(pilot, "A")
+        await pilot.press("M", "5", "escape")
+        await until(pilot, lambda: app.screen is screen)
+        assert app.session.healthy == ("bp",)
+        await pick(pilot, "y", "l")
+        await pick(pilot, "y", "j")
+        await until(pilot, lambda: len(copied) == 2)
+    line, record = copied
+    assert line.endswith("--healthy bp")
+    assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
+    assert json.loads(record) == json.loads(capsys.readouterr().out)
