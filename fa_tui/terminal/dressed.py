@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from textual.app import App, ReturnType
+from textual.binding import Binding
 
 from fa_tui.config.settings import Settings
 from fa_tui.terminal.abilities import Terminal
@@ -37,6 +38,10 @@ class DressedApp(FrugalApp[ReturnType]):
 
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
+
+    def get_key_display(self, binding: Binding) -> str:
+        """The key in words that every terminal's font has."""
+        return super().get_key_display(binding).replace("⏎", "enter").replace("⌫", "backspace")
 
     @property
     def themes_here(self) -> list[str]:
