@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
 from typing import Any
 
 from msgspec.structs import replace
 
 from fa_core.engine.jobs import Job, JobState, JobView
+from fa_core.engine.likeness import likeness
+from fa_core.engine.queueing import JobQueue
 from fa_core.errors import FaError, MeasureError
 from fa_core.report import DiagnosticReport
 
@@ -36,13 +38,14 @@ class JobBoard:
         self._changed = threading.Condition()
         self._views: dict[str, JobView] = {}
         self._futures: dict[str, Future[DiagnosticReport]] = {}
-        self._queue: list[str] = []
+        self._queue = JobQueue()
+        self._takers: set[object] = set()
         self._waiting = 0
         self._closed = False
 
     @property
     def short_of_takers(self) -> bool:
-        """Whether more jobs are queued than threads wait for one."""
+        """Whether more jobs are queued than takers wait for one."""
         with self._changed:
             return len(self._queue) > self._waiting
 
@@ -66,28 +69,67 @@ class JobBoard:
             self._changed.notify()
         return future
 
-    def take(self, taken: Callable[[Job], None]) -> bool:
-        """Wait for a job and hand it to ``taken`` before anybody can see it running; False once closed."""
+    def enter(self, taker: object) -> None:
+        """Count a taker among those that share the queue."""
+        with self._changed:
+            self._takers.add(taker)
+
+    def leave(self, taker: object) -> bool:
+        """Stop counting a taker, unless it is the last one; False if it is."""
+        with self._changed:
+            if self._takers == {taker}:
+                return False
+            self._takers.discard(taker)
+            self._changed.notify_all()
+            return True
+
+    def wait(self) -> bool:
+        """Wait until there is a job to take; False once closed."""
         with self._changed:
             self._waiting += 1
-            try:
-                while not self._closed:
-                    while self._queue:
-                        view = self._views[self._queue.pop(0)]
-                        if self._futures[view.job.id].set_running_or_notify_cancel():
-                            taken(view.job)
-                            self._set(replace(view, state=JobState.RUNNING))
-                            return True
-                        self._set(replace(view, state=JobState.CANCELLED))
-                    self._changed.wait()
-                return False
-            finally:
-                self._waiting -= 1
+            self._changed.wait_for(lambda: self._closed or len(self._queue))
+            self._waiting -= 1
+            return not self._closed
 
-    def update(self, job_id: str, **changes: Any) -> None:
-        """Change fields of a job's view."""
+    def take(
+        self, taker: object, most: int, taken: Callable[[Sequence[Job]], None]
+    ) -> tuple[Sequence[Job], Sequence[Job]]:
+        """Jobs for a taker: those to measure now, and those it will probably get next, which stay in the queue.
+
+        Args:
+            taker: who asks; counted among the takers.
+            most: how many it takes at a time.
+            taken: told the jobs before anybody can see that they left the queue.
+        """
+        if most > 1:
+            self._look_up()
         with self._changed:
-            self._set(replace(self._views[job_id], **changes))
+            while len(self._queue) and not self._closed:
+                ids, ahead = self._queue.take(taker, most, len(self._takers))
+                jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
+                if jobs:
+                    taken(jobs)
+                    return jobs, [self._views[job_id].job for job_id in ahead]
+            return [], []
+
+    def give_back(self, jobs: Iterable[Job], note: str, *, alone: bool) -> None:
+        """Put jobs back that are not over, in front of the queue; ``alone``: each is to be measured by itself."""
+        with self._changed:
+            ids = [job.id for job in jobs]
+            self._queue.put_first(ids, alone)
+            for job_id in ids:
+                self._set(JobView(job=self._views[job_id].job, note=note))
+            if self._closed:
+                for job_id in ids:
+                    self.withdraw(job_id)
+            self._changed.notify_all()
+
+    def update(self, job_ids: Iterable[str], **changes: Any) -> None:
+        """Change fields of the views of jobs that are not over."""
+        with self._changed:
+            for job_id in job_ids:
+                if not self._views[job_id].state.final:
+                    self._set(replace(self._views[job_id], **changes))
 
     def finish(self, job_id: str, result: DiagnosticReport | FaError) -> None:
         """Make a job final: its future first, so that whoever collects reports has this one before it is told."""
@@ -113,18 +155,26 @@ class JobBoard:
                 return False
             self._queue.remove(job_id)
             future = self._futures[job_id]
-            future.cancel()
+            if not future.cancel():  # it was given out once already
+                self.finish(job_id, JobCancelled("cancelled", where=self._views[job_id].job.checkpoint))
+                return True
             future.set_running_or_notify_cancel()
             self._set(replace(self._views[job_id], state=JobState.CANCELLED))
             return True
+
+    def fail_queued(self, error: FaError) -> None:
+        """Fail everything that is queued: there is nobody left who could measure it."""
+        with self._changed:
+            ids = [job_id for job_id in list(self._queue) if self._taken_out(job_id)]
+        for job_id in ids:
+            self.finish(job_id, error)
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
         with self._changed:
             if job_id not in self._queue:
                 return False
-            self._queue.remove(job_id)
-            self._queue.insert(max(0, position), job_id)
+            self._queue.move(job_id, position)
             return True
 
     def view(self, job_id: str) -> JobView:
@@ -133,9 +183,9 @@ class JobBoard:
             return self._views[job_id]
 
     def views(self) -> list[JobView]:
-        """Every job: those that ran or run, as submitted, then the queue in its order."""
+        """Every job: those that were given out, as submitted, then the queue in its order."""
         with self._changed:
-            begun = [view for view in self._views.values() if view.state is not JobState.QUEUED]
+            begun = [view for job_id, view in self._views.items() if job_id not in self._queue]
             return begun + [self._views[job_id] for job_id in self._queue]
 
     def close(self) -> None:
@@ -145,6 +195,27 @@ class JobBoard:
             for job_id in list(self._queue):
                 self.withdraw(job_id)
             self._changed.notify_all()
+
+    def _look_up(self) -> None:
+        """Learn the likeness of the next jobs; reads their files, so nobody is kept waiting meanwhile."""
+        with self._changed:
+            jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
+        for job in jobs:
+            found = likeness(job)
+            with self._changed:
+                self._queue.learn(job.id, found)
+
+    def _taken_out(self, job_id: str) -> bool:
+        self._queue.remove(job_id)
+        return self._begin(job_id)
+
+    def _begin(self, job_id: str) -> bool:
+        """Whether a job that left the queue is still wanted."""
+        future = self._futures[job_id]
+        if future.running() or future.set_running_or_notify_cancel():
+            return True
+        self._set(replace(self._views[job_id], state=JobState.CANCELLED))
+        return False
 
     def _set(self, view: JobView) -> None:
         self._views[view.job.id] = view

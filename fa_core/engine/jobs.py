@@ -86,7 +86,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         job: the job.
         state: where it stands.
-        device: the device it runs or ran on (``""`` while it is queued).
+        device: the device it runs or ran on; of a queued job, the one whose worker will measure it after others
+            that it holds (``""`` = nobody has taken it yet, so that it can be moved).
         done: batches measured so far.
         total: batches there are (0 = not known yet).
         note: the last thing the worker had to say, e.g. that it halved the batch.

@@ -23,10 +23,10 @@ __all__ = ["JobCancelled", "JobFailed", "WorkerPool"]
 
 
 class WorkerPool:
-    """Measures jobs in worker processes, in the order they were submitted.
+    """Measures jobs in worker processes: in the order they were submitted, or those that go together first.
 
-    Workers start with the first jobs and stay warm. One that dies fails its one job and is replaced when the
-    next job comes.
+    Workers start with the first jobs and stay warm. One that dies fails the job it was measuring and is replaced
+    when the next job comes; if it held several, they are measured again one by one, so that only the culprit fails.
 
     Args:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
@@ -35,9 +35,10 @@ class WorkerPool:
         measure: ``module:callable`` run in the workers (see `fa_core.engine.watch.Measure`).
         log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds a cancelled job gets to stop at its next batch before its worker is killed.
+        group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
 
     Raises:
-        UsageError: no device.
+        UsageError: no device, or a group of none.
     """
 
     def __init__(
@@ -49,9 +50,12 @@ class WorkerPool:
         measure: str = DEFAULT_MEASURE,
         log_dir: Path | None = None,
         grace: float = 5.0,
+        group: int | None = None,
     ) -> None:
         if not devices:
             raise UsageError("no device to measure on", hint="`fa-tui doctor` lists them")
+        if group is not None and group < 1:
+            raise UsageError(f"--group {group}", hint="give at least 1 (= one by one)")
         self._threads, self._measure = threads, measure
         self._keep_logs = log_dir is not None
         self.log_dir = Path(tempfile.mkdtemp(prefix="fa-tui-")) if log_dir is None else log_dir
@@ -60,7 +64,7 @@ class WorkerPool:
         self._teller = threading.Thread(target=self._tell, args=(on_event,), name="events", daemon=True)
         self._teller.start()
         self._board = JobBoard(self._events.put)
-        self._slots = [Slot(self._board, device, self._worker_starter(device), grace) for device in devices]
+        self._slots = [Slot(self._board, device, self._worker_starter(device), grace, group) for device in devices]
         self._started: list[Slot] = []
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
@@ -76,6 +80,7 @@ class WorkerPool:
         if self._board.short_of_takers and len(self._started) < len(self._slots):
             slot = self._slots[len(self._started)]
             self._started.append(slot)
+            self._board.enter(slot)
             slot.start()
         return future
 
@@ -92,7 +97,7 @@ class WorkerPool:
         return self._board.move(job_id, position)
 
     def jobs(self) -> list[JobView]:
-        """Every job of this pool: those that ran or run, as submitted, then the queue in its order."""
+        """Every job of this pool: those that were given to a worker, as submitted, then the queue in its order."""
         return self._board.views()
 
     def pids(self) -> list[int]:

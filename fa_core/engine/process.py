@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
+from typing import IO
 
 from fa_core.engine import protocol
 
@@ -139,7 +140,7 @@ class WorkerProcess(ChildProcess):
     def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
         self.ready = False
         arguments = ["fa_core.engine.worker", "--device", device, "--measure", measure, "--cwd", str(Path.cwd())]
-        super().__init__(arguments, log=log, environment=_environment(threads))
+        super().__init__(arguments, log=log, environment=environment(threads))
 
     def send(self, message: protocol.ToWorker) -> bool:
         """Hand a message over; False if the worker is gone."""
@@ -163,7 +164,15 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     return [line for line in text.splitlines() if line.strip()][-lines:]
 
 
-def _environment(threads: int | None) -> dict[str, str]:
+def private_stdout() -> IO[bytes]:
+    """For a child: a private copy of stdout; what anybody else prints goes to the log, not into the conversation."""
+    wire = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return wire
+
+
+def environment(threads: int | None) -> dict[str, str]:
+    """The environment of a child that computes with this many CPU threads (None = as many as it likes)."""
     environment = dict(os.environ)
     # threads that wait by spinning cost 10 to 40 times the time when the machine has other work
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")

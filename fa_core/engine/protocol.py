@@ -18,13 +18,21 @@ class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
 
 
 class Run(_Message, frozen=True):
-    """To the worker: measure this (one at a time; the next comes after the outcome of the last)."""
+    """To the worker: measure these; the next come after it said `Idle`.
 
-    job: Job
+    Attributes:
+        jobs: what to measure, in this order.
+        ahead: what will probably come next: it may read their files already.
+        group: how many networks to measure at once; None = as the worker finds best.
+    """
+
+    jobs: list[Job]
+    ahead: list[Job] = []
+    group: int | None = None
 
 
 class Cancel(_Message, frozen=True):
-    """To the worker: stop this job at the next batch."""
+    """To the worker: stop this job at the next batch, or do not begin it."""
 
     job_id: str
 
@@ -35,18 +43,24 @@ class Ready(_Message, frozen=True):
     pid: int
 
 
-class Progress(_Message, frozen=True):
-    """From the worker: batches measured, of how many."""
+class Begun(_Message, frozen=True):
+    """From the worker: it works on these now; the others of a `Run` wait for their turn."""
 
-    job_id: str
+    job_ids: list[str]
+
+
+class Progress(_Message, frozen=True):
+    """From the worker: batches measured, of how many, the same for all these jobs."""
+
+    job_ids: list[str]
     done: int
     total: int
 
 
 class Note(_Message, frozen=True):
-    """From the worker: something the person should know about this run."""
+    """From the worker: something the person should know about these runs."""
 
-    job_id: str
+    job_ids: list[str]
     text: str
 
 
@@ -58,13 +72,17 @@ class Done(_Message, frozen=True):
 
 
 class Failed(_Message, frozen=True):
-    """From the worker: why there is no report, in the parts of an `FaError`; ``fatal`` = it cannot go on."""
+    """From the worker: why there is no report, in the parts of an `FaError`.
+
+    Attributes:
+        device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have filled it.
+    """
 
     job_id: str
     what: str
     where: str = ""
     hint: str = ""
-    fatal: bool = False
+    device: str = ""
 
 
 class Stopped(_Message, frozen=True):
@@ -73,8 +91,12 @@ class Stopped(_Message, frozen=True):
     job_id: str
 
 
+class Idle(_Message, frozen=True):
+    """From the worker: every job of the last `Run` has its outcome."""
+
+
 ToWorker: TypeAlias = Run | Cancel
-FromWorker: TypeAlias = Ready | Progress | Note | Done | Failed | Stopped
+FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
 
 
 def encode(message: ToWorker | FromWorker) -> bytes:
@@ -89,4 +111,4 @@ def to_worker(line: bytes) -> ToWorker:
 
 def from_worker(line: bytes) -> FromWorker:
     """The worker's message on this line."""
-    return msgspec.convert(json.loads(line), Ready | Progress | Note | Done | Failed | Stopped)
+    return msgspec.convert(json.loads(line), Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle)

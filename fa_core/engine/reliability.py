@@ -11,7 +11,7 @@ from fa_core.engine.jobs import MeasureOptions
 from fa_core.engine.memory import halving
 from fa_core.errors import FaError
 from fa_core.measure import bootstrap, reference_precision
-from fa_core.measure.diagnosis import Diagnosis
+from fa_core.measure.measured import Diagnosed
 from fa_core.report import DiagnosticReport
 
 UNMEASURED = "reference_precision"
@@ -20,7 +20,7 @@ UNMEASURED = "reference_precision"
 
 def with_reliability(
     report: DiagnosticReport,
-    diagnosis: Diagnosis,
+    diagnosis: Diagnosed,
     network: nn.Module,
     batch: tuple[Tensor, Tensor],
     options: MeasureOptions,

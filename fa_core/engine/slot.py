@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import protocol
 from fa_core.engine.board import JobBoard, JobCancelled, JobFailed
-from fa_core.engine.jobs import Job
+from fa_core.engine.held import Dropped, Held
+from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.process import WorkerProcess
+from fa_core.engine.queueing import most_together
 from fa_core.errors import FaError, InvalidReport
 from fa_core.report import DiagnosticReport
+
+STRIKES = 2
+"""Jobs in a row that a device may spoil before its share of the queue goes to other devices."""
 
 
 class Slot(threading.Thread):
@@ -24,15 +29,26 @@ class Slot(threading.Thread):
         device: the device its worker measures on.
         start_worker: starts a worker process for it.
         grace: seconds that a cancelled job gets to stop by itself before the worker is killed.
+        group: how many networks are measured at once; None = as the worker finds best.
     """
 
-    def __init__(self, board: JobBoard, device: str, start_worker: Callable[[], WorkerProcess], grace: float) -> None:
+    def __init__(
+        self,
+        board: JobBoard,
+        device: str,
+        start_worker: Callable[[], WorkerProcess],
+        grace: float,
+        group: int | None = None,
+    ) -> None:
         super().__init__(name=f"slot-{device}", daemon=True)
         self._board, self._device, self._start_worker, self._grace = board, device, start_worker, grace
+        self._group = group
+        self._held = Held()
         self._lock = threading.Lock()
         self._worker: WorkerProcess | None = None
-        self._job: Job | None = None
-        self._cancelling: threading.Timer | None = None
+        self._kill_timer: threading.Timer | None = None
+        self._ending = self._retired = False
+        self._strikes = 0
 
     @property
     def pid(self) -> int | None:
@@ -41,95 +57,162 @@ class Slot(threading.Thread):
             return self._worker.pid if self._worker is not None and self._worker.alive else None
 
     def run(self) -> None:
-        while self._board.take(self._assign):
-            self._work()
+        while not self._retired and self._board.wait():
+            worker = self._ready_worker()
+            if isinstance(worker, FaError):
+                jobs, _ = self._board.take(self, 1, self._held.take)
+                for job in jobs:
+                    if self._over(job.id):
+                        self._board.finish(job.id, JobFailed(worker.what, where=job.checkpoint, hint=worker.hint))
+                    self._strike(worker, lost=True)
+                continue
+            jobs, ahead = self._board.take(self, most_together(self._device, self._group), self._held.take)
+            if jobs:
+                self._work(worker, jobs, ahead)
         if self._worker is not None:
             self._worker.close(self._grace)
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
 
     def cancel(self, job_id: str) -> bool:
-        """Ask the worker to stop this job, and see to it that it does; False if it is not measured here."""
+        """Drop a job: at once where others go on without it, else when the worker stops; False if it is not here."""
+        how = self._held.drop(job_id)
+        if how is Dropped.NOT_HERE:
+            return False
         with self._lock:
-            if self._job is None or self._job.id != job_id:
-                return False
-            if self._cancelling is None:
-                self._cancelling = threading.Timer(self._grace, self._kill)
-                self._cancelling.daemon = True
-                self._cancelling.start()
-                if self._worker is not None:
-                    self._worker.send(protocol.Cancel(job_id))
+            if how is Dropped.WHEN_STOPPED:
+                self._see_to_it()
+            if self._worker is not None:
+                self._worker.send(protocol.Cancel(job_id))
+        if how is Dropped.AT_ONCE:
+            self._board.finish(job_id, _cancelled(self._board.view(job_id).job))
         return True
 
     def end(self) -> None:
-        """End the worker now; a job it measures counts as cancelled."""
+        """End the worker now; jobs that it holds count as cancelled."""
         with self._lock:
-            if self._job is not None and self._cancelling is None:
-                self._cancelling = threading.Timer(self._grace, self._kill)
-                self._cancelling.daemon = True
-                self._cancelling.start()
+            self._ending = True
+            self._see_to_it()
             if self._worker is not None:
                 self._worker.hang_up()
 
-    def _assign(self, job: Job) -> None:
-        with self._lock:
-            self._job = job
+    def _see_to_it(self) -> None:
+        """Kill the worker unless it obeys in time."""
+        if self._kill_timer is None:
+            self._kill_timer = threading.Timer(self._grace, self._kill)
+            self._kill_timer.daemon = True
+            self._kill_timer.start()
 
     def _kill(self) -> None:
         with self._lock:
-            if self._cancelling is not None and self._worker is not None:
+            if self._kill_timer is not None and self._worker is not None:
                 self._worker.kill()
 
-    def _work(self) -> None:
-        job = self._job
-        assert job is not None
-        try:
-            result: DiagnosticReport | FaError = self._converse(job, self._give(job))
-        except OSError as error:
-            result = JobFailed(f"no worker could be started ({error.strerror})", where=job.checkpoint)
-        except (ValueError, msgspec.ValidationError) as error:
-            result = self._misunderstood(job, error)
+    def _obeyed(self) -> None:
         with self._lock:
-            if self._cancelling is not None:
-                self._cancelling.cancel()
-            self._job = self._cancelling = None
-        self._board.finish(job.id, result)
+            if self._kill_timer is not None and not self._ending:
+                self._kill_timer.cancel()
+                self._kill_timer = None
 
-    def _give(self, job: Job) -> WorkerProcess:
-        """Hand the job to a living worker."""
-        with self._lock:
-            if self._worker is None or not self._worker.alive:
-                self._worker = self._start_worker()
-            worker = self._worker
-            worker.send(protocol.Run(job))
-            if self._cancelling is not None:
-                worker.send(protocol.Cancel(job.id))
-        self._board.update(job.id, device=self._device, log=str(worker.log))
+    def _ready_worker(self) -> WorkerProcess | FaError:
+        """A living worker, or why there is none."""
+        try:
+            with self._lock:
+                if self._worker is None or not self._worker.alive:
+                    self._worker = self._start_worker()
+                    if self._ending:
+                        self._worker.hang_up()
+                worker = self._worker
+            while not worker.ready:
+                match worker.receive():
+                    case protocol.Ready():
+                        worker.ready = True
+                    case None:
+                        cause, hint = worker.cause_of_death(), _last_words(worker)
+                        self._dismiss(worker)
+                        return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
+        except OSError as error:
+            return JobFailed(f"no worker could be started ({error.strerror})")
+        except (ValueError, msgspec.ValidationError) as error:
+            worker.kill()
+            self._dismiss(worker)
+            return _misunderstood(error)
         return worker
 
-    def _converse(self, job: Job, worker: WorkerProcess) -> DiagnosticReport | FaError:
-        """Listen until the job is over, one way or another."""
-        while True:
-            match worker.receive():
-                case protocol.Ready():
-                    worker.ready = True
-                case protocol.Progress(done=done, total=total):
-                    self._board.update(job.id, done=done, total=total)
-                case protocol.Note(text=text):
-                    self._board.update(job.id, note=text)
-                case protocol.Done(report=report):
-                    try:
-                        measured = DiagnosticReport.from_dict(report, where=job.checkpoint)
-                        # its verdict is what these numbers say today, not something a file once claimed
-                        return replace(measured, recorded_verdict=None)
-                    except InvalidReport as error:
-                        return error
-                case protocol.Failed(what=what, where=where, hint=hint, fatal=fatal):
-                    if fatal:
-                        self._dismiss(worker)
-                    return JobFailed(what, where=where, hint=hint)
-                case protocol.Stopped():
-                    return JobCancelled("cancelled", where=job.checkpoint)
-                case None:
-                    return self._bury(job, worker)
+    def _work(self, worker: WorkerProcess, jobs: Sequence[Job], ahead: Sequence[Job]) -> None:
+        """Hand jobs over and listen until they are over, one way or another."""
+        with self._lock:  # a cancellation comes after the job, never before
+            worker.send(protocol.Run([*jobs], [*ahead], self._group))
+        for job in jobs:
+            if self._held.is_dropped(job.id):
+                worker.send(protocol.Cancel(job.id))
+        self._board.update([job.id for job in self._held.open()], device=self._device, log=str(worker.log))
+        try:
+            while (message := worker.receive()) is not None:
+                if not self._hear(worker, message):
+                    break
+            else:
+                self._bury(worker, f"{worker.cause_of_death()}", bool(ahead))
+        except (ValueError, msgspec.ValidationError) as error:
+            worker.kill()
+            self._bury(worker, _misunderstood(error).what, bool(ahead))
+        self._obeyed()
+
+    def _hear(self, worker: WorkerProcess, message: protocol.FromWorker) -> bool:
+        """Take in a message; False if the conversation is over."""
+        match message:
+            case protocol.Begun(job_ids=job_ids):
+                self._held.begin(job_ids)
+                self._update(job_ids, state=JobState.RUNNING)
+            case protocol.Progress(job_ids=job_ids, done=done, total=total):
+                self._update(job_ids, done=done, total=total)
+            case protocol.Note(job_ids=job_ids, text=text):
+                self._update(job_ids, note=text)
+            case protocol.Done(job_id=job_id, report=report):
+                self._strikes = 0
+                if (job := self._over(job_id)) is not None:
+                    self._board.finish(job_id, _read(report, job.checkpoint))
+            case protocol.Stopped(job_id=job_id):
+                if (job := self._over(job_id)) is not None:
+                    self._board.finish(job_id, _cancelled(job))
+            case protocol.Failed(job_id=job_id, what=what, where=where, hint=hint, device=device):
+                error = JobFailed(what, where=where, hint=hint)
+                if self._over(job_id) is not None:
+                    self._board.finish(job_id, error)
+                return not (device and self._parted_over(worker, error, lost=device == "lost"))
+            case protocol.Idle():
+                return False
+        return True
+
+    def _parted_over(self, worker: WorkerProcess, error: FaError, *, lost: bool) -> bool:
+        """Whether a device that spoilt a job takes no more of this worker's; the others then go back."""
+        retired = not lost and self._strike(error, lost=False)
+        if lost or retired:
+            self._dismiss(worker)
+            self._board.give_back(self._held.end()[0], "", alone=False)
+        if lost:
+            self._strike(error, lost=True)
+        return lost or retired
+
+    def _update(self, job_ids: Sequence[str], **changes: object) -> None:
+        self._board.update([job.id for job in self._held.open(job_ids)], **changes)
+
+    def _over(self, job_id: str) -> Job | None:
+        """The job that has its outcome now; None if it had one already, or is not held."""
+        if self._held.is_dropped(job_id):
+            self._obeyed()
+        return self._held.over(job_id)
+
+    def _strike(self, error: FaError, *, lost: bool) -> bool:
+        """Count what the device has spoilt; True if this slot gives its work up to others."""
+        self._strikes += 1
+        if self._strikes < STRIKES:
+            return False
+        self._retired = self._board.leave(self)
+        if not self._retired and lost:
+            self._strikes = 0
+            self._board.fail_queued(JobFailed(error.what, hint=error.hint))
+        return self._retired
 
     def _dismiss(self, worker: WorkerProcess) -> None:
         """Part with a worker; the next job gets a new one."""
@@ -137,23 +220,47 @@ class Slot(threading.Thread):
             self._worker = None
         worker.close(self._grace)
 
-    def _misunderstood(self, job: Job, error: Exception) -> FaError:
-        """What to say about a worker that said what nobody understands: the next one may be of another version."""
-        if self._worker is not None:
-            self._worker.kill()
-            self._dismiss(self._worker)
-        return JobFailed(f"its worker sent what is no message ({error})", where=job.checkpoint)
-
-    def _bury(self, job: Job, worker: WorkerProcess) -> FaError:
-        """What to say about a worker that is gone."""
-        cause, words = worker.cause_of_death(), worker.last_words()
+    def _bury(self, worker: WorkerProcess, cause: str, read_ahead: bool) -> None:
+        """The worker is gone: say so of the job that did it; if that may be one of several, find out one by one."""
+        hint = _last_words(worker, oom=cause.endswith("SIGKILL"))
         with self._lock:
-            cancelled = self._cancelling is not None
+            ending, killed = self._ending, self._kill_timer is not None
         self._dismiss(worker)
-        if cancelled:
-            return JobCancelled("cancelled", where=job.checkpoint)
-        what = f"its worker on {self._device} {cause}" if worker.ready else f"no worker could start ({cause})"
-        said = f"its last words: {words}; " if words else ""
-        if cause.endswith("SIGKILL"):
-            said += "the system may have run out of memory; "
-        return JobFailed(what, where=job.checkpoint, hint=f"{said}log: {worker.log}")
+        wanted, cancelled, single = self._held.end()
+        if ending:
+            wanted, cancelled = [], cancelled + wanted
+        for job in cancelled:
+            self._board.finish(job.id, _cancelled(job))
+        what = cause if cause.startswith("its worker") else f"its worker on {self._device} {cause}"
+        if killed:  # by the cancellation of another job
+            self._board.give_back(wanted, "", alone=False)
+        elif single and not read_ahead:
+            for job in wanted:
+                self._board.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
+        else:
+            self._board.give_back(wanted, f"{what} while it held several: measured again, alone", alone=True)
+
+
+def _read(report: dict[str, object], where: str) -> DiagnosticReport | FaError:
+    try:
+        # its verdict is what these numbers say today, not something a file once claimed
+        return replace(DiagnosticReport.from_dict(report, where=where), recorded_verdict=None)
+    except InvalidReport as error:
+        return error
+
+
+def _cancelled(job: Job) -> JobCancelled:
+    return JobCancelled("cancelled", where=job.checkpoint)
+
+
+def _misunderstood(error: Exception) -> JobFailed:
+    """What to say about a worker that said what nobody understands: the next one may be of another version."""
+    return JobFailed(f"its worker sent what is no message ({error})")
+
+
+def _last_words(worker: WorkerProcess, *, oom: bool = False) -> str:
+    words = worker.last_words()
+    said = f"its last words: {words}; " if words else ""
+    if oom:
+        said += "the system may have run out of memory; "
+    return f"{said}log: {worker.log}"

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from fa_core.confidence import confidence
 from fa_core.data import eval_batches, load_data
-from fa_core.engine import evaluation, measuring, reliability
+from fa_core.engine import evaluation, loading, measuring, reliability
 from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.engine.measuring import measure, measure_run
 from fa_core.engine.watch import Cancelled
@@ -293,7 +293,7 @@ class TestOutOfMemory:
     @pytest.fixture
     def small_device(self, monkeypatch):
         def limit(most: int, error: type[Exception], message: str) -> None:
-            real = measuring.network_for
+            real = loading.network_for
 
             def network_for(*args, **kwargs):
                 net = real(*args, **kwargs)
@@ -305,7 +305,7 @@ class TestOutOfMemory:
                 net.register_forward_pre_hook(refuse)
                 return net
 
-            monkeypatch.setattr(measuring, "network_for", network_for)
+            monkeypatch.setattr(loading, "network_for", network_for)
 
         return limit
 

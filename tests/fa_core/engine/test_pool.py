@@ -268,10 +268,10 @@ def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path)
         stdout=subprocess.PIPE,
     )
     assert worker.stdin and worker.stdout
-    worker.stdin.write(protocol.encode(protocol.Run(job("stuck"))))
+    worker.stdin.write(protocol.encode(protocol.Run([job("stuck")])))
     worker.stdin.flush()
-    kinds = [type(protocol.from_worker(worker.stdout.readline())) for _ in range(2)]
-    assert kinds == [protocol.Ready, protocol.Progress]
+    kinds = [type(protocol.from_worker(worker.stdout.readline())) for _ in range(3)]
+    assert kinds == [protocol.Ready, protocol.Begun, protocol.Progress]
     worker.stdin.close()
     assert worker.wait(30) == 0
     worker.stdout.close()

@@ -1,0 +1,111 @@
+"""What a measurement becomes: a report that says where its numbers come from."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from msgspec.structs import replace
+from torch import nn
+
+from fa_core.engine import provenance
+from fa_core.engine.credit import measure_credit
+from fa_core.engine.evaluation import Evaluation
+from fa_core.engine.loading import Loaded
+from fa_core.engine.reliability import with_reliability
+from fa_core.measure.checkpoint import Checkpoint
+from fa_core.measure.measured import Diagnosed
+from fa_core.models.base import StreamNet
+from fa_core.report import DiagnosticReport
+from fa_core.runs import WITHOUT_BASELINE, Manifest
+
+
+def written_up(
+    loaded: Loaded,
+    samples: Evaluation,
+    diagnosis: Diagnosed,
+    acc: float,
+    device: str,
+    note: Callable[[str], None],
+    group: int = 1,
+) -> DiagnosticReport:
+    """The report of a measured job, with what is measured of one network at a time: reliability and credit.
+
+    Args:
+        loaded: the job.
+        samples: what it was measured on.
+        diagnosis: what was measured.
+        acc: its accuracy on the whole test part.
+        device: where.
+        note: told where memory makes passes smaller.
+        group: how many networks were measured at once.
+    """
+    job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
+    options, batch = job.options, samples.batches[0]
+    report = diagnosis.report(headline_acc=acc)
+    report = with_reliability(report, diagnosis, loaded.network, batch, options, len(samples.test_y), note)
+    method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
+    return replace(
+        report,
+        method_name=method,
+        seed=manifest.seed if job.seed is None and manifest else job.seed,
+        axes=manifest.axes if not job.axes and manifest else job.axes,
+        notes=_data_note(manifest, plan.data, samples),
+        headline_acc_source=f"measured on {len(samples.test_y)} test samples",
+        frozen_baseline_acc=None if manifest is None or _is_baseline(manifest) else manifest.frozen_baseline_acc,
+        unmeasured={**report.unmeasured, **_no_baseline(manifest)},
+        credit=measure_credit(loaded.network, method, manifest, loaded.checkpoint, batch, options.credit),
+        provenance={
+            **report.provenance,
+            "checkpoint": job.checkpoint,
+            "hashes": loaded.hashes,
+            "data": plan.data,
+            "data_hash": samples.data_hash,
+            "eval_seed": plan.eval_seed,
+            "settings": provenance.settings(options),
+            **_network_facts(loaded.network, loaded.checkpoint, manifest),
+            "versions": provenance.versions(),
+            "device": device,
+            "device_label": _device_label(device),
+            **({"group": group} if group > 1 else {}),
+        },
+    )
+
+
+def _is_baseline(manifest: Manifest) -> bool:
+    return manifest.method in WITHOUT_BASELINE
+
+
+def _no_baseline(manifest: Manifest | None) -> dict[str, str]:
+    if manifest is not None and _is_baseline(manifest):
+        if manifest.method == "random_init":
+            return {"d": "an untrained net claims nothing of its depth"}
+        return {"d": f"{manifest.method} is a baseline itself"}
+    return {}
+
+
+def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
+    """A word of warning when the samples are not those the run was trained and evaluated with."""
+    if manifest is None or manifest.data_hash in (None, samples.data_hash):
+        return ""
+    other = "other data than the manifest's" if spec != manifest.data else "the data changed since training"
+    return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
+
+
+def _network_facts(network: nn.Module, checkpoint: Checkpoint, manifest: Manifest | None) -> dict[str, Any]:
+    """What the network is, and the longest sum in it (``fan_in``), from which rounding errors follow."""
+    facts: dict[str, Any] = {"fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)}
+    if isinstance(network, StreamNet):
+        facts.update(arch=network.arch, arch_args=network.arch_args)
+    if manifest is not None:
+        facts.update(recipe=manifest.recipe)
+    kinds = sorted({str(t.dtype).removeprefix("torch.") for t in checkpoint.tensors.values() if t.is_floating_point()})
+    return {**facts, "weights_dtype": "+".join(kinds)}
+
+
+def _device_label(device: str) -> str:
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
