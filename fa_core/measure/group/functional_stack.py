@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from typing import Any
 
 import torch
@@ -14,7 +12,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from fa_core.measure.custom_backward import backward_functions
-from fa_core.measure.group.stack import CannotStack, stack_tensors
+from fa_core.measure.group.stack import CannotStack, skeleton, stack_tensors
 from fa_core.measure.patterns import match_modules
 from fa_core.measure.stream import Stream, edges_of
 from fa_core.measure.taps import (
@@ -54,7 +52,7 @@ class FunctionalStack:
     def __init__(self, networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> None:
         self._members = len(networks)
         self._tensors = {f"network.{name}": tensor for name, tensor in stack_tensors(networks, dtype).items()}
-        self._skeleton = _skeleton(networks[0])
+        self._skeleton = skeleton(networks[0])
         floats = [t for t in self._tensors.values() if t.is_floating_point()]
         self._zero = torch.zeros(self._members, dtype=floats[0].dtype, device=floats[0].device) if floats else None
         resolve_taps(self._skeleton, taps)
@@ -197,19 +195,3 @@ class _Recorder:
 
 def _detached(tensors: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
     return ((name, tensor.detach()) for name, tensor in tensors.items())
-
-
-def _skeleton(network: nn.Module) -> nn.Module:
-    """A copy of a network's code and attributes, in eval mode, with tensors that hold nothing.
-
-    A tensor that is forgotten in the stack then raises, where the network's own would pass for everybody's.
-    """
-    empty: dict[int, Any] = {}
-    for parameter in network.parameters():
-        empty[id(parameter)] = nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=False)
-    for tensor in chain(network.buffers()):
-        empty[id(tensor)] = torch.empty_like(tensor, device="meta")
-    try:
-        return copy.deepcopy(network, empty).eval()
-    except Exception as error:
-        raise CannotStack(f"it cannot be copied ({type(error).__name__})") from error

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeGuard
+from collections.abc import Hashable, Sequence
+from functools import lru_cache
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +28,17 @@ def is_residual_mlp(network: nn.Module) -> TypeGuard[ResidualMLP]:
         return False
     if len({tensor.dtype for tensor in network.state_dict().values()}) != 1:
         return False
+    try:
+        return (attributes(network), layout(network)) == _as_built(type(network), tuple(network.arch_args.items()))
+    except TypeError:  # arguments that cannot be meant
+        return False
+
+
+@lru_cache(maxsize=16)
+def _as_built(kind: type[ResidualMLP], args: tuple[tuple[str, Any], ...]) -> tuple[Hashable, Hashable]:
     with torch.device("meta"):
-        fresh = type(network)(**network.arch_args)
-    return attributes(fresh) == attributes(network) and layout(fresh) == layout(network)
+        fresh = kind(**dict(args))
+    return attributes(fresh), layout(fresh)
 
 
 class ResidualStack:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -38,6 +39,25 @@ def stack_tensors(networks: Sequence[nn.Module], dtype: torch.dtype | None = Non
     """
     named = [dict(chain(net.named_parameters(), net.named_buffers())) for net in networks]
     return {name: torch.stack([_converted(tensors[name], dtype) for tensors in named]) for name in named[0]}
+
+
+def skeleton(network: nn.Module) -> nn.Module:
+    """A copy of a network's code and attributes, in eval mode, with tensors that hold nothing.
+
+    A tensor that is forgotten in the stack then raises, where the network's own would pass for everybody's.
+
+    Raises:
+        CannotStack: it cannot be copied.
+    """
+    empty: dict[int, Any] = {}
+    for parameter in network.parameters():
+        empty[id(parameter)] = nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=False)
+    for tensor in network.buffers():
+        empty[id(tensor)] = torch.empty_like(tensor, device="meta")
+    try:
+        return copy.deepcopy(network, empty).eval()
+    except Exception as error:
+        raise CannotStack(f"it cannot be copied ({type(error).__name__})") from error
 
 
 def _converted(tensor: Tensor, dtype: torch.dtype | None) -> Tensor:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
-from fa_core.measure.accuracy import Float64Twin, LogitsFunction, plain_logits
+from fa_core.measure.accuracy import LogitsFunction, plain_logits
 from fa_core.measure.batches import counted, on_device, pair
-from fa_core.measure.borrow import AS_IS, HALF, as_written, borrow, measuring_arithmetic, target_dtype
+from fa_core.measure.borrow import AS_IS, HALF, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.fused import Pass
 from fa_core.measure.group.counting import GroupCount
 from fa_core.measure.group.functional_stack import FunctionalStack
@@ -20,10 +20,12 @@ from fa_core.measure.group.member import Member
 from fa_core.measure.group.request import Request
 from fa_core.measure.group.residual_stack import ResidualStack, is_residual_mlp
 from fa_core.measure.group.stack import CannotStack, Stack
+from fa_core.measure.group.ties import settle
 from fa_core.measure.in_parts import in_parts
 from fa_core.measure.stream import activation_gradients, batch_mean_ce
 from fa_core.measure.tally import Tally
 from fa_core.measure.taps import Taps, resolve_taps
+from fa_core.models.residual_mlp import ResidualMLP
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -39,11 +41,8 @@ def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dt
     Raises:
         CannotStack, TapError: see `FunctionalStack`.
     """
-    own_stream = (
-        [net for net in networks if is_residual_mlp(net)] if taps is None and is_residual_mlp(networks[0]) else []
-    )
-    if len(own_stream) == len(networks):
-        return ResidualStack(own_stream, dtype)
+    if taps is None and is_residual_mlp(networks[0]):
+        return ResidualStack(cast(Sequence[ResidualMLP], networks), dtype)
     return FunctionalStack(networks, taps, dtype)
 
 
@@ -91,7 +90,9 @@ def _measured(
         tally.add(done, f"eval batch {index}")
         seen.update(done.logits, y)
         request.progress.step()
-    _settle(networks, request, tested, test, seen, eval_batches)
+    tapped: LogitsFunction = resolve_taps(networks[0], request.taps).logits
+    plain = tapped if callable(request.taps) else plain_logits
+    settle(networks, [(tested, test, plain), (seen, eval_batches, tapped)])
     accuracies = tested.accuracies().tolist()
     return [Member(acc, found, None) for acc, found in zip(accuracies, tally.measured(seen.right), strict=True)]
 
@@ -174,30 +175,3 @@ class _Batches:
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         return on_device(*self._pairs[index], self._device, self._dtype)
-
-
-def _settle(
-    networks: Sequence[nn.Module],
-    request: Request,
-    tested: GroupCount,
-    test: _Batches,
-    seen: GroupCount,
-    eval_batches: _Batches,
-) -> None:
-    """Run every near-tie again as the ordinary path does: in a float64 copy of its network."""
-    in_test, in_eval = tested.near(), seen.near()
-    for member in sorted({*in_test, *in_eval}):
-        with borrow(networks[member], request.dtype) as net, torch.no_grad():
-            twin = Float64Twin(net)
-            tapped: LogitsFunction = resolve_taps(net.model, request.taps).logits
-            plain = tapped if callable(request.taps) else plain_logits
-            for count, batches, near, logits_of in (
-                (tested, test, in_test, plain),
-                (seen, eval_batches, in_eval, tapped),
-            ):
-                for batch, samples in near.get(member, {}).items():
-                    x, y = batches[batch]
-                    chosen = torch.tensor(samples, device=x.device)
-                    again = twin.logits(x[chosen], logits_of)
-                    if again is not None:
-                        count.settle(member, batch, samples, again, y[chosen])

@@ -1,0 +1,208 @@
+"""Measuring many checkpoints: four passes one by one, fused one by one, and in a group, over the bare pass.
+
+    python -m tests.bench.bench_group [--networks 15 --rounds 5 --device cuda --threads 2]
+
+Networks of the published size (ResMLP d=256 L=4, 3,072 inputs), K = 10 batches of 128, accuracy on 10,000 samples.
+The ways alternate, so that a busy machine hits all of them; ratios are medians of paired runs. The bare pass is the
+forward passes over all samples and the activation gradients of the batches, with no number taken from them: one by
+one and in a group, the faster of the two. Operations and waits are counted, and are the same on every device.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import statistics
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode
+
+from fa_core.measure import accuracy, diagnose
+from fa_core.measure.arithmetic import full_float32
+from fa_core.measure.group import measure_together
+from fa_core.measure.group.stacked import make_stack, stacked_pass
+from fa_core.models import StreamNet, build
+from tests.bench.op_counts import count
+
+Batches = list[tuple[Tensor, Tensor]]
+FLOOR_BUDGET = 1.15
+GAIN_BUDGET = {"cpu": 1.6, "cuda": 10.0}
+FLOORS = ("bare, one by one", "bare, grouped")
+PEER = "four passes and a baseline"
+SAMPLES, TEST_BATCH, K, B = 10_000, 1000, 10, 128
+
+
+def four_passes(net: StreamNet, batches: Batches, test: Batches) -> None:
+    """The protocol as four scripts would run it, each diagnostic with its own pass, numbers fetched one by one."""
+    x, y = batches[0]
+    with torch.no_grad():
+        for h in net(x, return_hidden=True)[1]:
+            h.norm(dim=1).median().item()
+    for g in _all_gradients(net, x, y):
+        g.norm(dim=1).median().item()
+    means = [_all_gradients(net, x, y)[net.n_blocks // 2].mean(dim=0) for x, y in batches]
+    for one, other in itertools.combinations(means, 2):
+        F.cosine_similarity(one, other, dim=0).item()
+    with torch.no_grad():
+        sum((net(x).argmax(dim=1) == y).sum().item() for x, y in test)
+
+
+def four_passes_and_baseline(net: StreamNet, batches: Batches, test: Batches) -> None:
+    """The same, with the accuracy of the frozen baseline that (d) compares with: another network of this size."""
+    four_passes(net, batches, test)
+    with torch.no_grad():
+        sum((net(x).argmax(dim=1) == y).sum().item() for x, y in test)
+
+
+def _all_gradients(net: StreamNet, x: Tensor, y: Tensor) -> list[Tensor]:
+    """`loss.backward()` with the stream's gradients kept: the weights get theirs, too."""
+    logits, hidden = net(x, return_hidden=True)
+    for h in hidden:
+        h.retain_grad()
+    F.cross_entropy(logits, y).backward()
+    net.zero_grad()
+    return [h.grad for h in hidden if h.grad is not None]
+
+
+def fused(net: StreamNet, batches: Batches, test: Batches) -> None:
+    """The ordinary path of this project."""
+    diagnose(net, batches, headline_acc=accuracy(net, test))
+
+
+def grouped(nets: Sequence[StreamNet], batches: Batches, test: Batches) -> None:
+    """All of them together."""
+    for member in measure_together(nets, batches, test):
+        assert member.diagnosis is not None and not member.note
+        member.diagnosis.report(headline_acc=member.acc)
+
+
+def bare(net: StreamNet, batches: Batches, test: Batches) -> None:
+    """Nothing but the passes of one network."""
+    with torch.no_grad():
+        for x, _ in test:
+            net(x)
+    for parameter in net.parameters():
+        parameter.requires_grad_(False)
+    for x, y in batches:
+        logits, hidden = net(x.detach().requires_grad_(), return_hidden=True)
+        torch.autograd.grad(F.cross_entropy(logits, y), hidden)
+    for parameter in net.parameters():
+        parameter.requires_grad_(True)
+
+
+def bare_group(nets: Sequence[StreamNet], batches: Batches, test: Batches) -> None:
+    """Nothing but the passes of all."""
+    stack = make_stack(nets)
+    for x, _ in test:
+        stack.logits(x)
+    for x, y in batches:
+        stacked_pass(stack, x, y, highest=9)
+
+
+def seconds(run: Callable[[], object], device: str) -> float:
+    """Wall time of one call."""
+    _wait(device)
+    start = time.perf_counter()
+    run()
+    _wait(device)
+    return time.perf_counter() - start
+
+
+def _wait(device: str) -> None:
+    if device.startswith("cuda"):
+        torch.cuda.synchronize()
+
+
+def counted(nets: Sequence[StreamNet], batches: Batches, test: Batches) -> None:
+    """Operations and waits per checkpoint, in every way."""
+    ways: dict[str, tuple[Callable[[], object], int]] = {
+        "four passes": (lambda: four_passes(nets[0], batches, test), 1),
+        "fused": (lambda: fused(nets[0], batches, test), 1),
+        "grouped": (lambda: grouped(nets, batches, test), len(nets)),
+    }
+    for name, (run, checkpoints) in ways.items():
+        found = count(run)
+        print(
+            f"{name}: {found.operations / checkpoints:.0f} operations and {found.waits / checkpoints:.1f} waits "
+            "per checkpoint"
+        )
+
+
+def timed(nets: Sequence[StreamNet], batches: Batches, test: Batches, rounds: int, device: str) -> dict[str, float]:
+    """Median seconds of every way, all checkpoints; prints the ratios of paired runs."""
+    ways: dict[str, Callable[[], object]] = {
+        FLOORS[0]: lambda: [bare(net, batches, test) for net in nets],
+        FLOORS[1]: lambda: bare_group(nets, batches, test),
+        "four passes": lambda: [four_passes(net, batches, test) for net in nets],
+        PEER: lambda: [four_passes_and_baseline(net, batches, test) for net in nets],
+        "fused": lambda: [fused(net, batches, test) for net in nets],
+        "grouped": lambda: grouped(nets, batches, test),
+    }
+    for run in ways.values():
+        seconds(run, device)
+    with full_float32():
+        taken = [{name: seconds(run, device) for name, run in ways.items()} for _ in range(rounds)]
+    over = {name: _ratio(taken, name, FLOORS) for name in ways}
+    for name in ways:
+        median = statistics.median(found[name] for found in taken)
+        print(f"{name}: {1000 * median / len(nets):.2f} ms per checkpoint, {over[name]:.2f}x the bare pass")
+    chosen = "grouped" if device.startswith("cuda") else "fused"
+    print(f"{chosen} against four passes: {1 / _ratio(taken, chosen, ('four passes',)):.2f}x as fast")
+    gain = 1 / _ratio(taken, chosen, (PEER,))
+    held, reached = over[chosen] <= FLOOR_BUDGET, gain >= GAIN_BUDGET[device.split(":")[0]]
+    print(f"{chosen} over the bare pass: {over[chosen]:.2f}x ({'within' if held else 'OVER'} {FLOOR_BUDGET}x)")
+    print(f"{chosen} against {PEER}: {gain:.2f}x as fast ({'reaches' if reached else 'BELOW'} the goal)")
+    return {name: statistics.median(found[name] for found in taken) for name in ways}
+
+
+def _ratio(taken: list[dict[str, float]], name: str, over: Sequence[str]) -> float:
+    """Median of paired ratios; of several to compare with, the fastest."""
+    return statistics.median(found[name] / min(found[other] for other in over) for found in taken)
+
+
+def against_the_card(nets: Sequence[StreamNet], batches: Batches, test: Batches, took: float, device: str) -> None:
+    """Achieved FLOP/s and bytes/s of the group, over what a big product and a big copy reach on the same card."""
+    with FlopCounterMode(display=False) as flops:
+        bare_group(nets, batches, test)
+    moved = count(lambda: bare_group(nets, batches, test)).bytes
+    a, b = (torch.randn(8192, 8192, device=device) for _ in range(2))
+    big = torch.empty(2**28, device=device)
+    with full_float32():
+        product = statistics.median(seconds(lambda: a @ b, device) for _ in range(10))
+    copy = statistics.median(seconds(lambda: big.clone(), device) for _ in range(10))
+    flop_rate, flop_ceiling = flops.get_total_flops() / took, 2 * 8192**3 / product
+    byte_rate, byte_ceiling = moved / took, 2 * big.nbytes / copy
+    print(f"arithmetic: {flop_rate / 1e12:.1f} of {flop_ceiling / 1e12:.1f} TFLOP/s ({flop_rate / flop_ceiling:.0%})")
+    print(f"memory: {byte_rate / 1e9:.0f} of {byte_ceiling / 1e9:.0f} GB/s ({byte_rate / byte_ceiling:.0%})")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--networks", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--threads", type=int)
+    given = parser.parse_args()
+    if given.threads:
+        torch.set_num_threads(given.threads)
+    torch.manual_seed(0)
+    nets = [build("resmlp", seed=seed).to(given.device) for seed in range(given.networks)]
+    batches, test = (
+        [
+            (torch.randn(size, 3072, device=given.device), torch.randint(10, (size,), device=given.device))
+            for _ in range(samples // size)
+        ]
+        for samples, size in ((K * B, B), (SAMPLES, TEST_BATCH))
+    )
+    counted(nets, batches, test)
+    took = timed(nets, batches, test, given.rounds, given.device)
+    if given.device.startswith("cuda"):
+        against_the_card(nets, batches, test, took["grouped"], given.device)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""A GPU is kept busy: the host asks it for nothing between the batches."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from fa_core.measure.group import measure_together
+from fa_core.models import build
+from tests.bench.op_counts import count
+from tests.fa_core.measure.group.checks import samples
+
+
+def waits(nets: list[nn.Module], shape: tuple[int, ...], k: int) -> int:
+    batches, test = samples(shape, k, 8), samples(shape, k, 8)
+    return count(lambda: measure_together(nets, batches, test)).waits
+
+
+@pytest.mark.parametrize("arch", ["resmlp", "smallcnn", "vit_mini"])
+def test_the_host_waits_no_oftener_for_more_batches_or_more_members(arch: str) -> None:
+    args = {"resmlp": {"input_dim": 12, "d": 8, "L": 2}}.get(arch, {"image": 8, "d": 8})
+    shape = (12,) if arch == "resmlp" else (3, 8, 8)
+    nets = [build(arch, seed=seed, num_classes=4, **args) for seed in range(4)]
+    few = waits(nets[:2], shape, 2)
+    assert 0 < few < 16
+    assert waits(nets, shape, 9) == few
+
+
+def test_waits_are_seen() -> None:
+    x = torch.ones(3)
+    assert count(lambda: x.sum().item()).waits == 1
+    assert count(lambda: x[x > 0]).waits == 1
+    assert count(lambda: x.tolist()).waits == 1
+    assert count(lambda: x + x).waits == 0
