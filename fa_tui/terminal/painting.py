@@ -19,11 +19,16 @@ from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App, ReturnType
 from textual.screen import Screen
+from textual.timer import Timer
 
 from fa_tui.terminal.frame import Frame, Pen
-from fa_tui.terminal.pacing import ASK, LOST_SECONDS, Pacing
+from fa_tui.terminal.pacing import ASK, Pacing
 
 _FAREWELL_SECONDS = 1.0
+_SETTLE_SECONDS = 0.05
+"""A window being dragged changes its size every few milliseconds, and a layout takes two passes."""
+_DRAG_SECONDS = 0.2
+"""How often it is painted all the same."""
 _Piece = tuple[int, int, Iterable[Segment]]
 
 
@@ -31,7 +36,10 @@ class FrugalApp(App[ReturnType]):
     """An App that sends the terminal only the cells that changed, as fast as the line takes them."""
 
     _frame: Frame | None = None
-    _owes_a_frame = False
+    _owed: Timer | None = None
+    """Runs while a frame waits for the line or for the size to settle."""
+    _dragged_since: float | None = None
+    _settled_at = 0.0
     _leaving: Callable[[], None] | None = None
 
     def __init__(self, *, ansi_color: bool | None = None) -> None:
@@ -40,10 +48,11 @@ class FrugalApp(App[ReturnType]):
 
     async def on_event(self, event: events.Event) -> None:
         if isinstance(event, events.Resize):
+            self._resized(time.monotonic())
             # after a resize, or back from the shell, the terminal shows anything
             self._frame = None
         elif isinstance(event, events.CursorPosition):
-            self._pacing.answered()
+            self._pacing.answered(time.monotonic())
             self._pay()
         await super().on_event(event)
 
@@ -63,10 +72,11 @@ class FrugalApp(App[ReturnType]):
             if self._leaving is not None:
                 # no more questions
                 return
-            if not self._pacing.may_send(time.monotonic()):
-                if not self._owes_a_frame:
-                    self._owes_a_frame = True
-                    self.set_timer(LOST_SECONDS, self._pay)
+            now = time.monotonic()
+            wait = max(self._pacing.wait(now), self._settled_at - now)
+            if wait > 0:
+                if self._owed is None:
+                    self._owed = self.set_timer(wait, self._pay)
                 return
             renderable = _FrameUpdate(self._encode, renderable)
         super()._display(screen, renderable)
@@ -84,13 +94,20 @@ class FrugalApp(App[ReturnType]):
         text = pen.text()
         return text + ASK if self._pacing.sent(len(text), time.monotonic()) else text
 
+    def _resized(self, now: float) -> None:
+        if self._frame is not None:
+            self._dragged_since = now
+        if self._dragged_since is not None:
+            self._settled_at = min(now + _SETTLE_SECONDS, self._dragged_since + _DRAG_SECONDS)
+
     def _pay(self) -> None:
-        """Send what changed while the line was full; leave, if that waited for an answer."""
+        """Send what changed while a frame had to wait; leave, if that waited for an answer."""
         if self._leaving is not None:
             if not self._pacing.expects_answer:
                 self._leaving()
-        elif self._owes_a_frame:
-            self._owes_a_frame = False
+        elif self._owed is not None:
+            self._owed.stop()
+            self._owed = None
             self.screen.refresh()
 
 
