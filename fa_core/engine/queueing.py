@@ -114,16 +114,17 @@ class JobQueue:
         alone = bool(now) and now[0] in self._alone
         for job_id in now:
             self.remove(job_id)
-        ahead = [] if alone else self._choose(taker, share(len(self._order), takers, most))
+        ahead = [] if alone else self._choose(taker, share(len(self._order), takers, most), others=False)
         if ahead and ahead[0] in self._alone:
             ahead = []
         self._meant_for.update(dict.fromkeys(ahead, taker))
         return now, ahead
 
-    def _choose(self, taker: object, size: int) -> list[str]:
+    def _choose(self, taker: object, size: int, others: bool = True) -> list[str]:
+        """Jobs that go together; ``others``: rather one that is meant for another taker than none."""
         nearest = self._nearest()
         open_to = [job_id for job_id in nearest if self._meant_for.get(job_id, taker) is taker]
-        if not open_to:
+        if not open_to and others:
             open_to, size = nearest[::-1], 1
         if not open_to:
             return []

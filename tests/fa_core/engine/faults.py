@@ -1,4 +1,4 @@
-"""Measuring functions for workers under test: what goes wrong is the name of the job's checkpoint."""
+"""Measuring functions for workers under test: what goes wrong is the name of the job's checkpoint, up to a dash."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 
 from fa_core.engine import protocol, provenance
 from fa_core.engine.jobs import Job
-from fa_core.engine.watch import Watch
+from fa_core.engine.watch import DeviceFull, Watch
 from fa_core.errors import UnreadableInput
 
 
 def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
-    fault = Path(job.checkpoint).name
+    fault = Path(job.checkpoint).name.partition("-")[0]
     watch.progress(0, 2)
     if fault == "killed":
         print("about to be killed", file=sys.stderr, flush=True)
@@ -29,6 +29,10 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
         raise ZeroDivisionError("division by zero")
     if fault == "lost":
         raise UnreadableInput("the network failed") from RuntimeError("CUDA error: device-side assert triggered")
+    if fault == "gone" and device == "cuda:0":
+        raise UnreadableInput("the network failed") from RuntimeError("CUDA error: device is gone")
+    if fault == "filled" and device == "cuda:0":
+        raise DeviceFull("out of memory: others hold it")
     if fault == "unsendable":
         return {"method_name": object()}
     if fault == "gibberish":

@@ -1,0 +1,183 @@
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from msgspec.structs import replace
+from safetensors.torch import save_file
+
+from fa_core.engine.held import Dropped, Held
+from fa_core.engine.jobs import Job, MeasureOptions
+from fa_core.engine.likeness import likeness
+from fa_core.engine.queueing import HORIZON, JobQueue, share
+from fa_core.runs import MANIFEST, WEIGHTS
+
+from .runs_for_tests import make_run, small_net
+
+
+def queue_of(text: str) -> JobQueue:
+    """Jobs such as ``x1``, whose letter is what their networks look like; ``-1`` looks like nothing else."""
+    queue = JobQueue()
+    for job_id in text.split():
+        queue.append(job_id)
+        queue.learn(job_id, None if job_id[0] == "-" else job_id[0])
+    return queue
+
+
+def taken(queue: JobQueue, most: int, taker: str = "gpu", takers: int = 1) -> str:
+    return " ".join(queue.take(taker, most, takers)[0])
+
+
+def test_the_most_numerous_of_a_kind_go_first_and_together():
+    queue = queue_of("x1 y1 y2 x2 y3 -1")
+    assert [taken(queue, 8) for _ in range(4)] == ["y1 y2 y3", "x1 x2", "-1", ""]
+
+
+def test_those_that_go_together_with_nobody_keep_their_order():
+    assert [taken(queue, 8) for queue in [queue_of("-1 x1 -2")] for _ in range(3)] == ["-1", "x1", "-2"]
+
+
+def test_one_at_a_time_they_go_as_they_were_put_in():
+    queue = queue_of("x1 y1 y2")
+    assert [taken(queue, 1) for _ in range(3)] == ["x1", "y1", "y2"]
+
+
+def test_an_order_by_hand_is_kept_and_only_neighbours_go_together():
+    queue = queue_of("y1 y2 x1 y3")
+    queue.move("x1", 0)
+    assert [taken(queue, 8) for _ in range(2)] == ["x1", "y1 y2 y3"]
+    queue = queue_of("y1 y2 x1 y3")
+    queue.move("y3", 0)
+    assert [taken(queue, 8) for _ in range(3)] == ["y3 y1 y2", "x1", ""]
+    queue.append("x2")
+    for job_id in ("y4", "y5"):
+        queue.append(job_id)
+        queue.learn(job_id, "y")
+    assert taken(queue, 8) == "y4 y5"
+
+
+def test_shares_shrink_towards_the_end_so_that_the_faster_takes_more():
+    queue = queue_of(" ".join(f"x{n}" for n in range(200)))
+    sizes = []
+    while queue:
+        sizes.append(len(queue.take("fast" if len(sizes) % 3 else "slow", 64, 2)[0]))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[0] == 50 and sizes[-1] <= 8
+
+
+@pytest.mark.parametrize("takers", [1, 2, 3, 8])
+def test_a_share_is_never_more_than_a_fair_one_is_for_few(takers):
+    assert all(1 <= share(queued, takers, 64) <= max(8, -(-queued // takers)) or takers == 1 for queued in range(1, 99))
+
+
+def test_what_is_put_back_goes_first_and_alone():
+    queue = queue_of("x1 x2 x3 x4")
+    now, ahead = queue.take("gpu", 2, 1)
+    assert (now, ahead) == (["x1", "x2"], ["x3", "x4"])
+    queue.put_first(now, alone=True)
+    assert queue.take("gpu", 8, 1) == (["x1"], [])
+    assert queue.take("gpu", 8, 1)[0] == ["x2"]
+    assert taken(queue, 8) == "x3 x4"
+
+
+def test_what_one_will_probably_get_next_is_left_to_it_while_there_is_other_work():
+    queue = queue_of("x1 x2 x3")
+    assert queue.take("a", 1, 2) == (["x1"], ["x2"])
+    assert queue.take("b", 1, 2) == (["x3"], [])
+    assert taken(queue, 1, "b", 2) == "x2"
+
+
+def test_a_moved_job_goes_first_whoever_was_to_get_another():
+    queue = queue_of("x1 x2 x3")
+    queue.take("a", 1, 2)
+    queue.move("x3", 0)
+    assert taken(queue, 1, "a", 2) == "x3"
+
+
+def test_no_further_than_the_horizon_is_looked():
+    queue = queue_of(" ".join(f"x{n}" for n in range(HORIZON)))
+    queue.append("far")
+    assert queue.unknown() == []
+    queue.take("gpu", 1, 1)
+    assert queue.unknown() == ["far"]
+
+
+class TestLikeness:
+    OPTIONS = MeasureOptions(data="synthetic")
+
+    def of(self, path: Path, **options) -> str | None:
+        return likeness(Job(id="1", checkpoint=str(path), options=replace(self.OPTIONS, **options)))
+
+    def test_of_runs_is_their_network_data_and_settings(self, tmp_path):
+        one, other = make_run(tmp_path / "a", "dfa", 1), make_run(tmp_path / "b", "bp", 2)
+        assert self.of(one) == self.of(other) == self.of(other / WEIGHTS) is not None
+        assert self.of(one, batches=9) != self.of(one)
+        manifest = json.loads((other / MANIFEST).read_text())
+        for change in ({"arch_args": {"L": 9}}, {"data": "digits"}, {"eval_seed": 5}):
+            (other / MANIFEST).write_text(json.dumps({**manifest, **change}))
+            assert self.of(other) != self.of(one)
+
+    @pytest.mark.parametrize("suffix", ["safetensors", "pt"])
+    def test_of_bare_files_is_names_shapes_and_dtypes(self, tmp_path, suffix):
+        def saved(name: str, state, **metadata: str) -> Path:
+            path = tmp_path / f"{name}.{suffix}"
+            if suffix == "pt":
+                torch.save(state, path)
+            else:
+                save_file(state, path, metadata)
+            return path
+
+        one = self.of(saved("a", small_net(1).state_dict(), method="dfa"))
+        assert one is not None
+        assert self.of(saved("b", small_net(2).state_dict(), method="bp")) == one
+        assert self.of(saved("c", small_net(2).half().state_dict())) != one
+        assert self.of(saved("d", {"other": torch.zeros(2)})) != one
+
+    def test_of_what_cannot_be_read_is_none(self, tmp_path):
+        os.mkfifo(tmp_path / "pipe.safetensors")
+        (tmp_path / "garbage.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{garbage")
+        (tmp_path / "cut.pt").write_bytes(b"PK\x03\x04")
+        (tmp_path / "folder").mkdir()
+        run = make_run(tmp_path / "run", "bp")
+        (run / MANIFEST).write_text("{")
+        for name in ("pipe.safetensors", "garbage.safetensors", "cut.pt", "folder", "run", "nowhere.pt"):
+            assert self.of(tmp_path / name) is None, name
+
+
+class TestHeld:
+    @pytest.fixture
+    def held(self) -> Held:
+        held = Held()
+        held.take([Job(id=letter, checkpoint=f"/{letter}") for letter in "abcd"])
+        return held
+
+    def test_what_waits_or_is_measured_with_others_leaves_at_once(self, held):
+        held.begin(["a", "b"])
+        assert held.drop("c") is Dropped.AT_ONCE
+        assert held.drop("a") is Dropped.AT_ONCE
+        assert held.drop("a") is Dropped.NOT_HERE
+        assert [job.id for job in held.open()] == ["b", "d"]
+        assert held.over("a") is None
+
+    def test_the_last_of_those_measured_leaves_when_the_worker_stops(self, held):
+        held.begin(["a", "b"])
+        held.drop("a")
+        assert held.drop("b") is Dropped.WHEN_STOPPED
+        assert held.over("b") is not None
+
+    def test_a_dead_worker_that_held_but_one_tells_whose_fault_it_was(self, held):
+        for job_id in "abc":
+            held.over(job_id)
+        wanted, cancelled, single = held.end()
+        assert ([job.id for job in wanted], cancelled, single) == (["d"], [], True)
+
+    def test_one_that_was_dropped_may_have_done_it_too(self, held):
+        held.begin("abcd")
+        held.over("a")
+        held.over("b")
+        held.drop("c")
+        wanted, _, single = held.end()
+        assert ([job.id for job in wanted], single) == (["d"], False)
