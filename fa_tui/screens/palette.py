@@ -6,10 +6,40 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+
+
+class Palette(CommandPalette):
+    """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII lack."""
+
+    DEFAULT_CSS = """
+    Palette {
+        &:ansi { background: transparent; }
+        & > Vertical {
+            width: 100; max-width: 100%; margin-top: 1; background: $surface;
+            &:dark { background: $surface; }
+        }
+        & SearchIcon { display: none; }
+        & #--input { height: 1; border: none; background: $panel; }
+        & CommandInput, & CommandInput:focus { height: 1; border: none; padding: 0 2; }
+        & #--results { background: $surface; padding: 0; }
+        &:ansi #--results { border-bottom: ascii $accent; }
+        & CommandList { padding: 0; scrollbar-size-vertical: 1; border: none; background: $surface; }
+        & CommandList > .option-list--option-highlighted {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+        }
+        /* Textual's lists cannot turn a line round */
+        &:ansi CommandList > .option-list--option-highlighted { text-style: bold underline; }
+        & LoadingIndicator { border-bottom: none; }
+        & > .command-palette--help-text { color: $text-muted; text-style: not bold; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
 
 
 class Command(NamedTuple):
@@ -24,15 +54,17 @@ class ExplorerCommands(Provider):
     """The bindings of the screen with a tooltip, what the matrix can show, and the themes."""
 
     async def discover(self) -> Hits:
+        say = self._explorer_app.terminal.glyphs.say
         for command in self._commands():
-            yield DiscoveryHit(command.name, command.run, help=command.explains)
+            yield DiscoveryHit(say(command.name), command.run, help=say(command.explains))
 
     async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
+        matcher, say = self.matcher(query), self._explorer_app.terminal.glyphs.say
         for command in self._commands():
-            score = matcher.match(command.name)
+            name = say(command.name)
+            score = matcher.match(name)
             if score:
-                yield Hit(score, matcher.highlight(command.name), command.run, help=command.explains)
+                yield Hit(score, matcher.highlight(name), command.run, help=say(command.explains))
 
     def _commands(self) -> Iterator[Command]:
         yield from self._bindings()

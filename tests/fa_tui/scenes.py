@@ -48,12 +48,14 @@ class Scene(NamedTuple):
         session: what is open.
         staging: what no key can bring about.
         shows: words that tell that it is there, in both alphabets.
+        redresses: whether it takes another theme while it is open; Textual's palette does not.
     """
 
     keys: Iterable[str] = ()
     session: Callable[[], Session] = lambda: Session(published())
     staging: Staging | None = None
     shows: str = ""
+    redresses: bool = True
 
 
 @cache
@@ -248,7 +250,7 @@ SCENES = {
     "help_of_a_slider": Scene(("a", "question_mark"), shows="The threshold of one"),
     "problems": Scene((), staging=problems, shows="3 not opened"),
     "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
-    "palette": Scene(("ctrl+p", Sees("Search"), *"show"), shows="Show growth"),
+    "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth", redresses=False),
     "jump": Scene(("ctrl+o",), shows="[s]"),
 }
 
