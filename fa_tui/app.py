@@ -230,6 +230,13 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
 
         self.run_worker(start_something(self), group=DIALOGS, exclusive=True)
 
+    def action_command_palette(self) -> None:
+        """Open the command palette."""
+        from fa_tui.screens.palette import Palette
+
+        if not Palette.is_open(self):
+            self.push_screen(Palette())
+
     def action_help(self) -> None:
         """Explain the focused pane."""
         from fa_tui.screens.help import HelpScreen
