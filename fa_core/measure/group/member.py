@@ -62,13 +62,21 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
 
 
 def out_of_memory(error: BaseException) -> torch.OutOfMemoryError:
-    """Memory ran out, whatever class of exception said so; the failed pass is let go of."""
-    found = error if isinstance(error, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(error))
-    return found.with_traceback(None)
+    """Memory ran out, whatever class of exception said so."""
+    _let_go(error)
+    return error if isinstance(error, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(error))
 
 
 def _for_people(error: Exception) -> FaError:
+    _let_go(error)
     if isinstance(error, FaError):
         return error
     first_line = (str(error).strip() or "no message").splitlines()[0]
     return MeasureError(f"the network raised {type(error).__name__}: {first_line}")
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget where it was raised: the frames hold the tensors of the failed pass."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__

@@ -16,7 +16,7 @@ def bytes_per_member(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor]
     """Memory that measuring `network` in a group takes; free memory divided by it is the size of a group.
 
         weights: as they are and once more in the stack;
-        + max(2·A·B, 3·M·T): A = bytes that one sample's forward pass makes, kept for the backward pass and once
+        + max(2·A·B, 4·M·T): A = bytes that one sample's forward pass makes, kept for the backward pass and once
           more for its gradients; M = the largest of its tensors; B, T = samples per eval and test batch.
 
     Found by running one sample; an estimate, on the safe side. The samples themselves are shared, and not in it.
@@ -39,7 +39,7 @@ def bytes_per_member(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor]
         # what it needs will show when it is measured, if it can be
         pass
     largest = max((len(y) for _, y in batches), default=0)
-    return held + stacked + max(2 * sum(made.sizes) * largest, 3 * max(made.sizes, default=0) * test_batch)
+    return held + stacked + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
 
 
 class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]

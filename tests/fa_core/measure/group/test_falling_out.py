@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from typing import Any
 
 import pytest
@@ -100,6 +101,19 @@ def test_a_member_that_raises_gives_its_error_and_nothing_else() -> None:
     assert str(members[2].error) == "the network raised KeyError: 'scale'"
     assert (members[2].acc, members[2].diagnosis) == (None, None)
     assert isinstance(members[3].error, MeasureError)
+
+
+def test_a_members_error_does_not_keep_the_tensors_of_its_failed_pass_alive() -> None:
+    class Failing(nn.Module):
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor:
+            made = torch.ones(3)
+            kept.append(weakref.ref(made))
+            raise ValueError("no")
+
+    kept: list[Any] = []
+    members = measure_together([Failing(), *mlps(2)], BATCHES, TEST)
+    assert "no" in str(members[0].error)
+    assert [reference() for reference in kept] == [None] * len(kept) != []
 
 
 BAD: dict[str, tuple[Any, Any]] = {
