@@ -9,10 +9,9 @@ from pathlib import Path
 import msgspec
 
 from fa_core.engine.board import OnEvent
-from fa_core.engine.devices import resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.jobs import Job, MeasureOptions, check_options, no_data
 from fa_core.engine.ledger import Adjust, Ledger, check_nothing_lost, check_writable
-from fa_core.engine.pool import WorkerPool
+from fa_core.engine.pools import LOCAL, check_engine, make_pool
 from fa_core.engine.provenance import run_of
 from fa_core.engine.resume import finished_before
 from fa_core.engine.watch import DEFAULT_MEASURE
@@ -48,9 +47,13 @@ def audit(
     resume: bool = False,
     device: str = "auto",
     jobs: int | None = None,
+    group: int | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
     adjust: Adjust = list,
     on_event: OnEvent | None = None,
     on_plan: Callable[[int, int], None] | None = None,
+    on_notice: Callable[[str], None] | None = None,
     measure: str = DEFAULT_MEASURE,
 ) -> AuditResult:
     """Measure every row that has a checkpoint; what is finished is in ``out`` whatever happens to the rest.
@@ -62,15 +65,20 @@ def audit(
         resume: take over runs that ``out`` holds from the same files and settings; keep its other rows.
         device: see `resolve_devices`.
         jobs: how many workers; None = one per device, on a CPU more for many runs (see `workers_for`).
+        group: how many networks a worker measures at once; None = as memory allows on CUDA, else 1.
+        engine: ``local`` (worker processes of this machine) or ``ray`` (a cluster).
+        address: of the cluster (see `RayPool`).
         adjust: done to finished rows before they are written (thresholds, baselines that the person gave).
         on_event: told every change of a job, from another thread; a job's id is its place in `measurable(rows)`.
         on_plan: told once, before measuring: (runs to measure, runs skipped).
+        on_notice: told what concerns no single run, e.g. which cluster it is.
         measure: what workers run (see `WorkerPool`).
 
     Raises:
         UnreadableInput: nothing to measure.
         UsageError: options that cannot be meant, a device that is not there, an ``out`` that cannot be written or
             holds other runs.
+        MeasureError: a cluster that does not answer.
     """
     options = options or MeasureOptions()
     check_options(options)
@@ -85,7 +93,7 @@ def audit(
 
     if all(lacks_data(row) for row in targets):
         raise no_data(str(targets[0].checkpoint))
-    resolve_devices(device, jobs)
+    check_engine(engine, device=device, jobs=jobs, address=address)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
     if out is not None:
@@ -105,7 +113,19 @@ def audit(
     ]
     if on_plan is not None:
         on_plan(len(todo), len(found))
-    interrupted = run_jobs(todo, ledger.put, failures, device=device, jobs=jobs, on_event=on_event, measure=measure)
+    interrupted = run_jobs(
+        todo,
+        ledger.put,
+        failures,
+        device=device,
+        jobs=jobs,
+        group=group,
+        engine=engine,
+        address=address,
+        on_event=on_event,
+        on_notice=on_notice,
+        measure=measure,
+    )
     ledger.write()
     return AuditResult(rows=ledger.rows(), failures=failures, skipped=len(found), interrupted=interrupted)
 
@@ -144,7 +164,11 @@ def run_jobs(
     *,
     device: str = "auto",
     jobs: int | None = None,
+    group: int | None = None,
+    engine: str = LOCAL,
+    address: str | None = None,
     on_event: OnEvent | None = None,
+    on_notice: Callable[[str], None] | None = None,
     measure: str = DEFAULT_MEASURE,
 ) -> bool:
     """Measure jobs whose ids are numbers, and take in reports as they come.
@@ -153,17 +177,26 @@ def run_jobs(
         todo: the jobs.
         on_report: told (id, report) of each that is done, one at a time.
         failures: the others are added here.
-        device, jobs, on_event, measure: see `audit`.
+        device, jobs, group, engine, address, on_event, on_notice, measure: see `audit`.
 
     Returns:
         Whether the person interrupted it.
     """
-    devices = workers_for(len(todo), device, jobs)
-    if not devices:
+    if not todo:
         return False
-    with WorkerPool(devices, on_event, threads=threads_per_worker(devices), measure=measure) as pool:
-        futures = {pool.submit(job): job for job in todo}
-        try:
+    try:
+        with make_pool(
+            engine,
+            on_event,
+            runs=len(todo),
+            device=device,
+            jobs=jobs,
+            group=group,
+            address=address,
+            on_notice=on_notice,
+            measure=measure,
+        ) as pool:
+            futures = {pool.submit(job): job for job in todo}
             for future in as_completed(futures):
                 job = futures[future]
                 try:
@@ -174,6 +207,6 @@ def run_jobs(
                     failures.append(Problem(job.checkpoint, str(error)))
                 else:
                     on_report(int(job.id), report)
-        except KeyboardInterrupt:
-            return True
+    except KeyboardInterrupt:
+        return True
     return False

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from fa_core.engine.jobs import Job, JobState, JobView
 from fa_core.engine.likeness import likeness
 from fa_core.engine.queueing import JobQueue
-from fa_core.errors import FaError, MeasureError
+from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.report import DiagnosticReport
 
 OnEvent = Callable[[JobView], None]
@@ -220,3 +220,17 @@ class JobBoard:
     def _set(self, view: JobView) -> None:
         self._views[view.job.id] = view
         self._emit(view)
+
+
+def outcome_of(report: dict[str, Any], where: str) -> DiagnosticReport | FaError:
+    """The report that a worker sent for a job, or why it is none."""
+    try:
+        # its verdict is what these numbers say today, not something a file once claimed
+        return replace(DiagnosticReport.from_dict(report, where=where), recorded_verdict=None)
+    except InvalidReport as error:
+        return error
+
+
+def cancellation_of(job: Job) -> JobCancelled:
+    """What a cancelled job comes to."""
+    return JobCancelled("cancelled", where=job.checkpoint)

@@ -6,16 +6,14 @@ import threading
 from collections.abc import Callable, Sequence
 
 import msgspec
-from msgspec.structs import replace
 
 from fa_core.engine import protocol
-from fa_core.engine.board import JobBoard, JobCancelled, JobFailed
+from fa_core.engine.board import JobBoard, JobFailed, cancellation_of, outcome_of
 from fa_core.engine.held import Dropped, Held
 from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.process import WorkerProcess
 from fa_core.engine.queueing import most_together
-from fa_core.errors import FaError, InvalidReport
-from fa_core.report import DiagnosticReport
+from fa_core.errors import FaError
 
 STRIKES = 2
 """Jobs in a row that a device may spoil before its share of the queue goes to other devices."""
@@ -85,7 +83,7 @@ class Slot(threading.Thread):
             if self._worker is not None:
                 self._worker.send(protocol.Cancel(job_id))
         if how is Dropped.AT_ONCE:
-            self._board.finish(job_id, _cancelled(self._board.view(job_id).job))
+            self._board.finish(job_id, cancellation_of(self._board.view(job_id).job))
         return True
 
     def end(self) -> None:
@@ -171,10 +169,10 @@ class Slot(threading.Thread):
             case protocol.Done(job_id=job_id, report=report):
                 self._strikes = 0
                 if (job := self._over(job_id)) is not None:
-                    self._board.finish(job_id, _read(report, job.checkpoint))
+                    self._board.finish(job_id, outcome_of(report, job.checkpoint))
             case protocol.Stopped(job_id=job_id):
                 if (job := self._over(job_id)) is not None:
-                    self._board.finish(job_id, _cancelled(job))
+                    self._board.finish(job_id, cancellation_of(job))
             case protocol.Failed(job_id=job_id, what=what, where=where, hint=hint, device=device):
                 error = JobFailed(what, where=where, hint=hint)
                 if self._over(job_id) is not None:
@@ -230,7 +228,7 @@ class Slot(threading.Thread):
         if ending:
             wanted, cancelled = [], cancelled + wanted
         for job in cancelled:
-            self._board.finish(job.id, _cancelled(job))
+            self._board.finish(job.id, cancellation_of(job))
         what = cause if cause.startswith("its worker") else f"its worker on {self._device} {cause}"
         if killed:  # by the cancellation of another job
             self._board.give_back(wanted, "", alone=False)
@@ -239,18 +237,6 @@ class Slot(threading.Thread):
                 self._board.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
         else:
             self._board.give_back(wanted, f"{what} while it held several: measured again, alone", alone=True)
-
-
-def _read(report: dict[str, object], where: str) -> DiagnosticReport | FaError:
-    try:
-        # its verdict is what these numbers say today, not something a file once claimed
-        return replace(DiagnosticReport.from_dict(report, where=where), recorded_verdict=None)
-    except InvalidReport as error:
-        return error
-
-
-def _cancelled(job: Job) -> JobCancelled:
-    return JobCancelled("cancelled", where=job.checkpoint)
 
 
 def _misunderstood(error: Exception) -> JobFailed:

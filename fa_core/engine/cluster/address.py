@@ -1,0 +1,52 @@
+"""Whether a cluster can be asked at all, found out without importing ray."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+
+from fa_core.errors import FaError, MeasureError, UsageError
+
+KNOCK = 4.0
+"""Seconds that an address may take to accept a connection."""
+
+HOW_TO_START = "`ray start --head` starts a cluster on this machine"
+
+
+def check_address(address: str | None) -> None:
+    """Refuse what cannot become a cluster, before anything of Ray starts.
+
+    Args:
+        address: ``host:port``, ``auto``, or None; the last two look at RAY_ADDRESS first, as Ray does.
+
+    Raises:
+        UsageError: ray is not installed, or an address that is none.
+        MeasureError: nobody listens there.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise UsageError("--engine ray needs Ray, which is not installed", hint="pip install 'fa-tui[ray]'")
+    named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS") or None
+    if named in (None, "auto", "local"):
+        return
+    if named.startswith("ray://"):
+        raise UsageError(
+            f"--address {named}: Ray's client protocol cannot stream results",
+            hint="run on a node of the cluster, with --address auto or --address HEAD:6379",
+        )
+    host, _, port = named.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"--address {named!r} is not HOST:PORT", hint="write e.g. --address 10.0.0.1:6379, or auto")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
+    except OSError as error:
+        raise no_answer(named, error.strerror or str(error)) from error
+
+
+def no_answer(address: str | None, why: str = "") -> FaError:
+    """What to say about a cluster that is silent."""
+    reason = f" ({why})" if why else ""
+    if address in (None, "auto"):
+        hint = f"`ray stop` forgets one that is gone; {HOW_TO_START}"
+        return MeasureError(f"the Ray cluster of this machine does not answer{reason}", hint=hint)
+    return MeasureError(f"the Ray cluster at {address} does not answer{reason}", hint=f"is it up? {HOW_TO_START}")

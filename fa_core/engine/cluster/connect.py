@@ -1,0 +1,76 @@
+"""Finding the cluster, or starting one on this machine. Runs in the driver."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from typing import Any
+
+import ray
+
+from fa_core.engine.cluster.address import HOW_TO_START
+from fa_core.errors import FaError, MeasureError
+
+STORE = 100 << 20
+"""Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
+
+
+def connect(address: str | None, reached: Callable[[], None]) -> str:
+    """Join a cluster as its driver.
+
+    Args:
+        address: ``host:port``; ``auto`` = the running one; None = that, or else one started here, which ends with us.
+        reached: told once the head of the cluster has answered: from then on it may take its time.
+
+    Returns:
+        Which cluster it is, in words.
+
+    Raises:
+        FaError: there is none, or it will not have us.
+    """
+    # `uv run` would have every node install the folder the person started in
+    os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
+    running = _find(address)
+    if running is None and address is not None:
+        raise MeasureError("no Ray cluster runs here", hint=f"{HOW_TO_START}; --address HOST:PORT names another one")
+    if running is None:
+        reached()
+        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+        ray.init(
+            "local", include_dashboard=False, object_store_memory=STORE, log_to_driver=False, configure_logging=False
+        )
+        return "Ray started on this machine, until this ends"
+    _await_head(running)
+    reached()
+    try:
+        ray.init(running, log_to_driver=False, configure_logging=False)
+    except Exception as error:
+        raise _unwelcome(running, error) from error
+    return f"Ray cluster at {running}"
+
+
+def _find(address: str | None) -> str | None:
+    """``host:port`` of the running cluster; None if there is none. RAY_ADDRESS goes first, as everywhere in Ray."""
+    from ray._private.services import canonicalize_bootstrap_address
+
+    try:
+        found: str | None = canonicalize_bootstrap_address(address)
+    except ConnectionError:
+        return None
+    return found
+
+
+def _await_head(address: str) -> None:
+    """Hangs where nobody answers; whoever started this process ends it then."""
+    raylet: Any = importlib.import_module("ray._raylet")
+    raylet.GcsClient(address=address)
+
+
+def _unwelcome(address: str, error: Exception) -> FaError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    why = lines[0][:300] if lines else type(error).__name__
+    return MeasureError(
+        f"the Ray cluster at {address} will not have this machine ({why})",
+        hint=f"this machine must be one of its nodes (`ray start --address={address}`), with the same Ray and Python",
+    )
