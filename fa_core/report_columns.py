@@ -117,6 +117,10 @@ class ReportColumns:
                 whole += getattr(part, name)
         return cls(**lists, numbers=Numbers.concat([part.numbers for part in parts]))
 
+    def lists(self) -> list[list[Any]]:
+        """The columns named in `NAMES`."""
+        return [getattr(self, name) for name in NAMES]
+
     def __len__(self) -> int:
         return len(self.key)
 

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.document import open_document
 from fa_core.formats.findings import Scan, Trace
+from fa_core.formats.recalling import LazyIndex, sliced_table
 from fa_core.formats.registry import FORMATS, may_be_known, recognise
-from fa_core.formats.sliced import SLICED_FROM, SlicedRows, read_sliced
+from fa_core.formats.sliced import SLICED_FROM, SlicedRows, SlicedTable, read_sliced
 from fa_core.formats.slices import is_sliceable
 from fa_core.formats.stored import Finding, StoredRows
 from fa_core.formats.walk import Identity, Place, Walk
+from fa_core.index.stamps import stamp_at, stamp_of
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import CREDIT
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
 Paths: TypeAlias = Sequence[Path | str]
+SlicedReader: TypeAlias = Callable[[str, BinaryIO, bytes], "SlicedTable | None"]
 
 HEAD = 1 << 18
 """Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
@@ -65,7 +68,8 @@ def scan_again(path: str) -> Scan:
     try:
         if Path(path).is_dir():
             return _collected(run_folder.read(Path(path)) if run_folder.sniff(Path(path)) else ())
-        return _collected(_in_file(Place(path, is_folder=False, named=False)))
+        # not from the index: somebody says that the file changed
+        return _collected(_in_file(Place(path, is_folder=False, named=False), read_sliced))
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])
 
@@ -156,10 +160,11 @@ def findings(paths: Paths, *, lone_raises: bool = True, run_traces: bool = True)
 def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bool) -> Iterator[Finding]:
     """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
     walk = Walk(path, seen)
+    index = LazyIndex(path)
     empty = True
     try:
         for place in walk:
-            for finding in _at(place, walk, run_traces):
+            for finding in _at(place, walk, index, run_traces):
                 empty = False
                 yield finding
     except FaError as error:
@@ -167,29 +172,51 @@ def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bo
             raise
         yield Problem(path, str(error))
         return
+    index.save()
     yield from walk.problems
     if empty and not walk.problems and Path(path).is_dir():
         yield Problem(path, f"{path}: nothing here that this project reads; it reads: {_KNOWN}")
 
 
-def _at(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
+def _at(place: Place, walk: Walk, index: LazyIndex, run_traces: bool) -> Iterator[Finding]:
     try:
-        yield from _in_folder(place, walk, run_traces) if place.is_folder else _in_file(place)
+        if place.is_folder:
+            yield from _in_folder(place, walk, index, run_traces)
+        elif place.status is None:
+            yield from _in_file(place)
+        else:
+            yield from index.findings(place.path, [stamp_of(place.status)], lambda: _in_file(place))
     except FaError as error:
         if place.named and not place.is_folder:
             raise
         yield Problem(place.path, str(error))
 
 
-def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
+def _in_folder(place: Place, walk: Walk, index: LazyIndex, run_traces: bool) -> Iterator[Finding]:
+    """A run folder's row and trace; nothing for another folder."""
     walk.skip = frozenset({CREDIT})
-    if run_folder.sniff(Path(place.path)):
-        yield from run_folder.read(Path(place.path), trace=run_traces)
+    stamps = [stamp_at(f"{place.path}{os.sep}{name}") for name in run_folder.ROW_FILES]
+    if stamps[0] is None:
+        return
+
+    def read() -> Iterator[Finding]:
+        if run_folder.sniff(Path(place.path)):
+            yield from run_folder.read_row(Path(place.path))
+
+    for finding in index.findings(place.path, stamps, read):
         walk.skip = run_folder.OWN_FILES
+        yield finding
+        if run_traces and isinstance(finding, AuditRow):
+            yield from run_folder.read_trace(Path(place.path), finding)
 
 
-def _in_file(place: Place) -> Iterator[Finding]:
-    """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
+def _in_file(place: Place, sliced: SlicedReader = sliced_table) -> Iterator[Finding]:
+    """What one file holds; a file that is none of ours raises if it was named and yields nothing if not.
+
+    Args:
+        place: the file.
+        sliced: how to read a big table.
+    """
     path = place.path
     try:
         with Path(path).open("rb") as file:
@@ -206,7 +233,7 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 if place.named:
                     raise _stranger(path)
                 return
-            if size >= SLICED_FROM and is_sliceable(head) and (table := read_sliced(path, file, head)):
+            if size >= SLICED_FROM and is_sliceable(head) and (table := sliced(path, file, head)):
                 yield from table.problems
                 yield table.rows
                 return

@@ -21,6 +21,8 @@ from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_m
 OWN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
 """What `read` covers; further files of the folder are files like any other."""
 
+ROW_FILES = (MANIFEST, AUDIT)
+
 _MANIFEST_LIMIT = 1 << 20
 
 
@@ -46,6 +48,14 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
     Raises:
         UnreadableInput: the manifest cannot be read.
     """
+    for finding in read_row(folder):
+        yield finding
+        if trace and isinstance(finding, AuditRow):
+            yield from read_trace(folder, finding)
+
+
+def read_row(folder: Path) -> Iterator[AuditRow | Problem]:
+    """`read` without the trace; what it gives depends on the two files named in `ROW_FILES` alone."""
     manifest = read_manifest(folder)
     name = RunName(folder.absolute().name, canonical_method(manifest.method), manifest.seed, dict(manifest.axes))
     report = DiagnosticReport(method_name=manifest.method, seed=manifest.seed, axes=manifest.axes)
@@ -62,10 +72,12 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         checkpoint=str(folder),
         axes=name.axes,
     )
-    if not trace:
-        return
+
+
+def read_trace(folder: Path, row: AuditRow) -> Iterator[Finding]:
+    """The trace in the run folder that gave a row, if there is one; a broken one is a problem."""
     try:
-        yield from _trace(folder / TRACE, name)
+        yield from _trace(folder / TRACE, RunName(row.key, row.method, row.seed, dict(row.axes)))
     except FaError as error:
         yield Problem(str(folder), str(error))
 

@@ -34,8 +34,8 @@ class StoredRow(AuditRow, frozen=True, kw_only=True, eq=False):
     store: ReportStore
     slot: int
 
-    @property
-    def report(self) -> DiagnosticReport:  # type: ignore[misc]  # both are read-only
+    @property  # type: ignore[misc]  # over an attribute, but that is read-only too
+    def report(self) -> DiagnosticReport:
         """The report; another one if the row was given that (`msgspec.structs.replace`)."""
         return self.store.report(self.slot) if self.is_as_stored else _own_report(self)
 

@@ -14,11 +14,19 @@ from fa_core.rows import Problem
 
 
 class Place(NamedTuple):
-    """A file, or a folder before its content."""
+    """A file, or a folder before its content.
+
+    Attributes:
+        path: where it is.
+        is_folder: which of the two.
+        named: whether it is what the person named.
+        status: of a file, as it was before anybody reads it; None if it was not asked for.
+    """
 
     path: str
     is_folder: bool
     named: bool
+    status: os.stat_result | None = None
 
 
 Identity: TypeAlias = "tuple[int, int] | str"
@@ -66,7 +74,7 @@ class Walk:
             return
         try:
             with os.scandir(folder) as listing:
-                entries = sorted(listing, key=_by_number)
+                entries = list(listing)
         except OSError as error:
             problem = _unreadable(folder, error)
             if named:
@@ -76,16 +84,15 @@ class Walk:
         self.skip = frozenset()
         yield Place(folder, is_folder=True, named=named)
         skip = self.skip
-        for entry in entries:
-            if entry.name.startswith(".") or entry.name in skip:
-                continue
+        entries = [entry for entry in entries if entry.name not in skip and not entry.name.startswith(".")]
+        for entry in sorted(entries, key=_by_number) if len(entries) > 1 else entries:
             found = _status(entry)
             if found is None:
                 continue
             if stat.S_ISDIR(found.st_mode):
                 yield from self._folder(entry.path, found, named=False)
             elif stat.S_ISREG(found.st_mode) and self._is_new(entry.path, found):
-                yield Place(entry.path, is_folder=False, named=False)
+                yield Place(entry.path, is_folder=False, named=False, status=found)
 
     def _is_new(self, path: str, status: os.stat_result) -> bool:
         identity: Identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
