@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
@@ -12,6 +11,7 @@ import numpy as np
 
 from fa_core.columns import Mask
 from fa_core.errors import UsageError
+from fa_core.naming import nearest
 from fa_core.rows import canonical_method
 from fa_core.table import AuditTable
 
@@ -41,11 +41,8 @@ def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tup
 def _known(name: str, present: set[str]) -> str:
     if name in present:
         return name
-    near = difflib.get_close_matches(name, sorted(present), n=1)
-    listed = ", ".join(sorted(present)) or "none"
-    raise UsageError(
-        f"no run of method {name!r} here (present: {listed})", hint=f"did you mean {near[0]}?" if near else ""
-    )
+    hint = nearest(name, sorted(present)) if present else "there is no run at all"
+    raise UsageError(f"no run of method {name!r} here", hint=hint)
 
 
 def varying_axes(table: AuditTable) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from fa_core.errors import UsageError
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.naming import diagnostic_letters
+from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
 from fa_tui.shell.judging import judging
 
@@ -54,9 +55,9 @@ def timeline_command(
     from fa_core.reporting.sections.traces import timeline_blocks
     from fa_tui.views.records import timeline_record
 
-    letters = stop_on.replace(",", "").strip().lower()
-    if not letters or set(letters) - set(LETTERS):
-        raise UsageError(f"--stop-on {stop_on!r} is not of the diagnostics a, b, c, d", hint="write b or ab")
+    letters = "".join(sorted(diagnostic_letters(stop_on, "--stop-on")))
+    if not letters:
+        raise UsageError("--stop-on names no diagnostic", hint="write b or ab")
 
     def once() -> int:
         runs = inputs.runs(paths, baseline, methods, seeds)

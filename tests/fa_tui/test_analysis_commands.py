@@ -49,7 +49,7 @@ def test_sweep_takes_the_groups_from_the_user(published_table: Path, capsys: pyt
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (3, 12)
     code, _, err = run(capsys, "sweep", published_table, "--healthy", "pb")
-    assert code == 2 and "present: bp" in err
+    assert code == 2 and "known: bp" in err
 
 
 def test_utility_of_one_seed(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
