@@ -1,7 +1,8 @@
 """Themes that keep the verdict colours apart for every kind of colour vision.
 
 Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design", 2008);
-a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning` just flipped.
+a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning` just flipped:
+yellow on dark, purple on light, where no readable yellow stands off from vermilion without green cones.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ LIGHT = Theme(
     name="fa-light",
     dark=False,
     primary="#005a9c",
-    secondary="#3f6d8f",
+    secondary="#386484",
     success="#005a9c",
     error="#b23c00",
-    warning="#8a5a00",
+    warning="#751461",
     accent="#00664b",
     foreground="#1c2126",
     background="#fbfaf7",
@@ -58,6 +59,7 @@ LIGHT = Theme(
         "block-cursor-text-style": "bold",
         "footer-key-foreground": "#8a3a00",
         "footer-background": "#e8e5dd",
+        "text-disabled": "auto 46%",
         "scrollbar": "#b9b4a8",
         "scrollbar-hover": "#948e80",
         "scrollbar-active": "#00664b",

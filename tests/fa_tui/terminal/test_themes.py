@@ -1,6 +1,9 @@
-"""Themes a person can read."""
+"""Themes a person can read, whatever cones they have."""
 
 from __future__ import annotations
+
+import itertools
+import math
 
 import pytest
 from textual.color import Color
@@ -8,36 +11,82 @@ from textual.theme import Theme
 
 from fa_tui.terminal.themes import DARK, LIGHT
 
+GROUNDS = ("background", "surface", "panel")
+VERDICTS = ("success", "error", "warning")
+"""Passes, fires, just flipped."""
 
-def contrast(one: str, other: str) -> float:
+SIGHT = {
+    "all cones": ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+    "no red cones": (
+        (0.152286, 1.052583, -0.204868),
+        (0.114503, 0.786281, 0.099216),
+        (-0.003882, -0.048116, 1.051998),
+    ),
+    "no green cones": (
+        (0.367322, 0.860646, -0.227968),
+        (0.280085, 0.672501, 0.047413),
+        (-0.011820, 0.042940, 0.968881),
+    ),
+}
+"""What is seen of linear RGB (Machado, Oliveira and Fernandes 2009, severity 1)."""
+
+themes = pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
+
+
+def colours(theme: Theme) -> dict[str, str]:
+    return theme.to_color_system().generate()
+
+
+def linear(colour: Color) -> list[float]:
+    parts = (channel / 255 for channel in colour.rgb)
+    return [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+
+
+def contrast(one: Color, other: Color) -> float:
     """WCAG 2 contrast ratio."""
-
-    def luminance(text: str) -> float:
-        linear = [
-            part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
-            for part in (channel / 255 for channel in Color.parse(text).rgb)
-        ]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
-
-    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
-    return (light + 0.05) / (dark + 0.05)
+    weights = (0.2126, 0.7152, 0.0722)
+    shades = [sum(w * part for w, part in zip(weights, linear(colour), strict=True)) for colour in (one, other)]
+    return (max(shades) + 0.05) / (min(shades) + 0.05)
 
 
-def as_deuteranope(text: str) -> tuple[float, float]:
-    """What is left of a colour without green cones: brightness and blue-yellow (Viénot 1999, linear RGB)."""
-    red, green, blue = ((channel / 255) ** 2.2 for channel in Color.parse(text).rgb)
-    return 0.29275 * red + 0.70725 * green, -0.02234 * red + 0.02234 * green + blue
+def on(ground: Color, text: str) -> Color:
+    """A colour as it is seen on a ground; ``auto 60%`` is that much of black or white."""
+    if text.startswith("auto"):
+        return ground.blend(ground.get_contrast_text(1.0), float(text.split()[1].rstrip("%")) / 100)
+    return ground + Color.parse(text)
 
 
-@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-@pytest.mark.parametrize("role", ["success", "error", "warning", "accent", "foreground"])
-def test_every_colour_of_text_reads_on_the_background(theme: Theme, role: str) -> None:
-    assert theme.background is not None
-    assert contrast(getattr(theme, role), theme.background) >= 4.5
+def lab(text: str, sight: str) -> tuple[float, float, float]:
+    """CIE L*a*b* (D65) of what is seen of a colour."""
+    rgb = linear(Color.parse(text))
+    seen = [min(1.0, max(0.0, sum(a * b for a, b in zip(row, rgb, strict=True)))) for row in SIGHT[sight]]
+    to_xyz = ((0.4339, 0.3762, 0.1898), (0.2126, 0.7152, 0.0722), (0.0178, 0.1095, 0.8727))
+    shares = (sum(a * b for a, b in zip(row, seen, strict=True)) for row in to_xyz)
+    x, y, z = (share ** (1 / 3) if share > 0.008856 else 7.787 * share + 16 / 116 for share in shares)
+    return 116 * y - 16, 500 * (x - y), 200 * (y - z)
 
 
-@pytest.mark.parametrize("theme", [DARK, LIGHT], ids=lambda theme: theme.name)
-def test_passing_and_firing_differ_without_green_cones(theme: Theme) -> None:
-    assert theme.success is not None and theme.error is not None
-    passing, firing = as_deuteranope(theme.success), as_deuteranope(theme.error)
-    assert max(abs(one - other) for one, other in zip(passing, firing, strict=True)) > 0.15
+@themes
+@pytest.mark.parametrize("ground", GROUNDS)
+@pytest.mark.parametrize(
+    "role", ["foreground", "accent", "secondary", "text-muted", "footer-key-foreground", *VERDICTS]
+)
+def test_every_colour_of_text_reads_on_every_ground(theme: Theme, role: str, ground: str) -> None:
+    behind = Color.parse(colours(theme)[ground])
+    assert contrast(on(behind, colours(theme)[role]), behind) >= 4.5
+
+
+@themes
+def test_what_may_be_typed_and_what_is_under_the_cursor_can_be_read(theme: Theme) -> None:
+    seen = colours(theme)
+    for ground in GROUNDS:
+        behind = Color.parse(seen[ground])
+        assert contrast(on(behind, seen["text-disabled"]), behind) >= 3
+    assert contrast(Color.parse(seen["block-cursor-foreground"]), Color.parse(seen["block-cursor-background"])) >= 4.5
+
+
+@themes
+@pytest.mark.parametrize("sight", SIGHT)
+@pytest.mark.parametrize(("one", "other"), itertools.combinations([*VERDICTS, "foreground"], 2))
+def test_verdicts_stay_apart_for_every_kind_of_colour_vision(theme: Theme, sight: str, one: str, other: str) -> None:
+    assert math.dist(lab(colours(theme)[one], sight), lab(colours(theme)[other], sight)) > 12
