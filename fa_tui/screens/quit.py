@@ -43,7 +43,7 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
     QuitScreen {
         align: center middle;
         & > Vertical {
-            width: 60; max-width: 100%; height: auto; padding: 1 2;
+            width: 60; max-width: 100%; height: auto; padding: 1 1;
             background: $panel; border: round $warning;
         }
         & KeyBar { dock: none; margin-top: 1; }
@@ -67,13 +67,15 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
             waiting.append("1 job is not finished" if self._jobs == 1 else f"{self._jobs} jobs are not finished")
         if self._commands:
             waiting.append("1 command runs" if self._commands == 1 else f"{self._commands} commands run")
-        self.query_one("#question", Line).set((f"{', '.join(waiting)}. Leave?", "strong"))
+        self.query_one("#question", Line).set((f" {', '.join(waiting)}. Leave?", "strong"))
         answer = "Finished runs are on disk already."
         if self._jobs:
             answer = "Leaving cancels the jobs; finished runs are on disk."
         if self._commands:
             answer = "Commands go on after you left, unless you stop them."
-        self.query_one("#answer", Line).set((answer, "dim"))
+        if self._jobs and self._commands:
+            answer = "Jobs are cancelled; commands go on, unless stopped."
+        self.query_one("#answer", Line).set((f" {answer}", "dim"))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only commands can be left or stopped."""
