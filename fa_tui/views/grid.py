@@ -2,28 +2,63 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import PurePath
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from fa_core.rows import AuditRow
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, value_on, value_text
+
+
+class Cells(Sequence[tuple[int, ...]]):
+    """The cells of a line, each the row indices in it; only those with a run take memory.
+
+    Args:
+        filled: column → row indices.
+        count: how many cells there are.
+    """
+
+    __slots__ = ("_count", "filled")
+
+    def __init__(self, filled: Mapping[int, tuple[int, ...]], count: int) -> None:
+        self.filled = filled
+        self._count = count
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, column: int) -> tuple[int, ...]: ...
+    @overload
+    def __getitem__(self, column: slice) -> list[tuple[int, ...]]: ...
+    def __getitem__(self, column: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
+        columns = range(self._count)[column]
+        return self.filled.get(columns, ()) if isinstance(columns, int) else [self[place] for place in columns]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
 
 
 class GridLine(NamedTuple):
     """One line: a source's heading (no cells), or a label and the row indices in each column."""
 
     label: str
-    cells: tuple[tuple[int, ...], ...]
+    cells: Cells
 
     @property
     def is_heading(self) -> bool:
         return not self.cells
 
+    def filled(self) -> Iterable[tuple[int, ...]]:
+        """The cells with a run, in the order of the columns."""
+        return self.cells.filled.values()
+
     def runs(self) -> list[int]:
         """The row indices on this line."""
-        return [row for cell in self.cells for row in cell]
+        return [row for cell in self.filled() for row in cell]
 
 
 class Grid(NamedTuple):
@@ -62,7 +97,8 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     if axes == METHODS_BY_SEEDS:
         varying = _varying_axes(rows, homes)
         groups = _apart(rows, homes, varying, places)
-        return _assemble(labels, groups, {home: _heading(home, rows, homes, varying[home]) for home in groups})
+        first = {home: rows[index] for index, home in reversed(homes.items())}
+        return _assemble(labels, groups, {home: _heading(home, first[home], varying[home]) for home in groups})
     groups = _together(rows, homes, axes, places)
     return _assemble(labels, groups, {home: home for home in groups})
 
@@ -106,10 +142,11 @@ def _assemble(columns: tuple[str, ...], groups: Mapping[str, _Lines], headings: 
     places: dict[int, tuple[int, int]] = {}
     for home, members in groups.items():
         if len(groups) > 1:
-            lines.append(GridLine(headings[home], ()))
+            lines.append(GridLine(headings[home], Cells({}, 0)))
         for label, cells in members.items():
             places.update({row: (len(lines), column) for column, cell in cells.items() for row in cell})
-            lines.append(GridLine(label, tuple(tuple(cells.get(column, ())) for column in range(len(columns)))))
+            filled = {column: tuple(cells[column]) for column in sorted(cells)}
+            lines.append(GridLine(label, Cells(filled, len(columns))))
     return Grid(columns, tuple(lines), places)
 
 
@@ -125,40 +162,56 @@ def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]
 def _home(source: str, count: int) -> str:
     if count > 1:
         return source
-    return str(PurePath(source).parent)
+    folder, _, name = source.rpartition(os.sep)
+    return _spelled(folder) if folder and name not in ("", ".") else str(PurePath(source).parent)
 
 
-def _short_names(paths: set[str]) -> dict[str, str]:
+@lru_cache(maxsize=1024)
+def _spelled(folder: str) -> str:
+    """A folder as `PurePath` spells it."""
+    return str(PurePath(folder))
+
+
+def _short_names(paths: Iterable[str]) -> dict[str, str]:
     """Each path by as few trailing parts as tell it apart from the others."""
     names: dict[str, str] = {}
-    for path in paths:
-        parts = PurePath(path).parts
-        for count in range(1, len(parts) + 1):
-            name = str(PurePath(*parts[-count:]))
-            if sum(1 for other in paths if PurePath(other).parts[-count:] == parts[-count:]) == 1:
-                break
-        else:
-            name = path
-        names[path] = name
+    parts = {path: PurePath(path).parts for path in paths}
+    count = 1
+    while len(names) < len(parts):
+        # a tail that a named path shares is a tail of nobody else, so the others need not be asked
+        tails = {path: each[-count:] for path, each in parts.items() if path not in names}
+        shared = Counter(tails.values())
+        for path, tail in tails.items():
+            if tail and shared[tail] == 1:
+                names[path] = str(PurePath(*tail))
+            elif tail == parts[path]:
+                names[path] = path
+        count += 1
     return names
 
 
 def _varying_axes(rows: Sequence[AuditRow], homes: dict[int, str]) -> dict[str, set[str]]:
     """Home → the axes whose values differ among its rows."""
     kinds: dict[str, set[frozenset[tuple[str, str]]]] = {}
+    as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
     for index, home in homes.items():
-        kinds.setdefault(home, set()).add(frozenset((name, str(value)) for name, value in rows[index].axes.items()))
+        axes = rows[index].axes
+        text = as_text.get(id(axes))
+        if text is None:
+            text = as_text[id(axes)] = frozenset((name, str(value)) for name, value in axes.items())
+        kinds.setdefault(home, set()).add(text)
     return {
         home: {name for name, _ in frozenset().union(*seen) - frozenset.intersection(*seen)}
         for home, seen in kinds.items()
     }
 
 
-def _heading(home: str, rows: Sequence[AuditRow], homes: dict[int, str], varying: set[str]) -> str:
-    first = next(rows[index] for index, other in homes.items() if other == home)
-    shared = {name: value for name, value in first.axes.items() if name not in varying}
+def _heading(home: str, row: AuditRow, varying: set[str]) -> str:
+    shared = {name: value for name, value in row.axes.items() if name not in varying}
     return f"{home}  {axes_text(shared)}".rstrip()
 
 
 def _line_label(row: AuditRow, varying: set[str]) -> str:
+    if not varying:
+        return row.method
     return f"{row.method} {axes_text({name: row.axes[name] for name in row.axes if name in varying})}".rstrip()

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fa_core.rows import AuditRow
 from fa_tui.views.axes import Axes
-from fa_tui.views.grid import build_grid
+from fa_tui.views.grid import build_grid, homes_of
 
 
 def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -> AuditRow:
@@ -88,3 +88,21 @@ def test_every_run_has_one_place_along_any_axes(found: list[AuditRow], lines: st
     grid = build_grid(found, axes=Axes(lines, columns))
     assert sorted(index for line in grid.lines for index in line.runs()) == list(range(len(found)))
     assert all(index in grid.lines[line].cells[column] for index, (line, column) in grid.places.items())
+
+
+def test_a_thousand_sources_are_named_by_as_little_as_tells_them_apart() -> None:
+    paths = [f"/data/{group}/run_{number}/x" for group in "ab" for number in range(500)]
+    names = homes_of([row("bp", 1, path) for path in paths], range(len(paths)))
+    assert names[0] == "a/run_0"
+    assert names[999] == "b/run_499"
+    assert len(set(names.values())) == 1000
+
+
+def test_a_line_takes_no_memory_for_the_columns_it_has_no_run_in() -> None:
+    grid = build_grid([row("bp", seed, f"/runs/bp_{seed}/{seed}") for seed in range(300)])
+    lines = [line for line in grid.lines if not line.is_heading]
+    assert len(lines) == len(grid.columns) == 300
+    assert all(len(line.cells) == 300 and len(line.cells.filled) == 1 for line in lines)
+    assert lines[7].cells[7] == (7,)
+    assert lines[7].cells[6:9] == [(), (7,), ()]
+    assert lines[7].runs() == [7]
