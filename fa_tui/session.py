@@ -287,18 +287,6 @@ def letters_of(mask: int) -> str:
     return "".join(letter for letter, bit in BITS.items() if mask & bit)
 
 
-def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
-    """What flipped, in words: ``ep s123 +a, ep s456 +a``; beyond ``limit`` only how many more."""
-    parts = []
-    for flip in flips[:limit]:
-        gained, lost = letters_of(flip.after & ~flip.before), letters_of(flip.before & ~flip.after)
-        change = " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])
-        parts.append(f"{session.label(flip.row)} {change}")
-    if len(flips) > limit:
-        parts.append(f"{len(flips) - limit} more")
-    return ", ".join(parts)
-
-
 def _changes(before: Sequence[int], after: Sequence[int]) -> list[Flip]:
     if before == after:
         return []

@@ -8,7 +8,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -33,6 +33,37 @@ class Format(str, enum.Enum):
 
 
 FormatOption = Annotated[Format, typer.Option("--format", help="How to print the rows.")]
+FilterOption = Annotated[
+    str, typer.Option("--filter", help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
+]
+SortOption = Annotated[
+    str, typer.Option("--sort", help="By a column of the explorer's long view: growth; -growth, largest first.")
+]
+
+
+class View(NamedTuple):
+    """Which rows to print, and in which order; as the explorer's long view has them."""
+
+    filter: str = ""
+    sort: str = ""
+
+    def of(self, rows: list[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:
+        """The rows that pass, sorted.
+
+        Raises:
+            UsageError: a filter that means nothing, a column that is not there.
+        """
+        if not self.filter and not self.sort:
+            return rows
+        from fa_tui.session import Session
+        from fa_tui.views.axes import own_axes
+        from fa_tui.views.columns import ordered
+        from fa_tui.views.filters import Filter
+
+        session = Session(rows, thresholds=thresholds)
+        kept = Filter(self.filter, own_axes(rows)).rows(session)
+        return [rows[row] for row in ordered(session, range(len(rows)) if kept is None else kept, self.sort)]
+
 
 COLUMNS = (
     "source",
@@ -64,6 +95,8 @@ def show_command(
     format: FormatOption = Format.table,
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
+    filter: FilterOption = "",
+    sort: SortOption = "",
     *,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
@@ -76,11 +109,13 @@ def show_command(
 
         fa-tui show runs/ --h-norm-explosion-ratio 12 --format markdown
 
+        fa-tui show audit_table.json --filter 'flag:b growth>100' --sort -growth
+
         fa-tui show audit_table.json --frozen-baseline 0.349 --format json
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_table(paths, thresholds, baseline, format.value, h0, blocks))
+    raise typer.Exit(print_table(paths, thresholds, baseline, format.value, h0, blocks, View(filter, sort)))
 
 
 def print_table(
@@ -90,10 +125,12 @@ def print_table(
     form: str,
     h0: float | None = None,
     blocks: int | None = None,
+    view: View = View(),  # noqa: B008 (immutable)
 ) -> int:
     """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
     found = options.open_paths(paths)
-    print_rows(judged(options.bounded(baseline.apply(found.rows), h0, blocks), thresholds), form)
+    rows = options.bounded(baseline.apply(found.rows), h0, blocks)
+    print_rows(judged(view.of(rows, thresholds), thresholds), form)
     return 3 if options.named_path_failed(paths, found.problems) else 0
 
 

@@ -1,4 +1,4 @@
-"""What the explorer asks a person, and does with the answer: presets, another baseline, other axes."""
+"""What the explorer asks a person, and does with the answer: presets, another baseline."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from fa_tui.config.presets import PROTOCOL, Presets, name_problem
 from fa_tui.screens.asking import ask, choose
 from fa_tui.screens.choice import Choice
 from fa_tui.screens.giving import copy_something, export_something
-from fa_tui.session import flip_text
+from fa_tui.screens.laying_out import choose_axis, choose_order
 from fa_tui.sharing.reproduce import baseline_text
 from fa_tui.shell.options import FrozenBaseline, parse_frozen_baseline
-from fa_tui.views.axes import axes_of, plural, value_on
-from fa_tui.views.grid import homes_of
+from fa_tui.views.overview import flip_text
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 if TYPE_CHECKING:
@@ -87,22 +86,6 @@ async def ask_what_if(app: ExplorerApp) -> None:
     app.say(f"{said}: {flip_text(app.session, flips) if flips else 'no verdict flips'}", "accent")
 
 
-async def choose_axis(app: ExplorerApp, place: str) -> None:
-    """Ask what the columns or the lines of the matrix are."""
-    session, matrix = app.session, app.explorer.matrix
-    other, now = (matrix.axes.lines, matrix.axes.columns)[:: 1 if place == "columns" else -1]
-    homes = homes_of(session.rows, range(len(session)))
-    keys = iter("123456789")
-    choices = []
-    for axis in axes_of(session.rows):
-        count = len({value_on(axis, row, homes[index]) for index, row in enumerate(session.rows)})
-        note = "now" if axis == now else f"changes places with {plural(now)}" if axis == other else f"{count} values"
-        choices.append(Choice(next(keys, ""), plural(axis), note, axis))
-    chosen = await choose(app, f"The {place} of the matrix", choices)
-    if chosen is not None:
-        app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
-
-
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "copy": copy_something,
     "export": export_something,
@@ -110,6 +93,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "what_if": ask_what_if,
     "columns": partial(choose_axis, place="columns"),
     "lines": partial(choose_axis, place="lines"),
+    "order": choose_order,
 }
 
 

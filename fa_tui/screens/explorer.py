@@ -14,9 +14,10 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from fa_core.report import LETTERS
-from fa_tui.session import Flip, Session, flip_text
+from fa_tui.screens.runs_shown import RunsShown
+from fa_tui.session import Flip, Session
 from fa_tui.views.axes import METHODS_BY_SEEDS
-from fa_tui.views.cells import ASCII_LEGEND, LEGEND
+from fa_tui.views.overview import Overview, count_words, flipped_words, title_pieces
 from fa_tui.views.paths import short_paths
 from fa_tui.views.quantities import BY_NAME
 from fa_tui.widgets.glyphs import Glyphs
@@ -24,8 +25,10 @@ from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
+    from fa_core.report import DiagnosticThresholds
     from fa_tui.app import ExplorerApp
     from fa_tui.jobs.listing import Listed
     from fa_tui.sharing.shared import Shared
@@ -37,8 +40,6 @@ if TYPE_CHECKING:
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 _FLUSH_SECONDS = 0.001
-_NAME = " fa-tui "
-_LEAST_TITLE = 16
 _SETTLE_SECONDS = 0.01
 """Long enough for the first paint to be on its way before anything else is imported."""
 
@@ -55,7 +56,7 @@ class ExplorerScreen(Screen[None]):
 
     app: ExplorerApp
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -66,6 +67,7 @@ class ExplorerScreen(Screen[None]):
         ),
         Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
         Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
+        Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
         Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
         Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
         Binding("escape", "matrix", "Matrix", show=False, tooltip="back to the matrix"),
@@ -80,20 +82,18 @@ class ExplorerScreen(Screen[None]):
         super().__init__()
         self._session = session
         self._title = title
-        self._show = show
         self._glyphs = glyphs
-        self.status = Line(glyphs, id="status")
+        self.shown_runs = RunsShown(session, glyphs)
+        self.matrix = self.shown_runs.matrix
+        self.matrix.quantity = BY_NAME.get(show)
+        self.status = StatusLine(glyphs, self.matrix.shade, id="status")
         self.detail: DetailPane | None = None
         self.sliders: SlidersPanel | None = None
         self._detail_due = False
         self._can_measure = False
-        self._quantity_shown = BY_NAME[show].label if show in BY_NAME else ""
         self._flipped = ""
         self._said = ("", "")
         self._progress: list[tuple[str, str]] = []
-        self._table: RunTable | None = None
-        self._filter: Filter | None = None
-        self._shown_count = 0
 
     def classes_at(self, size: Size) -> Iterator[str]:
         """The breakpoint classes of a terminal of this size."""
@@ -107,8 +107,6 @@ class ExplorerScreen(Screen[None]):
         glyphs = self._glyphs
         yield Line(glyphs, id="title")
         with Horizontal(id="body"):
-            self.matrix = Matrix(self._session, glyphs=glyphs, id="matrix")
-            self.matrix.quantity = BY_NAME.get(self._show)
             yield self.matrix
             yield Vertical(id="detail-place")
         yield Vertical(id="sliders-place")
@@ -148,7 +146,7 @@ class ExplorerScreen(Screen[None]):
     @property
     def runs(self) -> Matrix | RunTable:
         """The view of the runs that is on screen."""
-        return self._table if self._table is not None and self._table.display else self.matrix
+        return self.shown_runs.view
 
     @property
     def takes_keys(self) -> bool:
@@ -183,31 +181,31 @@ class ExplorerScreen(Screen[None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         if action == "axis":
-            return self._table is None or not self._table.display
+            return not self.shown_runs.in_table
+        if action == "order":
+            return self.shown_runs.in_table
         return action != "measure" or self._can_measure
 
     # Thresholds.
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
+        before = self._session.thresholds
         flips = self._session.set_thresholds(message.thresholds)
-        if flips and self._filter is not None and self._filter.live:
-            self.apply_filter(self._filter)
-        else:
-            self.runs.verdicts_changed(flips)
-        self.show_counts(flips)
+        if self.shown_runs.verdicts_changed(flips):
+            self._show_title()
+        self.show_counts(flips, before)
         self._show_detail()
 
-    def show_counts(self, flips: Sequence[Flip] = ()) -> None:
-        """Say how many runs are walked back, and what just flipped."""
-        session = self._session
-        measured, walked = session.measured(), session.walk_backs()
-        count = f"{walked} of {measured} walk back"
-        if len(session) > measured:
-            count += f", {len(session) - measured} not measured"
-        if flips:
-            self._flipped = f"flipped: {flip_text(session, flips)}"
+    def show_counts(self, flips: Sequence[Flip] = (), before: DiagnosticThresholds | None = None) -> None:
+        """Say how many runs are walked back, and what just flipped.
+
+        Args:
+            flips: the runs.
+            before: the thresholds until now, where it was they that changed.
+        """
+        self._flipped = flipped_words(self._session, flips, before) or self._flipped
         if self.sliders is not None:
-            self.sliders.set_summary(count, self._flipped)
+            self.sliders.set_summary(count_words(self._session, self.shown), self._flipped)
 
     def _show_rugs(self) -> None:
         """Put every run's number on the sliders' tracks."""
@@ -228,28 +226,28 @@ class ExplorerScreen(Screen[None]):
 
     async def action_toggle_table(self) -> None:
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
-        row = self.row
-        if self._table is None:
-            from fa_tui.widgets.run_table import RunTable
-
-            self._table = RunTable(self._session, glyphs=self._glyphs, id="table")
-            self._table.display = False
-            await self.query_one("#body").mount(self._table)
-        to_table = not self._table.display
-        self._table.display = to_table
-        self.matrix.display = not to_table
-        self.set_class(to_table, "-table")
-        self.runs.lay_out(None if self._filter is None else self._filter.rows(self._session))
-        if row is not None:
-            self.runs.go_to(row)
+        await self.shown_runs.toggle(self.query_one("#body"))
+        self.set_class(self.shown_runs.in_table, "-table")
+        self.order_changed()
         self.set_focus(self.runs)
+
+    def action_order(self) -> None:
+        """Ask what to sort the long view by."""
+        self.app.action_ask("order")
+
+    @on(LineTable.Ordered)
+    def order_changed(self) -> None:
+        """The runs stand in another order, or in the other view: say so."""
+        self._show_title()
+        self._show_status()
+        self.refresh_bindings()
 
     async def action_filter(self) -> None:
         """Open the line to type a filter in."""
         from fa_tui.widgets.filter_line import FilterLine
 
         if not self.query(FilterLine):
-            line = FilterLine(self._session, self._filter.text if self._filter else "", glyphs=self._glyphs)
+            line = FilterLine(self._session, self._filter_text, glyphs=self._glyphs)
             await self.mount(line, after=self.query_one("#sliders-place"))
             self.set_focus(line.entry)
 
@@ -261,16 +259,19 @@ class ExplorerScreen(Screen[None]):
         """Lay the matrix out along other axes; the cursor stays on its run."""
         self.matrix.lay_out_along(axes)
         self._show_title()
+        self._show_status()
         self._show_detail()
 
     def apply_filter(self, chosen: Filter) -> None:
         """Show only the runs that pass."""
-        shown = chosen.rows(self._session)
-        self._filter = None if shown is None else chosen
-        self._shown_count = len(self._session) if shown is None else len(shown)
-        self.runs.lay_out(shown)
+        self.shown_runs.apply(chosen)
+        self.show_counts()
         self._show_title()
         self._show_detail()
+
+    @property
+    def _filter_text(self) -> str:
+        return self.shown_runs.filter.text if self.shown_runs.filter is not None else ""
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
         self.apply_filter(message.filter)
@@ -283,13 +284,13 @@ class ExplorerScreen(Screen[None]):
     @property
     def shown(self) -> list[int] | None:
         """The indices that pass the filter, or None without one."""
-        return None if self._filter is None else self._filter.rows(self._session)
+        return self.shown_runs.rows
 
     def catch_up(self) -> None:
         """Show thresholds that were moved on another screen."""
         if self.sliders is not None and self.sliders.thresholds != self._session.thresholds:
             self.sliders.set_thresholds(self._session.thresholds)
-        self.runs.lay_out(self.shown)
+        self.shown_runs.lay_out()
         self.show_counts()
         self._show_detail()
 
@@ -300,11 +301,7 @@ class ExplorerScreen(Screen[None]):
             flips: the verdicts that flipped with it.
             only: the rows, where none came; then nothing has to be laid out again.
         """
-        if only is None or self._filter is not None:
-            self.runs.lay_out(self.shown)
-        else:
-            for index in only:
-                self.runs.row_changed(index)
+        self.shown_runs.rows_changed(only)
         self.show_counts(flips)
         self._show_rugs()
         self._show_detail()
@@ -322,9 +319,9 @@ class ExplorerScreen(Screen[None]):
         exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
         return Shared(
             [
-                *cell_piece(self.cell_text()),
+                *cell_piece(self.shown_runs.cell_text()),
                 *run_pieces(rows, name, session.thresholds),
-                reproducing(self.app),
+                reproducing(self.app, "show", *self._show_options()),
             ],
             exported,
             runs_words(len(exported)),
@@ -332,13 +329,11 @@ class ExplorerScreen(Screen[None]):
             lambda: session.traces if indices is None else traces_of(exported, session.traces),
         )
 
-    def cell_text(self) -> str:
-        """What the cell under the cursor says."""
-        runs = self.runs
-        if self.row is None:
-            return ""
-        text = "".join(segment.text for segment in runs.cell(runs.line, runs.column))
-        return text.strip().rstrip(self._glyphs.marked + self._glyphs.gone).strip()
+    def _show_options(self) -> list[str]:
+        """What makes `fa-tui show` print the runs that are on screen, in their order."""
+        options = ["--filter", self._filter_text] if self._filter_text else []
+        order = self.shown_runs.order
+        return [*options, "--sort", order] if order else options
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
@@ -366,11 +361,22 @@ class ExplorerScreen(Screen[None]):
 
     def _show_status(self) -> None:
         if not self._progress and not self._said[0]:
-            legend = LEGEND if self._glyphs.name == "unicode" else ASCII_LEGEND
-            self.status.set((f" {legend}", "dim"))
+            self._explain()
             return
         gap = "   " if self._progress and self._said[0] else ""
         self.status.set((" ", ""), *self._progress, (gap, ""), self._said)
+
+    def _explain(self) -> None:
+        """How to read what is on screen."""
+        matrix = self.matrix
+        if matrix.quantity is None or self.shown_runs.in_table:
+            self.status.explain_letters()
+        else:
+            cells = matrix.cells
+            known = cells.known(matrix.quantity)
+            self.status.explain_numbers(
+                matrix.quantity, cells.scale_of(matrix.quantity), known=known, several=cells.suffix_width > 0
+            )
 
     @on(LineTable.Marked)
     def _marked(self) -> None:
@@ -395,27 +401,22 @@ class ExplorerScreen(Screen[None]):
         if self._too_small:
             title.set(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
             return
-        count = f" {len(session)} {'run' if len(session) == 1 else 'runs'}"
-        if self._filter is not None:
-            count = f" {self._shown_count} of{count}: {self._filter.text} (/)"
-        pieces = [(count, "dim")]
-        if session.marked:
-            pieces.append((f"  {len(session.marked)} marked", "accent"))
-        if session.problems:
-            pieces.append((f"  {len(session.problems)} not opened (P)", "warn"))
-        if session.gone:
-            pieces.append((f"  {len(session.gone)} gone", "warn"))
-        if session.baseline is not None:
-            pieces.append(("  baseline assumed (w)", "warn"))
-        if self.matrix.axes != METHODS_BY_SEEDS:
-            pieces.append((f"  {self.matrix.axes} (x X)", "accent"))
-        if self._quantity_shown:
-            pieces.append((f"  showing {self._quantity_shown} (v)", "accent"))
-        room = self.size.width - sum(len(text) for text, _ in pieces) - len(_NAME) - 3
-        opened = self._title or short_paths(self.app.paths, max(_LEAST_TITLE, room), self._glyphs.ellipsis)
-        title.set((_NAME, "accent"), (f" {opened} ", "strong"), *pieces)
+        shown, matrix = self.shown_runs, self.matrix
+        view = Overview(
+            shown.count,
+            filter=self._filter_text,
+            axes="" if shown.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes),
+            quantity=matrix.quantity.label if matrix.quantity and not shown.in_table else "",
+            order=shown.order_words,
+        )
+        title.set(*title_pieces(view, session, self.size.width, self._opened))
+
+    def _opened(self, room: int) -> str:
+        """What is open, in some cells."""
+        return self._title or short_paths(self.app.paths, room, self._glyphs.ellipsis)
 
     @on(Matrix.ShowsChanged)
-    def _shows_changed(self, message: Matrix.ShowsChanged) -> None:
-        self._quantity_shown = message.quantity.label if message.quantity else ""
+    def _shows_changed(self) -> None:
+        self._said = ("", "")
         self._show_title()
+        self._show_status()

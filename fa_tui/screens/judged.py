@@ -12,7 +12,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from fa_core.report import LETTERS
-from fa_tui.session import Flip, Session, flip_text
+from fa_tui.session import Flip, Session
+from fa_tui.views.overview import flip_text
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line

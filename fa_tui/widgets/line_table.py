@@ -20,6 +20,8 @@ from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from fa_tui.widgets.glyphs import UNICODE, Glyphs
+
 
 class LineTable(ScrollView, can_focus=True):
     """Lines × columns under a header line, with a frozen part on the left and a cursor.
@@ -90,6 +92,11 @@ class LineTable(ScrollView, can_focus=True):
     class Marked(Message):
         """Runs were marked or unmarked."""
 
+    class Ordered(Message):
+        """Lines stand in another order."""
+
+    _glyphs: Glyphs = UNICODE
+
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self.line = 0
@@ -155,18 +162,38 @@ class LineTable(ScrollView, can_focus=True):
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        width, scroll_x, scroll_y = self.view.width, self.scroll_offset.x, self.scroll_offset.y
+        width, scroll_y = self.view.width, self.scroll_offset.y
         line = None if y == 0 else scroll_y + y - 1
         if line is not None and line >= self.line_count():
             return Strip.blank(width, self.rich_style)
         whole = None if line is None else self.heading(line)
         if whole is not None:
             return Strip(whole).crop_extend(0, width, self.rich_style)
-        frozen = self.frozen(line)
+        moving = self._moving(line, width - self.frozen_width)
+        return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.rich_style)
+
+    def _moving(self, line: int | None, room: int) -> Strip:
+        """The columns in `room` cells. Where text is cut there is a sign; the header says that there is more."""
         first, last = self._visible_columns()
-        cells = [segment for column in range(first, last) for segment in self.cell(line, column)]
-        moving = Strip(cells).crop(scroll_x - self._edges[first] if first < last else 0)
-        return Strip([*frozen, *moving]).crop_extend(0, width, self.rich_style)
+        if first >= last or room <= 0:
+            return Strip([])
+        cells = [self.cell(line, column) for column in range(first, last)]
+        start = self.scroll_offset.x - self._edges[first]
+        end = start + room
+        strip = Strip([segment for cell in cells for segment in cell])
+        before = bool("".join(segment.text for segment in cells[0])[:start].strip())
+        after = bool(strip.text[end:].strip())
+        if line is None:
+            before, after = before or first > 0, after or self._edges[-1] - self.scroll_offset.x > room
+        visible = strip.crop(start, end)
+        if before:
+            visible = Strip([self._sign(line, self._glyphs.off_left), *visible.crop(1, room)])
+        if after:
+            visible = Strip([*visible.crop_extend(0, room - 1, None), self._sign(line, self._glyphs.off_right)])
+        return visible
+
+    def _sign(self, line: int | None, sign: str) -> Segment:
+        return Segment(sign, self.style_of("header" if line is None else "dim"))
 
     def refresh_cells(self, places: Iterable[tuple[int, int]]) -> None:
         """Repaint the cells (line, column) that are on screen."""
@@ -270,12 +297,12 @@ class LineTable(ScrollView, can_focus=True):
             return
         line, column = self.place_at(offset.x, offset.y)
         if line is None:
-            self.header_clicked(column)
+            self.header_clicked(column, offset.x)
         elif line < self.line_count() and self.rests_on(line):
             self.move_to(line, column)
 
-    def header_clicked(self, column: int | None) -> None:
-        """The header was clicked (above a column, or None above the frozen part)."""
+    def header_clicked(self, column: int | None, x: int) -> None:
+        """The header was clicked, above a column, or (None) at `x` above the frozen part."""
 
     def on_focus(self) -> None:
         self.refresh_cells([(self.line, self.column)])

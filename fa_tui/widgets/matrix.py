@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.message import Message
 
 from fa_tui.session import Flip, Session
+from fa_tui.views.abbreviations import abbreviated, lengths
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, sign
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.quantities import QUANTITIES, Quantity
@@ -18,7 +21,9 @@ from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.run_cells import RunCells
 
-_LONGEST_NAME, _SHORTEST_NAME = 32, 14
+_LONGEST_NAME, _SHORTEST_NAME = 44, 14
+_COLUMNS_KEPT = 2
+"""Names give way until so many columns are on screen, then the columns scroll."""
 _LONGEST_TITLE = 12
 _COUNT_TITLE = "walk back"
 
@@ -42,8 +47,10 @@ The matrix: one line per method, one column per seed
   "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.
   ✗ 2/3   the same for several runs in one cell; 0/3 and 3/3 agree. Enter goes through them
 
-  (a) the residual stream explodes       (b) the BP gradient is at the numerical floor
-  (c) its direction is mostly drift      (d) deep blocks do not beat a frozen-random baseline
+  (a)     the residual stream explodes
+  (b)     the BP gradient is at the numerical floor
+  (c)     its direction is mostly drift
+  (d)     deep blocks do not beat a frozen-random baseline
 
   ↑ ↓ ← → or h j k l      move; PgUp PgDn Home End or g G go further
   space                   mark a run; * marks all that are not measured yet, or none
@@ -83,7 +90,8 @@ The matrix: one line per method, one column per seed
         self._shown: list[int] | None = None
         self._headings: list[int] = []
         self._turn = (0, 0, 0)
-        self._cells = RunCells(self, session, glyphs)
+        self._labels: Mapping[int, str] = {}
+        self.cells = RunCells(self, session, glyphs)
         self.lay_out()
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
@@ -92,10 +100,10 @@ The matrix: one line per method, one column per seed
         self._shown = None if shown is None else list(shown)
         self._grid = build_grid(self._session.rows, self._shown, self.axes)
         self._counts.clear()
-        self._cells.set_cells([cell for line in self._grid.lines for cell in line.cells if cell])
+        self.cells.set_cells([cell for line in self._grid.lines for cell in line.filled()])
         self._headings = [number for number, line in enumerate(self._grid.lines) if line.is_heading]
-        names = (len(line.label) + 3 for line in self._grid.lines if not line.is_heading)
-        self._longest_name = max(9, min(_LONGEST_NAME, max(names, default=0)))
+        longest = max(map(len, self._names().values()), default=0)
+        self._longest_name = max(9, min(_LONGEST_NAME, longest) + 3)
         fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self._fit()
@@ -110,18 +118,55 @@ The matrix: one line per method, one column per seed
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
         columns = self._grid.columns
-        cell = max([self._cells.width_of(self.quantity), *(min(len(title), _LONGEST_TITLE) for title in columns)])
+        cell = self._cell_width
         room = (self.view.width or 1000) - self._count_width - len(columns) * cell
         self._gap = next((gap for gap in (4, 3) if self._longest_name + len(columns) * gap <= room), 2)
-        self._name_width = min(self._longest_name, max(_SHORTEST_NAME, room - len(columns) * self._gap))
-        self.set_widths(self._name_width + self._count_width, [cell + self._gap] * len(columns))
+        self._name_width = self._name_width_in(room - len(columns) * self._gap + 1)
+        self._labels = self._shortened()
+        # behind the last column only a mark has to fit
+        widths = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
+        self.set_widths(self._name_width + self._count_width, widths)
+
+    def _name_width_in(self, room: int) -> int:
+        """The longest names that leave every column on screen; else the shortest that are not cut."""
+        widths = [min(length, _LONGEST_NAME) + 3 for length in lengths([*self._names().values()])]
+        fitting = next((width for width in widths if width <= room), None)
+        if fitting is None:
+            kept = min(len(self._grid.columns), _COLUMNS_KEPT) * (self._cell_width + self._gap)
+            fitting = min(widths[-1], (self.view.width or 1000) - self._count_width - kept)
+        return max(_SHORTEST_NAME, fitting)
+
+    def _names(self) -> Mapping[int, str]:
+        """Line → its label."""
+        lines = enumerate(self._grid.lines)
+        return {number: self._glyphs.say(line.label) for number, line in lines if not line.is_heading}
+
+    def _shortened(self) -> Mapping[int, str]:
+        """Line → its label, in the room there is."""
+        names = self._names()
+        shorter = abbreviated([*names.values()], self._name_width - 3, self._glyphs.ellipsis)
+        return dict(zip(names, shorter, strict=True))
+
+    def get_content_width(self, container: Size, viewport: Size) -> int:
+        """The width in which no name is cut and every column is seen."""
+        columns = self._grid.columns
+        return self._longest_name + self._count_width + sum(self._cell_width + 2 for _ in columns) + 1
+
+    @property
+    def _cell_width(self) -> int:
+        titles = (min(len(title), _LONGEST_TITLE) for title in self._grid.columns)
+        return max([self.cells.width_of(self.quantity), *titles])
 
     def on_resize(self) -> None:
         self._fit()
 
     def notify_style_update(self) -> None:
-        self._cells.forget_colours()
+        self.cells.forget_colours()
         super().notify_style_update()
+
+    def shade(self, number: int) -> Style | None:
+        """The style of one shade of the heat; None where the terminal chooses the colours."""
+        return self.cells.shade(number)
 
     @property
     def row(self) -> int | None:
@@ -178,7 +223,7 @@ The matrix: one line per method, one column per seed
                 self.refresh_cells([place])
             else:
                 # its number may be the lowest or highest now: then all shades are others
-                self._cells.numbers_changed()
+                self.cells.numbers_changed()
                 self.refresh()
 
     def line_count(self) -> int:
@@ -196,7 +241,7 @@ The matrix: one line per method, one column per seed
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
             return self._corner()
-        label = _shorten(self._grid.lines[line].label, self._name_width - 3, self._glyphs)
+        label = self._labels.get(line, "")
         count = self._counts.get(line)
         if count is None:
             count = self._counts[line] = count_text(self._grid.lines[line], self._session)
@@ -217,19 +262,20 @@ The matrix: one line per method, one column per seed
         return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self.style_of("header"))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
-        width = self.width_of(column) - self._gap
-        gap = Segment(" " * (self._gap - 1), self.style_of("text"))
+        is_last = column == self.column_count - 1
+        width = self.width_of(column) - (1 if is_last else self._gap)
+        gap = Segment("" if is_last else " " * (self._gap - 1), self.style_of("text"))
         if line is None:
             title = _clip(self._grid.columns[column], width, self._glyphs)
-            text = title.rjust(width - self._cells.suffix_width) if self.quantity else title
+            text = title.rjust(width - self.cells.suffix_width) if self.quantity else title
             text = text.ljust(width)
             return [Segment(f"{text} ", self.style_of("header")), gap]
         rows = self._grid.lines[line].cells[column]
         here = (line, column) == (self.line, self.column)
         mark = self._mark(rows)
         if not rows and not here:
-            return [Segment(" " * (width + self._gap), self.style_of("text"))]
-        segments = self._cells.paint(rows, self.quantity, width) if rows else []
+            return [Segment(" " * self.width_of(column), self.style_of("text"))]
+        segments = self.cells.paint(rows, self.quantity, width) if rows else []
         rest = " " * (width - sum(len(segment.text) for segment in segments))
         if not here and not mark:
             return [*segments, Segment(f"{rest} {gap.text}", gap.style)]
@@ -284,15 +330,6 @@ def count_text(line: GridLine, session: Session) -> str:
         return "-"
     walked = sum(1 for row in measured if session.flags[row])
     return f"{walked}/{len(measured)}" + (" MIXED" if 0 < walked < len(measured) else "")
-
-
-def _shorten(text: str, width: int, glyphs: Glyphs) -> str:
-    """Text cut in its middle: a method's name stands first and what tells it apart last."""
-    text = glyphs.say(text)
-    if len(text) <= width:
-        return text
-    left = (width - len(glyphs.ellipsis)) // 2
-    return text[:left] + glyphs.ellipsis + text[len(text) - (width - left - len(glyphs.ellipsis)) :]
 
 
 def _clip(text: str, width: int, glyphs: Glyphs) -> str:

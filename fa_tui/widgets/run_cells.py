@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.segment import Segment
+from rich.style import Style
 
 from fa_tui.session import BITS, Session
 from fa_tui.views.heat import Scale, scale_of
@@ -63,6 +64,15 @@ class RunCells:
         """Room after a number for how many runs it stands for."""
         return len(f" ×{self._most}") if self._most > 1 else 0
 
+    def known(self, quantity: Quantity) -> int:
+        """How many runs have the number."""
+        reports = (self._session.rows[row].report for cell in self._cells for row in cell)
+        return sum(quantity.of(report) is not None for report in reports)
+
+    def shade(self, number: int) -> Style | None:
+        """The style of one shade; None where the terminal chooses the colours."""
+        return self._shades.style(number)
+
     def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> list[Segment]:
         """The runs of one cell, at most `width` wide."""
         flags, coverage = self._session.flags, self._session.coverage
@@ -79,12 +89,13 @@ class RunCells:
         value = median(found)
         suffix = self._glyphs.say(f" ×{len(found)}") if len(rows) > 1 and found else ""
         number = quantity.say(value, self._glyphs.unmeasured).rjust(width - self.suffix_width)
-        scale = self._scale_of(quantity)
+        scale = self.scale_of(quantity)
         shade = None if scale is None else scale.shade(value)
         style = self._table.style_of(self._tone(quantity, rows))
         return Segment((number + suffix).ljust(width), self._shades.behind(style, shade))
 
-    def _scale_of(self, quantity: Quantity) -> Scale | None:
+    def scale_of(self, quantity: Quantity) -> Scale | None:
+        """From the lowest number to the highest; None where no two differ."""
         if self._scale is None or self._scale[0] is not quantity:
             reports = (self._session.rows[row].report for cell in self._cells for row in cell)
             self._scale = (quantity, scale_of(map(quantity.of, reports), log=quantity.log))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import ClassVar
 
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
-from fa_core.rows import AuditRow
 from fa_tui.session import BITS, Flip, Session
-from fa_tui.views.quantities import QUANTITIES, Quantity
+from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.verdict_cell import verdict_segments
@@ -19,34 +17,21 @@ from fa_tui.widgets.verdict_cell import verdict_segments
 METHOD_LIMIT = 22
 
 
-class Column(NamedTuple):
-    """One column: its heading, its width, what it sorts by and how it reads.
+class RunTable(LineTable):
+    """All runs, one line each. Posts `LineTable.Moved`, `LineTable.Marked` and `LineTable.Ordered`.
 
     Attributes:
-        title: the heading.
-        width: cells, the gap included.
-        key: (session, row index) → what to sort by; None goes last.
-        text: (session, row index) → what to show.
-        right: whether it stands at the right edge.
-        letter: the diagnostic that judges it, or ``""``.
+        order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs were read.
     """
-
-    title: str
-    width: int
-    key: Callable[[Session, int], Any]
-    text: Callable[[Session, int], str]
-    right: bool = False
-    letter: str = ""
-
-
-class RunTable(LineTable):
-    """All runs, one line each. Posts `LineTable.Moved` and `LineTable.Marked`."""
 
     help_text = """\
 All runs, one line each, all columns. Numbers stand out where their diagnostic fires.
 
-  s                sort by the column under the cursor; again: the other way round
-  click a heading  the same
+  s                sort by the column under the cursor; again: the other way
+                   round; once more: as the runs were read
+  S                sort by any column, also method and seed, from a list
+  click a heading  as s does
+  /                show only some runs, e.g. method:dfa flag:b growth>100
   space            mark the run for measuring
   t                back to the matrix
 """
@@ -54,27 +39,29 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding("s", "sort", "Sort", tooltip="sort by the column under the cursor; again: the other way round"),
+        Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
     def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
         super().__init__(id=id)
         self._session = session
         self._glyphs = glyphs
+        self._read: list[int] = []
         self._shown: list[int] = []
-        self._sorted_by: tuple[int, bool] | None = None
+        self.order = ""
         self._columns: list[Column] = []
         self.lay_out()
 
     def lay_out(self, shown: Sequence[int] | None = None) -> None:
         """Show other rows (default: all), in the order chosen."""
-        self._shown = list(range(len(self._session)) if shown is None else shown)
+        self._read = list(range(len(self._session)) if shown is None else shown)
+        self._shown = ordered(self._session, self._read, self.order)
         self._columns = columns_of(self._session)
-        if self._sorted_by is not None:
-            self._order(*self._sorted_by)
         methods = {self._session.rows[row].method for row in self._shown}
         seeds = {self._session.rows[row].seed for row in self._shown}
-        self._method_width = min(METHOD_LIMIT, max((len(name) for name in methods), default=6)) + 2
-        self._seed_width = max((len(str(seed)) for seed in seeds), default=4) + 2
+        # a heading, with its arrow, is at least as wide as that
+        self._method_width = max(7, min(METHOD_LIMIT, max((len(name) for name in methods), default=0))) + 2
+        self._seed_width = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
         self.set_widths(2 + self._method_width + self._seed_width, [column.width for column in self._columns])
 
     @property
@@ -106,7 +93,8 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
-            heading = "  " + "method".ljust(self._method_width) + "seed".ljust(self._seed_width)
+            method, seed = (column.title + self._arrow(column) for column in identity_columns())
+            heading = "  " + method.ljust(self._method_width) + seed.ljust(self._seed_width)
             return [Segment(heading, self.style_of("header"))]
         index = self._shown[line]
         row = self._session.rows[index]
@@ -124,7 +112,7 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
     def cell(self, line: int | None, column: int) -> list[Segment]:
         kind, width = self._columns[column], self._columns[column].width - 2
         if line is None:
-            text = kind.title + self._arrow(column)
+            text = kind.title + self._arrow(kind)
             return [Segment((text.rjust(width) if kind.right else text.ljust(width)) + "  ", self.style_of("header"))]
         row = self._shown[line]
         here = (line, column) == (self.line, self.column)
@@ -147,13 +135,28 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
         if before[0] != self.line:
             self.refresh_frozen([before[0], self.line])
 
-    def header_clicked(self, column: int | None) -> None:
+    def header_clicked(self, column: int | None, x: int) -> None:
         if column is not None:
-            self._sort_by(column)
+            self._turn(self._columns[column].name)
+        else:
+            self._turn("method" if x < 2 + self._method_width else "seed")
 
     def action_sort(self) -> None:
-        """Sort by the column under the cursor, or turn its order round."""
-        self._sort_by(self.column)
+        """Sort by the column under the cursor; again the other way round; then as the runs were read."""
+        self._turn(self._columns[self.column].name)
+
+    def _turn(self, name: str) -> None:
+        self.sort_by({name: f"-{name}", f"-{name}": ""}.get(self.order, name))
+
+    def sort_by(self, order: str) -> None:
+        """Sort, and go to the top, where the extremes are."""
+        self.order = order
+        self._shown = ordered(self._session, self._read, order)
+        self.refresh()
+        self.move_to(0)
+        self.scroll_to_cursor()
+        self.post_message(self.Moved(self))
+        self.post_message(self.Ordered())
 
     def action_mark(self) -> None:
         """Mark or unmark the run under the cursor and go on to the next."""
@@ -168,83 +171,10 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
         return "cursor" if self.has_focus else "cursor-blurred"
 
     def _judged_columns(self) -> list[int]:
-        return [place for place, column in enumerate(self._columns) if column.letter or "verdict" in column.title]
+        words = ("verdict", "words", "recorded")
+        return [place for place, column in enumerate(self._columns) if column.letter or column.name in words]
 
-    def _arrow(self, column: int) -> str:
-        if self._sorted_by is None or self._sorted_by[0] != column:
+    def _arrow(self, column: Column) -> str:
+        if column.name != self.order.lstrip("-"):
             return ""
-        return self._glyphs.say("↓" if self._sorted_by[1] else "↑")
-
-    def _sort_by(self, column: int) -> None:
-        falling = self._sorted_by == (column, False)
-        self._sorted_by = (column, falling)
-        kept = self.row
-        self._order(column, falling)
-        self.refresh()
-        if kept is not None:
-            self.move_to(self._shown.index(kept))
-            self.scroll_to_cursor()
-
-    def _order(self, column: int, falling: bool) -> None:
-        keys = {row: self._columns[column].key(self._session, row) for row in self._shown}
-        known = [row for row in self._shown if not _is_missing(keys[row])]
-        missing = [row for row in self._shown if _is_missing(keys[row])]
-        self._shown = sorted(known, key=lambda row: keys[row], reverse=falling) + missing
-
-
-def columns_of(session: Session) -> list[Column]:
-    """The columns that say something about these runs."""
-    axes = sorted({name for row in session.rows for name in row.axes})
-    return [
-        Column("verdict", 10, lambda session, row: session.flags[row], lambda session, row: ""),
-        *(_of_quantity(quantity) for quantity in QUANTITIES),
-        *(_of_axis(name) for name in axes),
-        Column("source", 34, lambda session, row: session.rows[row].source, _source),
-        Column("verdict in words", 60, Session.verdict, Session.verdict),
-        Column("recorded, if it differs", 60, _recorded, lambda session, row: _recorded(session, row) or ""),
-    ]
-
-
-def _of_quantity(quantity: Quantity) -> Column:
-    return Column(
-        quantity.label,
-        max(9, len(quantity.label) + 1) + 2,
-        lambda session, row: quantity.of(session.rows[row].report),
-        lambda session, row: quantity.text(session.rows[row].report),
-        right=True,
-        letter=quantity.letter,
-    )
-
-
-def _of_axis(name: str) -> Column:
-    def key(session: Session, row: int) -> Any:
-        return session.rows[row].axes.get(name)
-
-    def text(session: Session, row: int) -> str:
-        value = key(session, row)
-        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-    return Column({"lam": "λ"}.get(name, name), 10, lambda session, row: _sortable(key(session, row)), text, right=True)
-
-
-def _sortable(value: Any) -> tuple[bool, float, str] | None:
-    """Numbers before words, so that a column of both can be sorted."""
-    if value is None:
-        return None
-    number = isinstance(value, (int, float))
-    return (not number, value if number else 0.0, "" if number else str(value))
-
-
-def _source(session: Session, row: int) -> str:
-    """The end of the source's path, which tells runs apart."""
-    entry: AuditRow = session.rows[row]
-    text = f"{entry.source}"
-    return text if len(text) <= 31 else "…" + text[-30:]
-
-
-def _recorded(session: Session, row: int) -> str | None:
-    return session.rows[row].report.recorded_verdict if session.recorded_differs(row) else None
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+        return self._glyphs.say("↓" if self.order.startswith("-") else "↑")

@@ -29,9 +29,14 @@ class Shades:
 
     def behind(self, style: Style, shade: int | None) -> Style:
         """A style with a shade behind it."""
+        found = None if shade is None else self.style(shade)
+        return style if found is None else style + found
+
+    def style(self, shade: int) -> Style | None:
+        """A shade alone; None where the terminal chooses the colours."""
         if self._styles is None:
             self._styles = self._made()
-        return style if shade is None or not self._styles else style + self._styles[shade]
+        return self._styles[shade] if self._styles else None
 
     def clear(self) -> None:
         """The theme changed."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +13,10 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.widgets.keybar import KeyBar
 
@@ -148,7 +152,7 @@ async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerA
         assert cell_at_cursor(app) == "✗ab-d"
 
 
-async def test_the_long_view_sorts_by_any_column_and_keeps_the_cursor_on_its_run(app: ExplorerApp) -> None:
+async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("down", "t")
         await pilot.pause()
@@ -157,12 +161,77 @@ async def test_the_long_view_sorts_by_any_column_and_keeps_the_cursor_on_its_run
         table = app.explorer.runs
         growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]
         assert growths == sorted(growths)
-        assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
+        assert app.explorer.row == table._shown[0]
+        assert "by growth ↑ (s S)" in screen_text(app)
         await pilot.press("s")
         assert [app.session.rows[row].report.max_per_block_growth for row in table._shown] == growths[::-1]
+        assert app.explorer.row == table._shown[0]
+        await pilot.press("s")
+        assert table._shown == list(range(15)), "as the runs were read"
+
+
+async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_seed(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("t", "S")
+        await until(pilot, lambda: "Sort by" in screen_text(app))
+        await pilot.press("2")
+        await until(pilot, lambda: "by seed" in screen_text(app))
+        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [42, 123, 456]
+        await pilot.press("S")
+        await until(pilot, lambda: "Sort by" in screen_text(app))
+        await pilot.press("2")
+        await until(pilot, lambda: "by seed ↓" in screen_text(app))
+        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [456, 123, 42]
+
+
+async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_order(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
+    async with app.run_test(size=SIZE) as pilot:
+        await drag_a_to(pilot, "5")
+        await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "right", "s", "s")
+        await pilot.pause()
+        shown = [(app.session.rows[row].key, app.session.verdict(row)) for row in app.explorer.runs._shown]
+        line = next(piece for piece in app.explorer.shared().pieces if piece.key == "l").text()
+    words = shlex.split(line)
+    assert words[:2] == ["fa-tui", "show"]
+    capsys.readouterr()
+    assert main([*words[1:], "--format", "json"]) == 0
+    assert [(row["key"], row["verdict"]) for row in json.loads(capsys.readouterr().out)] == shown
+    assert [key for key, _ in shown] == ["dfa_s456", "dfa_s42", "dfa_s123", "ep_s123", "ep_s456"]
+
+
+async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("v")
+        await pilot.pause()
+        legend = app.explorer.status.text
+        assert legend.startswith(" growth 0.959 ")
+        assert "24126 log" in legend and "(a) fires" in legend
+        strip = app.explorer.status.render_line(0)
+        shades = {segment.style.bgcolor for segment in strip if segment.style and segment.text == " "}
+        assert len(shades) >= 8
+        await pilot.press("V", "V")
+        await pilot.pause()
+        assert app.explorer.status.text == " deep Γ was measured on no run here"
+        await pilot.press("v")
+        await pilot.pause()
+        assert "letter fires" in app.explorer.status.text
+
+
+async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tells_of_more(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("t")
         await pilot.pause()
-        assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
+        table = app.explorer.runs
+        header = table.render_line(0).text
+        assert header.rstrip().endswith("›")
+        await pilot.press(*["right"] * 11)
+        await pilot.pause()
+        lines = [table.render_line(y).text for y in range(4)]
+        assert lines[0][table.frozen_width] == "‹"
+        assert [line.rstrip()[-1] for line in lines] == ["›", "y", "›", "›"], "trustworthy, and two that are longer"
 
 
 async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:

@@ -12,8 +12,9 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import session as session_module
-from fa_tui.session import Session, flip_text, letters_of
+from fa_tui.session import Session, letters_of
 from fa_tui.shell.options import FrozenBaseline
+from fa_tui.views.overview import flip_text
 
 EP_123, EP_456 = "ep_s123", "ep_s456"
 
@@ -71,9 +72,17 @@ def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None
 
 def test_flips_are_told_in_words_and_the_rest_counted(session: Session) -> None:
     flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=0.5))
-    assert flip_text(session, flips, limit=2).endswith("4 more")
+    assert flip_text(session, flips, limit=2) == "bp +a on 3, ep +a on 3"
+    assert flip_text(session, flips, limit=1) == "bp +a on 3, 3 more"
     back = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
     assert "bp s42 −a" in flip_text(session, back, limit=9)
+
+
+def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(session: Session) -> None:
+    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0, stability_drift_ceiling=0.5))
+    assert flip_text(session, flips, limit=9).endswith(
+        "ep s456 +a, credit_bridge s42 −c (still ✗), dfa s123 −c (still ✗)"
+    )
 
 
 def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Path) -> None:

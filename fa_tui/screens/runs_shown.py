@@ -1,0 +1,120 @@
+"""Which runs are on screen, and how: the matrix or the long view, both under one filter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from textual.widget import Widget
+
+from fa_tui.session import Flip, Session
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.matrix import Matrix
+
+if TYPE_CHECKING:
+    from fa_tui.views.filters import Filter
+    from fa_tui.widgets.run_table import RunTable
+
+
+class RunsShown:
+    """The two views of the runs, of which one is on screen.
+
+    Args:
+        session: the runs.
+        glyphs: characters to draw with.
+
+    Attributes:
+        matrix: methods × seeds, or other axes.
+        table: the long view, once it was asked for.
+        filter: what is left out, if anything is.
+        count: how many runs the filter leaves.
+    """
+
+    def __init__(self, session: Session, glyphs: Glyphs) -> None:
+        self._session, self._glyphs = session, glyphs
+        self.matrix = Matrix(session, glyphs=glyphs, id="matrix")
+        self.table: RunTable | None = None
+        self.filter: Filter | None = None
+        self.count = len(session)
+
+    @property
+    def in_table(self) -> bool:
+        """Whether the long view is on screen."""
+        return self.table is not None and self.table.display
+
+    @property
+    def view(self) -> Matrix | RunTable:
+        """What is on screen."""
+        return self.table if self.table is not None and self.table.display else self.matrix
+
+    @property
+    def row(self) -> int | None:
+        """The index of the run under the cursor."""
+        return self.view.row
+
+    @property
+    def rows(self) -> list[int] | None:
+        """The indices that pass the filter, or None without one."""
+        return None if self.filter is None else self.filter.rows(self._session)
+
+    async def toggle(self, body: Widget) -> None:
+        """Show the other view; the cursor stays on its run."""
+        row = self.row
+        if self.table is None:
+            from fa_tui.widgets.run_table import RunTable
+
+            self.table = RunTable(self._session, glyphs=self._glyphs, id="table")
+            self.table.display = False
+            await body.mount(self.table)
+        self.table.display = not self.table.display
+        self.matrix.display = not self.table.display
+        self.lay_out()
+        if row is not None:
+            self.view.go_to(row)
+
+    def apply(self, chosen: Filter | None) -> None:
+        """Show only the runs that pass."""
+        self.filter = chosen if chosen is not None and chosen.text else None
+        self.lay_out()
+
+    def lay_out(self) -> None:
+        """Lay the runs out anew."""
+        shown = self.rows
+        self.count = len(self._session) if shown is None else len(shown)
+        self.view.lay_out(shown)
+
+    def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
+        """Show verdicts that flipped; whether other runs are shown now."""
+        if flips and self.filter is not None and self.filter.live:
+            self.lay_out()
+            return True
+        self.view.verdicts_changed(flips)
+        return False
+
+    def rows_changed(self, only: Sequence[int] | None) -> None:
+        """Show rows that came or changed; only these, where none came."""
+        if only is None or self.filter is not None:
+            self.lay_out()
+        else:
+            for index in only:
+                self.view.row_changed(index)
+
+    @property
+    def order(self) -> str:
+        """What the long view is sorted by, as `--sort` takes it: ``growth``, ``-growth``; ``""`` in reading order."""
+        return self.table.order if self.table is not None and self.in_table else ""
+
+    @property
+    def order_words(self) -> str:
+        """The same in words, with an arrow."""
+        if not self.order:
+            return ""
+        return f"{self.order.lstrip('-')} {'↓' if self.order.startswith('-') else '↑'}"
+
+    def cell_text(self) -> str:
+        """What the cell under the cursor says."""
+        view = self.view
+        if self.row is None:
+            return ""
+        text = "".join(segment.text for segment in view.cell(view.line, view.column))
+        return text.strip().rstrip(self._glyphs.marked + self._glyphs.gone).strip()

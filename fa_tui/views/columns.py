@@ -1,0 +1,142 @@
+"""The columns of the long view: what each shows and sorts by. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from fa_core.errors import UsageError
+from fa_core.rows import AuditRow
+from fa_tui.session import Session
+from fa_tui.views.axes import own_axes, sign
+from fa_tui.views.quantities import QUANTITIES, Quantity
+
+
+class Column(NamedTuple):
+    """One column.
+
+    Attributes:
+        name: how filters and orders call it.
+        title: the heading.
+        width: cells, the gap included.
+        key: (session, row index) → what to sort by; None goes last.
+        text: (session, row index) → what to show.
+        right: whether it stands at the right edge.
+        letter: the diagnostic that judges it, or ``""``.
+    """
+
+    name: str
+    title: str
+    width: int
+    key: Callable[[Session, int], Any]
+    text: Callable[[Session, int], str]
+    right: bool = False
+    letter: str = ""
+
+
+def identity_columns() -> list[Column]:
+    """Method and seed, which never scroll away; their widths follow the runs."""
+    return [
+        Column("method", "method", 0, _method, _method),
+        Column("seed", "seed", 0, lambda session, row: session.rows[row].seed, _seed),
+    ]
+
+
+def columns_of(session: Session) -> list[Column]:
+    """The columns that say something about these runs, after method and seed."""
+    return [
+        Column("verdict", "verdict", 10, lambda session, row: session.flags[row], lambda session, row: ""),
+        *(_of_quantity(quantity) for quantity in QUANTITIES),
+        *(_of_axis(name) for name in own_axes(session.rows)),
+        Column("key", "run", 26, lambda session, row: session.rows[row].key, _key),
+        Column("source", "source", 34, lambda session, row: session.rows[row].source, _source),
+        Column("words", "verdict in words", 60, Session.verdict, Session.verdict),
+        Column("recorded", "recorded, if it differs", 60, _recorded, _recorded_text),
+    ]
+
+
+def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
+    """Rows sorted by a column, ``-`` before its name turns the order round; those without a value go last.
+
+    Args:
+        session: the runs.
+        rows: indices.
+        order: ``growth``, ``-growth``; ``""`` leaves them as they are.
+
+    Raises:
+        UsageError: there is no such column.
+    """
+    if not order:
+        return list(rows)
+    columns = {column.name: column for column in (*identity_columns(), *columns_of(session))}
+    column = columns.get(order.lstrip("-"))
+    if column is None:
+        raise UsageError(f"no column {order.lstrip('-')}", hint=f"there are {', '.join(columns)}")
+    keys = {row: column.key(session, row) for row in rows}
+    known = [row for row, key in keys.items() if not _is_missing(key)]
+    missing = [row for row, key in keys.items() if _is_missing(key)]
+    return sorted(known, key=lambda row: keys[row], reverse=order.startswith("-")) + missing
+
+
+def _method(session: Session, row: int) -> str:
+    return session.rows[row].method
+
+
+def _seed(session: Session, row: int) -> str:
+    seed = session.rows[row].seed
+    return "-" if seed is None else str(seed)
+
+
+def _key(session: Session, row: int) -> str:
+    return session.rows[row].key
+
+
+def _of_quantity(quantity: Quantity) -> Column:
+    return Column(
+        quantity.name,
+        quantity.label,
+        max(9, len(quantity.label) + 1) + 2,
+        lambda session, row: quantity.of(session.rows[row].report),
+        lambda session, row: quantity.text(session.rows[row].report),
+        right=True,
+        letter=quantity.letter,
+    )
+
+
+def _of_axis(name: str) -> Column:
+    def key(session: Session, row: int) -> Any:
+        return session.rows[row].axes.get(name)
+
+    def text(session: Session, row: int) -> str:
+        value = key(session, row)
+        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+    return Column(name, sign(name), 10, lambda session, row: _sortable(key(session, row)), text, right=True)
+
+
+def _sortable(value: Any) -> tuple[bool, float, str] | None:
+    """Numbers before words, so that a column of both can be sorted."""
+    if value is None:
+        return None
+    number = isinstance(value, (int, float))
+    return (not number, value if number else 0.0, "" if number else str(value))
+
+
+def _source(session: Session, row: int) -> str:
+    """The end of the source's path, which tells runs apart."""
+    entry: AuditRow = session.rows[row]
+    text = f"{entry.source}"
+    return text if len(text) <= 31 else "…" + text[-30:]
+
+
+def _recorded(session: Session, row: int) -> str | None:
+    return session.rows[row].report.recorded_verdict if session.recorded_differs(row) else None
+
+
+def _recorded_text(session: Session, row: int) -> str:
+    return _recorded(session, row) or ""
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -1,0 +1,123 @@
+"""The explorer's top line and its count of walk-backs, in words. Pure: pieces with their tones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from fa_core.report import DiagnosticThresholds
+from fa_tui.session import Flip, Session, letters_of
+from fa_tui.widgets.diagnostics import DIAGNOSTICS
+from fa_tui.widgets.numbers import short
+
+Pieces = list[tuple[str, str]]
+
+_NAME = " fa-tui "
+_LEAST_TITLE = 16
+
+
+class Overview(NamedTuple):
+    """What the top line tells.
+
+    Attributes:
+        shown: how many runs the filter leaves.
+        filter: as it was typed, ``""`` without one.
+        axes: the matrix', where they are not methods × seeds.
+        quantity: the number that is shown instead of letters, or ``""``.
+        order: what the long view is sorted by, or ``""``.
+    """
+
+    shown: int
+    filter: str = ""
+    axes: str = ""
+    quantity: str = ""
+    order: str = ""
+
+
+def title_pieces(view: Overview, session: Session, width: int, opened: Callable[[int], str]) -> Pieces:
+    """The top line; what is open gives way first.
+
+    Args:
+        view: what it tells.
+        session: the runs.
+        width: cells.
+        opened: what is open, in so many cells.
+    """
+    count = f" {runs_words(len(session))}"
+    if view.filter:
+        count = f" {view.shown} of{count}: {view.filter} (/)"
+    pieces: Pieces = [(count, "dim")]
+    if session.marked:
+        pieces.append((f"  {len(session.marked)} marked", "accent"))
+    if session.problems:
+        pieces.append((f"  {len(session.problems)} not opened (P)", "warn"))
+    if session.gone:
+        pieces.append((f"  {len(session.gone)} gone", "warn"))
+    if session.baseline is not None:
+        pieces.append(("  baseline assumed (w)", "warn"))
+    if view.axes:
+        pieces.append((f"  {view.axes} (x X)", "accent"))
+    if view.quantity:
+        pieces.append((f"  showing {view.quantity} (v)", "accent"))
+    if view.order:
+        pieces.append((f"  by {view.order} (s S)", "accent"))
+    room = width - len(_NAME) - 3 - sum(len(text) for text, _ in pieces)
+    return [(_NAME, "accent"), (f" {opened(max(_LEAST_TITLE, room))} ", "strong"), *pieces]
+
+
+def runs_words(count: int) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def count_words(session: Session, shown: Sequence[int] | None) -> str:
+    """``9 of 15 walk back, 2 not measured``; under a filter also of those it leaves."""
+    measured, walked = session.measured(), session.walk_backs()
+    words = f"{walked} of {measured} walk back"
+    if len(session) > measured:
+        words += f", {len(session) - measured} not measured"
+    if shown is not None:
+        known = [row for row in shown if session.coverage[row]]
+        words += f"; shown: {sum(1 for row in known if session.flags[row])} of {len(known)}"
+    return words
+
+
+def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> str:
+    """What flipped, and at which threshold; ``""`` where nothing did.
+
+    Args:
+        session: after the change.
+        flips: the runs.
+        before: the thresholds before it, where it was they that changed.
+    """
+    if not flips:
+        return ""
+    moved = [
+        f"{one.letter} {'>' if one.above else '<'} {short(one.of(session.thresholds))}"
+        for one in DIAGNOSTICS
+        if before is not None and one.of(before) != one.of(session.thresholds)
+    ]
+    return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {flip_text(session, flips)}"
+
+
+def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
+    """What flipped, in words: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa +a −b on 3``.
+
+    Runs whose verdict itself turned come first; of the others it is said that they are still walked back.
+    """
+    if len(flips) > limit:
+        counts = Counter((session.rows[flip.row].method, _change(flip)) for flip in flips)
+        parts = [f"{method} {change} on {count}" for (method, change), count in counts.most_common(limit)]
+        rest = len(flips) - sum(count for _, count in counts.most_common(limit))
+        return ", ".join([*parts, *([f"{rest} more"] if rest else [])])
+    turned = sorted(flips, key=lambda flip: bool(flip.before and flip.after))
+    return ", ".join(
+        f"{session.label(flip.row)} {_change(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
+        for flip in turned
+    )
+
+
+def _change(flip: Flip) -> str:
+    gained, lost = letters_of(flip.after & ~flip.before), letters_of(flip.before & ~flip.after)
+    return " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])

@@ -1,0 +1,94 @@
+"""Orders of the long view, labels in less room, the words of the top line."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.errors import UsageError
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
+from fa_tui.session import Session
+from fa_tui.shell.options import FrozenBaseline
+from fa_tui.views.abbreviations import abbreviated, lengths
+from fa_tui.views.columns import columns_of, identity_columns, ordered
+from fa_tui.views.overview import Overview, count_words, flipped_words, title_pieces
+
+GRID = [
+    f"{method} L={depth} arch={arch} λ={lam}"
+    for method in ("bp", "credit_bridge")
+    for depth in (4, 12)
+    for arch in ("resmlp", "vit")
+    for lam in ("0", "0.001")
+]
+
+
+def test_every_column_can_be_sorted_by_in_both_directions(session: Session) -> None:
+    for column in (*identity_columns(), *columns_of(session)):
+        rising, falling = (ordered(session, range(15), sign + column.name) for sign in ("", "-"))
+        assert sorted(rising) == sorted(falling) == list(range(15))
+        keys = [column.key(session, row) for row in rising if column.key(session, row) is not None]
+        assert keys == sorted(keys), column.name
+
+
+def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_both_ways() -> None:
+    numbers = [DiagnosticReport(cross_batch_stability=value) for value in (0.5, math.nan, 0.1)]
+    rows = [
+        AuditRow(source="a", key=str(seed), method="bp", seed=seed, report=report)
+        for seed, report in zip((1000, 7, None), numbers, strict=True)
+    ]
+    session = Session(rows)
+    assert ordered(session, range(3), "seed") == [1, 0, 2]
+    assert ordered(session, range(3), "stability") == [2, 0, 1]
+    assert ordered(session, range(3), "-stability") == [0, 2, 1]
+
+
+def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session: Session) -> None:
+    with pytest.raises(UsageError, match="no column height; there are method, seed, verdict, growth"):
+        ordered(session, range(15), "-height")
+
+
+@pytest.mark.parametrize("width", range(16, 40))
+def test_shortened_labels_fit_and_those_shortened_without_a_cut_stay_apart(width: int) -> None:
+    shorter = abbreviated(GRID, width)
+    assert max(map(len, shorter)) <= width
+    if width >= lengths(GRID)[-1]:
+        assert len(set(shorter)) == len(GRID)
+    if width >= lengths(GRID)[-2]:
+        assert not any("…" in label for label in shorter)
+
+
+@given(st.lists(st.text("ab_=. λ0"), max_size=4), st.integers(1, 12))
+def test_no_label_is_ever_wider_than_its_room(labels: list[str], width: int) -> None:
+    assert all(len(label) <= width for label in abbreviated(labels, width))
+
+
+def test_what_is_open_gives_way_to_what_the_top_line_tells(session: Session) -> None:
+    view = Overview(3, filter="method:ep", axes="λ × seeds", quantity="growth", order="growth ↓")
+    for width in (120, 140, 200):
+        text = "".join(piece for piece, _ in title_pieces(view, session, width, lambda room: "p" * room))
+        assert width - 1 <= len(text) <= width
+        assert text.endswith(" 3 of 15 runs: method:ep (/)  λ × seeds (x X)  showing growth (v)  by growth ↓ (s S)")
+
+
+def test_one_run_is_not_one_runs(session: Session) -> None:
+    one = Session(session.rows[:1])
+    assert (" 1 run", "dim") in title_pieces(Overview(1), one, 80, lambda room: "")
+
+
+def test_the_count_tells_what_the_filter_leaves(session: Session) -> None:
+    assert count_words(session, None) == "9 of 15 walk back"
+    assert count_words(session, [0, 1, 2]) == "9 of 15 walk back; shown: 2 of 3"
+    assert count_words(Session([AuditRow(source="a", key="b", method="c")]), None) == "0 of 0 walk back, 1 not measured"
+
+
+def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
+    before = session.thresholds
+    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=6.1))
+    assert flipped_words(session, flips, before) == "flipped at a > 6.1: ep s123 +a, ep s456 +a"
+    assert flipped_words(session, [], before) == ""
+    flips = session.set_baseline(FrozenBaseline(0.349))
+    assert flipped_words(session, flips).startswith("flipped: ep s42 +d")
