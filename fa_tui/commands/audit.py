@@ -117,6 +117,16 @@ def audit_command(
         ),
     ] = False,
     jobs: JobsOption = None,
+    group: Annotated[
+        int | None,
+        typer.Option(
+            "--group",
+            metavar="N",
+            min=1,
+            help="Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same.",
+            show_default="as memory allows on a GPU, 1 on a CPU",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
@@ -171,6 +181,7 @@ def audit_command(
             resume=resume,
             device=device,
             jobs=jobs,
+            group=group,
             adjust=adjust,
             on_event=progress,
             on_plan=progress.plan,

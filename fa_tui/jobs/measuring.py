@@ -86,9 +86,10 @@ class Measuring:
         from fa_core.engine import Job, MeasureOptions
 
         started = []
+        active = {view.job.id for view in self.jobs() if not view.state.final}
         for index, row in rows:
             job_id = str(index)
-            if row.checkpoint is None or self.is_active(job_id):
+            if row.checkpoint is None or job_id in active:
                 continue
             job = Job(
                 id=job_id,
@@ -112,8 +113,8 @@ class Measuring:
         return self.pool.cancel(job_id)
 
     def move(self, job_id: str, step: int) -> bool:
-        """Put a queued job some places later in the queue; False if it stays where it is."""
-        queue = [view.job.id for view in self.jobs() if view.state.value == "queued"]
+        """Put a queued job some places later in the queue; False if it stays where it is, or a worker has it."""
+        queue = [view.job.id for view in self.jobs() if view.state.value == "queued" and not view.device]
         if job_id not in queue:
             return False
         place = queue.index(job_id) + step
@@ -130,10 +131,6 @@ class Measuring:
     def pids(self) -> list[int]:
         """The worker processes."""
         return [] if self._pool is None else self._pool.pids()
-
-    def is_active(self, job_id: str) -> bool:
-        """Whether a job is queued or running."""
-        return any(view.job.id == job_id and not view.state.final for view in self.jobs())
 
     def name(self, job_id: str) -> str:
         """The run a job measures, e.g. ``dfa s42``."""

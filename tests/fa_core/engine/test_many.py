@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from fa_core.engine import Job, JobState, MeasureOptions, WorkerPool
 from fa_core.engine.audit import audit
 from fa_core.engine.jobs import JobView
+from fa_core.engine.verify import verify
 from fa_core.formats import scan
 from fa_core.models import build
 from fa_core.report import DiagnosticReport
@@ -77,3 +78,12 @@ def test_a_worker_killed_in_the_middle_of_a_group_loses_no_run_and_doubles_none(
     assert groups[:16] == [16] * 16
     assert groups.count(None) <= 16  # only those of the group that was lost are measured one by one
     assert sorted(ends, key=int) == [str(n) for n in range(40)]
+
+
+def test_a_record_does_not_depend_on_how_many_were_measured_at_once(folder, tmp_path):
+    out, rows = tmp_path / "audit.json", scan([folder]).rows[:6]
+    audit(rows, out, OPTIONS, device="cpu", group=3)
+    assert audit(rows, out, OPTIONS, device="cpu", group=1, resume=True).skipped == 6
+    runs = verify(scan([out]).rows, device="cpu").runs
+    assert [run.comparison.agrees for run in runs] == [True] * 6
+    assert {run.row.report.provenance["group"] for run in runs} == {3}
