@@ -41,19 +41,27 @@ class DetailPane(PaintedScroll, can_focus=True):
         f"detail--{part}" for part in ("name", "head", "dim", "note", "number", "bar", "grows", "passes", "fires")
     }
     BINDINGS = [
-        Binding("up,k", "scroll_up", "Scroll up", show=False),
+        Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),
         Binding("down,j", "scroll_down", "Scroll down", show=False),
+        Binding("home,g", "scroll_home", "Top", show=False),
+        Binding("end,G", "scroll_end", "End", show=False),
+        Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
+        Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
     ]
 
     help_text = """\
-The run under the cursor. Each diagnostic with its number, its threshold and how far it is from
-flipping; under a fired (b) its cause. An audit with --resamples adds where 95 % of the resamples
-lie, and how many of them fire at the thresholds of the sliders.
-Then a line per layer: ‖h‖ and ‖g‖ with bars on a log scale, the growth of the block below, and,
-as far as they fit, Γ (where the method's credit was saved), 1−cos between the gradient and its
-float64 version (--precision) and ρ (--credit full). ▲ marks the block that grows most.
+The run under the cursor. Each diagnostic with its number, its threshold and
+how far it is from flipping; under a fired (b) its cause. An audit with
+--resamples adds where 95 % of the resamples lie, and how many of them fire
+at the thresholds of the sliders.
+Then a line per layer: ‖h‖ and ‖g‖ with bars on a log scale, the growth of the
+block below, and, as far as they fit, Γ (where the method's credit was saved),
+1−cos between the gradient and its float64 version (--precision) and ρ
+(--credit full). ▲ marks the block that grows most.
 
-  ↑ ↓ or k j       scroll
+  ↑ ↓ or k j            scroll
+  PgUp PgDn             by a screenful
+  Home End or g G       to the top, to the end
 """
 
     def __init__(
@@ -82,6 +90,9 @@ float64 version (--precision) and ρ (--credit full). ▲ marks the block that g
             self.scroll_to(y=0, animate=False)
         self._row, self._thresholds, self._gone = row, thresholds, gone
         self.repaint()
+
+    def cut_row(self, hidden: int) -> Row:
+        return [(f"{self.glyphs.ellipsis} {hidden} more lines", "detail--dim")]
 
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:

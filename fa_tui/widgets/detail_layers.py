@@ -16,6 +16,8 @@ from fa_tui.widgets.sparkline import sparkline
 
 _SPARK_CELLS = 24
 _COLUMN = 7
+_LAYER, _NUMBER, _GROWTH = 4, 9, 10
+_LONGEST_BAR = 10
 _CREDIT = (("Γ", "gamma"), ("ρ", "rho"))
 
 
@@ -29,6 +31,26 @@ def growths(norms: Sequence[float]) -> list[float]:
         after / max(before, NORM_RATIO_EPS) if math.isfinite(before) and math.isfinite(after) else math.nan
         for before, after in itertools.pairwise(norms)
     ]
+
+
+def peak_block(norms: Sequence[float]) -> int | None:
+    """The block that grows most: the first one that ends in a norm that is not finite, else the largest ratio above 1.
+
+    >>> peak_block([1.0, 2.0, 8.0]), peak_block([1.0, 9.0, float("inf"), float("nan")]), peak_block([2.0, 1.0])
+    (1, 1, None)
+    """
+    lost = next((layer for layer, norm in enumerate(norms) if not math.isfinite(norm)), None)
+    if lost is not None:
+        return lost - 1 if lost else None
+    blocks = growths(norms)
+    largest = max(range(len(blocks)), key=blocks.__getitem__, default=None)
+    return largest if largest is not None and blocks[largest] > 1 else None
+
+
+def peak_words(norms: Sequence[float]) -> str:
+    """Where the growth happens: ``in block 0→1``."""
+    block = peak_block(norms)
+    return "" if block is None else f"in block {block}→{block + 1}"
 
 
 def sparkline_rows(report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
@@ -54,20 +76,21 @@ def layer_rows(report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row
     if not count:
         return []
     blocks = growths(h)
-    finite = [value for value in blocks if math.isfinite(value)]
-    peak = max(finite, default=math.inf)
-    numbers = 4 + 9 + 9 + (10 if blocks else 0)
+    peak = peak_block(h)
+    numbers = _LAYER + 2 * _NUMBER + (_GROWTH if blocks else 0)
     beside = measured[: max(0, width - numbers) // _COLUMN]
     numbers += _COLUMN * len(beside)
-    bar = max(0, min(10, (width - numbers) // 2 - 1))
+    bar = max(0, min(_LONGEST_BAR, (width - numbers) // 2 - 1))
     h_scale, g_scale = covering(h, log=True), covering(g, log=True)
-    head = " l  " + "‖h‖".ljust(9 + bar) + ("growth".ljust(10) if blocks else "") + "‖g‖".ljust(9 + bar)
+    growth_head = "growth".ljust(_GROWTH) if blocks else ""
+    head = " l  " + "‖h‖".ljust(_NUMBER + bar) + growth_head + "‖g‖".ljust(_NUMBER + bar)
     lines: list[Row] = [[(glyphs.say(head + "".join(name.rjust(_COLUMN) for name, _ in beside)), "detail--head")]]
     for layer in range(count):
-        row: Row = [(f"{layer:>2}  ", "detail--dim")]
+        row: Row = [(f"{layer:>2} ".ljust(_LAYER), "detail--dim")]
         row += _number_and_bar(h, layer, h_scale, bar, glyphs)
         if blocks:
-            row += _growth(blocks[layer - 1] if layer else None, peak, report.thresholds.h_norm_explosion_ratio, glyphs)
+            value = blocks[layer - 1] if 0 < layer <= len(blocks) else None
+            row += _growth(value, layer - 1 == peak, report.thresholds.h_norm_explosion_ratio, glyphs)
         row += _number_and_bar(g, layer, g_scale, bar, glyphs)
         row += [
             ((column[layer] if layer < len(column) else "").rjust(_COLUMN), "detail--number") for _, column in beside
@@ -97,23 +120,23 @@ def _number_and_bar(
     values: Sequence[float], layer: int, scale: Scale | None, cells: int, glyphs: Glyphs
 ) -> list[tuple[str, str]]:
     if layer >= len(values):
-        return [(" " * (9 + cells), "")]
+        return [(" " * (_NUMBER + cells), "")]
     value = values[layer]
     style = "detail--number" if math.isfinite(value) else "detail--fires"
     bar = ""
     if scale is not None and math.isfinite(value) and value > 0 and cells:
         bar = glyphs.plateau_passing * max(1, round(scale.fraction(value) * (cells - 1)))
-    return [(short(value).ljust(8), style), (bar.ljust(cells + 1), "detail--bar")]
+    return [(short(value).ljust(_NUMBER), style), (bar.ljust(cells), "detail--bar")]
 
 
-def _growth(value: float | None, peak: float, limit: float, glyphs: Glyphs) -> list[tuple[str, str]]:
+def _growth(value: float | None, is_peak: bool, limit: float, glyphs: Glyphs) -> list[tuple[str, str]]:
     if value is None:
-        return [(" " * 10, "")]
+        return [(" " * _GROWTH, "")]
+    mark = f" {glyphs.grows}" if is_peak else ""
     if math.isnan(value):
-        return [("NaN".ljust(10), "detail--fires")]
-    mark = f" {glyphs.grows}" if value == peak and value > 1 else ""
+        return [(f"NaN{mark}".ljust(_GROWTH), "detail--fires")]
     text = f"{glyphs.say('×')}{short(value)}{mark}"
-    return [(text.ljust(10), "detail--grows" if value > limit else "detail--number")]
+    return [(text.ljust(_GROWTH), "detail--grows" if value > limit else "detail--number")]
 
 
 def _credit(credit: Mapping[str, Any] | None, key: str) -> list[float | None]:

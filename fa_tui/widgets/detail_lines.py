@@ -10,9 +10,10 @@ from fa_core.confidence import NUMBERS, Confidence, confidence, percent
 from fa_core.gain import floor_in_words
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
+from fa_tui.views.axes import axes_text
 from fa_tui.views.cells import cell_text
 from fa_tui.widgets.detail_facts import fact_rows
-from fa_tui.widgets.detail_layers import layer_rows, sparkline_rows
+from fa_tui.widgets.detail_layers import layer_rows, peak_words, sparkline_rows
 from fa_tui.widgets.diagnostics import DIAGNOSTICS, Diagnostic
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short
@@ -67,26 +68,36 @@ def detail_lines(
 def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
     """How far a measured diagnostic is from flipping, in its unit and, on a log scale, as a factor.
 
+    One that fires because something is not finite cannot flip.
+
     >>> words = DiagnosticReport(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
     >>> margin_words(DIAGNOSTICS[2], words), margin_words(DIAGNOSTICS[1], words)
     ('0.2 to spare', 'past by ×10 (9e-8)')
     """
     value, limit = diagnostic.measured(report), diagnostic.of(report.thresholds)
-    if value is None or not math.isfinite(value):
+    if value is None or not math.isfinite(value) or diagnostic.letter in report.nonfinite:
         return ""
     room = short(abs(limit - value))
     if diagnostic.log and value > 0 and limit > 0:
-        amount = f"×{short(max(value / limit, limit / value))} ({room})"
+        amount = f"×{_factor(max(value / limit, limit / value))} ({room})"
     else:
         amount = f"{room}{diagnostic.unit}"
     return f"past by {amount}" if diagnostic.letter in report.flags else f"{amount} to spare"
 
 
+def _factor(ratio: float) -> str:
+    """A factor above 1, with as many digits as tell it from 1.
+
+    >>> _factor(41.5), _factor(1.0029), _factor(1.0)
+    ('41.5', '1.003', '1')
+    """
+    return next((text for digits in range(3, 8) if (text := short(ratio, digits)) != "1"), "1")
+
+
 def _title(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> Row:
     name = report.method_name or row.method
     seed = "" if row.seed is None else f"seed {row.seed}"
-    axes = "  ".join(f"{key} {value}" for key, value in row.axes.items())
-    words = glyphs.say("  ".join(part for part in (seed, axes) if part))
+    words = glyphs.say("  ".join(part for part in (seed, axes_text(row.axes)) if part))
     mark = cell_text(report.flags, report.coverage, ascii_only=glyphs.name == "ascii")
     title: Row = [(glyphs.say(name), "detail--name"), (f"  {words}", "detail--dim")]
     used = sum(len(text) for text, _ in title)
@@ -133,11 +144,14 @@ def _judged(diagnostic: Diagnostic, words: str, report: DiagnosticReport, width:
     dim = style == "detail--dim"
     state, _, rest = words.partition(": ")
     margin = margin_words(diagnostic, report)
+    place = peak_words(report.residual_norms) if letter == "a" else ""
     if width < _NARROW and margin:
         number, _, limit = rest.rpartition(" (")
         head, body, under = f"({letter})", number, f"{limit[:-1]}, {_LEFT_OUT.sub('', margin)}"
+        if place and _INDENT + len(under) + 2 + len(place) <= width:
+            under = f"{under}, {place}"
     else:
-        head, body, under = f"{state}:", rest, margin
+        head, body, under = f"{state}:", rest, "  ".join(part for part in (place, margin) if part)
     room = max(8, width - _INDENT)
     first, *more = textwrap.wrap(glyphs.say(f"{glyph} {head} {body}"), width, subsequent_indent=" " * _INDENT)
     lead = len(glyph) + 1 + len(head)

@@ -165,6 +165,10 @@ class PaintedScroll(ScrollView):
         """All lines, each piece naming a component class (``""`` = the widget itself)."""
         raise NotImplementedError
 
+    def cut_row(self, hidden: int) -> Row:
+        """What stands in the last line on screen while so many lines are below it; nothing: the line itself."""
+        return []
+
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing in the lines on screen."""
         if self._rows is None:
@@ -182,6 +186,8 @@ class PaintedScroll(ScrollView):
             old = before[line] if line < len(before) else blank
             new = after[line] if line < len(after) else blank
             regions.extend(Region(start, y, end - start, 1) for start, end in changed_spans(old, new))
+        if len(before) != len(after) and self.cut_row(1):
+            regions.append(Region(0, self.scrollable_content_region.height - 1, self._width, 1))
         if regions:
             self.refresh(*regions)
 
@@ -191,6 +197,10 @@ class PaintedScroll(ScrollView):
         line = y + self.scroll_offset.y
         if line >= len(self._rows):
             return Strip.blank(self.size.width, self.rich_style)
+        if y == self.scrollable_content_region.height - 1 and line < len(self._rows) - 1:
+            sign = self.cut_row(len(self._rows) - line)
+            if sign:
+                return self._palette.strip(clip(sign, self._width, ""))
         return self._palette.strip(self._rows[line])
 
     def notify_style_update(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -41,7 +42,7 @@ def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow)
     first = shown.splitlines()[0]
     assert first.startswith("DFA  seed 42") and first.endswith("✗ab-d")
     assert "✗ (a) FIRES: growth per block 2043 (limit 50)" in shown
-    assert "past by ×40.9 (1993)" in shown
+    assert "in block 0→1  past by ×40.9 (1993)" in shown
     assert "✓ (c) passes: drift cosine +0.047 (ceiling 0.3)" in shown
     assert "source      audit.json" in shown and "run         dfa_s42" in shown
     layers = [line.split() for line in shown.splitlines() if line[:3].strip().isdigit()]
@@ -142,6 +143,34 @@ def test_non_finite_layers_are_named_and_fire() -> None:
     assert "∞" in shown
 
 
+def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_told() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 9.0, math.inf, math.nan], bp_grad_norms=[1.0, math.nan, 1e-9])
+    lines = text(run(report)).splitlines()
+    assert any("in block 1→2" in line for line in lines)
+    (marked,) = [line for line in lines if UNICODE.grows in line]
+    assert marked.split()[:2] == ["2", "inf"]
+    assert not any("past by" in line or "spare" in line for line in lines)
+
+
+def test_where_a_deep_network_grows_is_said_above_its_two_hundred_layers() -> None:
+    norms = [10.0 * 1.01**layer * (30 if layer > 77 else 1) for layer in range(201)]
+    shown = text(run(DiagnosticReport(residual_norms=norms, bp_grad_norms=[1e-3 * 0.9**layer for layer in range(201)])))
+    assert "in block 77→78" in shown[:400]
+    layers = [line for line in shown.splitlines() if line[:3].strip().isdigit()]
+    assert len(layers) == 201
+    assert not any(re.search(r"\d━", line) for line in layers), "a number never runs into its bar"
+
+
+def test_a_threshold_that_is_all_but_reached_is_not_times_one() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 2.8684])
+    assert "past by ×1.003" in text(run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86))
+
+
+def test_axes_stand_in_the_title_by_their_signs() -> None:
+    row = AuditRow(source="s", key="k", method="dfa", seed=7, axes={"lam": 0.01, "arch": "vit"})
+    assert text(row).splitlines()[0].startswith("dfa  seed 7  arch=vit λ=0.01")
+
+
 def test_gamma_per_layer_reads_na_where_it_is_undefined() -> None:
     report = DiagnosticReport(residual_norms=[1.0, 1.0], bp_grad_norms=[1.0, 1.0], credit={"gamma": [0.429, None]})
     layers = [line for line in text(run(report)).splitlines() if line[:3].strip().isdigit()]
@@ -216,9 +245,14 @@ async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: Audi
         assert "no run selected" in pane.render_line(0).text
         pane.show(dfa, T)
         await pilot.pause()
+        count = len(detail_lines(dfa, T, 59, UNICODE))
+        assert pane.render_line(9).text.strip() == f"… {count - 9} more lines"
         pane.focus()
         await pilot.press("down", "j")
         await until(pilot, lambda: pane.scroll_offset.y == 2)
+        await pilot.press("G")
+        await until(pilot, lambda: "more lines" not in pane.render_line(9).text)
+        assert pane.render_line(9).text.strip()
         pane.show(run(dfa.report), T)
         await pilot.pause()
         assert pane.scroll_offset.y == 0
