@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -11,7 +13,7 @@ from msgspec.structs import replace
 
 from fa_core.engine.baselines import filled, with_measured_baselines
 from fa_core.engine.resume import recorded_audits
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.formats import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -24,7 +26,7 @@ WRITING_SHARE = 0.05
 
 
 class Ledger:
-    """Collects finished rows and keeps a file of them.
+    """Collects finished rows and keeps a file of them. Its methods may be called from any thread.
 
     Args:
         out: the audit table to write; None = none.
@@ -39,29 +41,47 @@ class Ledger:
         self._out, self._order, self._adjust = out, list(order), adjust
         self._before = list(before)
         self._reports: dict[int, DiagnosticReport] = {}
+        self._lock = threading.RLock()
         self._next_write = 0.0
         self._unwritten = False
+        self._later: threading.Timer | None = None
 
     def put(self, index: int, report: DiagnosticReport) -> None:
-        """Take the report of the row of this index, and write.
+        """Take the report of the row of this index, and write: now, or soon if there was a write just now.
 
         Raises:
             FaError: the file cannot be written.
         """
-        self._reports[index] = report
-        self._unwritten = True
-        if time.monotonic() >= self._next_write:
-            self.write()
+        with self._lock:
+            self._reports[index] = report
+            self._unwritten = True
+            pause = self._next_write - time.monotonic()
+            if pause <= 0:
+                self.write()
+            elif self._out is not None and self._later is None:
+                # the next report may be hours away
+                self._later = threading.Timer(pause, self._write_what_waits)
+                self._later.daemon = True
+                self._later.start()
 
     def write(self) -> None:
         """Write what is not written yet."""
-        if self._out is None or not self._unwritten:
-            return
-        begun = time.monotonic()
-        write_audit_table(self._out, [*self._before, *self.rows()])
-        ended = time.monotonic()
-        self._next_write = ended + (ended - begun) * (1 / WRITING_SHARE - 1)
-        self._unwritten = False
+        with self._lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
+            if self._out is None or not self._unwritten:
+                return
+            begun = time.monotonic()
+            write_audit_table(self._out, [*self._before, *self.rows()])
+            ended = time.monotonic()
+            self._next_write = ended + (ended - begun) * (1 / WRITING_SHARE - 1)
+            self._unwritten = False
+
+    def _write_what_waits(self) -> None:
+        # whoever writes next is told of a disk that is full
+        with contextlib.suppress(FaError):
+            self.write()
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""

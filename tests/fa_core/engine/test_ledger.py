@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
@@ -46,6 +47,25 @@ def test_writing_takes_a_twentieth_of_the_time_however_large_the_file_is(tmp_pat
     clock.now += 19.0
     ledger.put(2, REPORT)
     assert written(out) == ["dfa_s0", "dfa_s1", "dfa_s2"]
+
+
+def test_what_came_during_the_pause_is_written_after_it_though_nothing_else_comes(tmp_path, monkeypatch):
+    wrote = threading.Semaphore(0)
+    real = ledger_module.write_audit_table
+
+    def told_write(path, rows):
+        real(path, rows)
+        wrote.release()
+
+    monkeypatch.setattr(ledger_module, "write_audit_table", told_write)
+    ledger = Ledger(tmp_path / "out.json", ROWS)
+    for index in range(3):
+        ledger.put(index, REPORT)
+    for _ in range(3):
+        if len(written(tmp_path / "out.json")) == 3:
+            break
+        assert wrote.acquire(timeout=30)
+    assert written(tmp_path / "out.json") == ["dfa_s0", "dfa_s1", "dfa_s2"]
 
 
 def test_the_last_word_is_always_written(tmp_path, clock):

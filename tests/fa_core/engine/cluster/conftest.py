@@ -1,0 +1,63 @@
+"""A Ray cluster for the session, and jobs that wait at a gate."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fa_core.engine import Job
+
+from .nodes_for_tests import TestCluster
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[TestCluster]:
+    """A head and the nodes a and b."""
+    pytest.importorskip("ray")
+    running = TestCluster()
+    for name in ("a", "b"):
+        running.add(name)
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def node_c(cluster: TestCluster, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """One more node, which the test may harm; parametrized indirectly with its environment."""
+    node = cluster.add("c", **getattr(request, "param", {}))
+    yield node
+    cluster.remove(node)
+
+
+class Gate:
+    """Checkpoints whose measuring begins, says so, and ends once the gate is open."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._begun, self._open = folder / "begun", folder / "open"
+
+    def job(self, name: str, **described: str) -> Job:
+        return Job(id=name, method=name, checkpoint=self.checkpoint(name, **described))
+
+    def checkpoint(self, name: str, **described: str) -> str:
+        path = self.folder / f"{name}.json"
+        path.write_text(json.dumps({"begun": str(self._begun), "until": str(self._open), **described}))
+        return str(path)
+
+    def open(self) -> None:
+        self._open.touch()
+
+    def begun(self) -> list[str]:
+        return self._begun.read_text().split()
+
+
+@pytest.fixture
+def gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Gate:
+    monkeypatch.chdir(HERE)
+    return Gate(tmp_path)

@@ -1,0 +1,62 @@
+"""A Ray cluster on this machine: a head that measures nothing, and nodes of one core that can be killed or frozen."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from typing import Any
+
+
+class TestCluster:
+    """Nodes are added and taken away; every test leaves as many as it found."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        # not pytest's own folder: the paths of Ray's sockets would be too long
+        self.folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
+        os.environ["RAY_TMPDIR"] = self.folder
+        from ray.cluster_utils import Cluster
+
+        quiet = {"include_dashboard": False, "include_log_monitor": False}
+        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "node_name": "head", **quiet})
+
+    @property
+    def address(self) -> str:
+        found: str = self._cluster.address
+        return found
+
+    def add(self, name: str, *, gpus: int = 0, **environment: str) -> Any:
+        """A node of one core; what it starts sees these variables."""
+        return self._cluster.add_node(num_cpus=1, num_gpus=gpus, node_name=name, env_vars=environment)
+
+    def kill(self, node: Any) -> None:
+        """At once, as if its plug were pulled."""
+        self._cluster.remove_node(node, allow_graceful=False)
+
+    def remove(self, node: Any) -> None:
+        """Let a node take its leave, so that the others need not find out that it is gone."""
+        if node in self._cluster.worker_nodes:
+            self._cluster.remove_node(node)
+
+    def freeze(self, node: Any) -> None:
+        """Stop everything that runs on a node, as a machine that swaps or a network that is gone would."""
+        for process in _processes(node):
+            process.suspend()
+
+    def thaw(self, node: Any) -> None:
+        """Let it go on."""
+        for process in _processes(node):
+            process.resume()
+
+    def close(self) -> None:
+        self._cluster.shutdown()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _processes(node: Any) -> list[Any]:
+    import psutil
+
+    own = [psutil.Process(info.process.pid) for infos in node.all_processes.values() for info in infos]
+    return own + [child for process in own for child in process.children(recursive=True)]

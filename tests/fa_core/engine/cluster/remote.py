@@ -1,0 +1,36 @@
+"""A measuring function for nodes under test: the checkpoint, a JSON file, says what happens."""
+
+from __future__ import annotations
+
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+from fa_core.engine import provenance
+from fa_core.engine.jobs import Job
+from fa_core.engine.watch import Watch
+
+
+def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
+    """Writes itself into the file ``begun``, then waits until the file ``until`` is there, then reports."""
+    described = json.loads(Path(job.checkpoint).read_text())
+    with Path(described["begun"]).open("a") as begun:
+        begun.write(f"{job.method}\n")
+    watch.progress(0, 1)
+    while not Path(described["until"]).exists():
+        threading.Event().wait(0.02)
+    if "error" in described:
+        raise ZeroDivisionError(described["error"])
+    return {
+        "method_name": job.method,
+        "notes": device,
+        "residual_norms": [1.0, float("inf")],
+        "bp_grad_norms": [1e-3, 1e-3],
+        "seed": job.seed,
+        "provenance": {
+            "checkpoint": job.checkpoint,
+            "hashes": provenance.input_hashes(Path(job.checkpoint)),
+            "settings": provenance.settings(job.options),
+        },
+    }
