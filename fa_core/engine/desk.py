@@ -11,6 +11,7 @@ from fa_core.engine import protocol
 from fa_core.engine.jobs import Job
 from fa_core.engine.watch import Cancelled, DeviceFull, Measure, Outlet, Watch
 from fa_core.errors import FaError
+from fa_core.failures import is_device_lost as is_device_lost
 
 Send = Callable[[protocol.FromWorker], None]
 
@@ -99,15 +100,6 @@ class OneByOne:
                 outlet.failed(job, error)
             else:
                 outlet.done(job, report)
-
-
-def is_device_lost(error: BaseException | None) -> bool:
-    """Whether a CUDA error caused this: every later call of this process would fail with it too."""
-    while error is not None:
-        if "CUDA error" in str(error) and "ALLOC_FAILED" not in str(error):
-            return True
-        error = error.__cause__
-    return False
 
 
 def _device_state(error: Exception) -> str:

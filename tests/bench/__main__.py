@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-BENCHES = ("explorer", "read", "diagnose", "monitor")
+BENCHES = ("explorer", "read", "diagnose", "group", "monitor")
 
 
 def main(names: Sequence[str]) -> int:

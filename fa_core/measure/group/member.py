@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fa_core.errors import FaError, MeasureError
+from fa_core.failures import is_device_lost
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.group.request import Request, Told
@@ -37,7 +38,7 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
 
     Raises:
         torch.OutOfMemoryError: memory ran out.
-        Exception: what the listener to the progress raised.
+        Exception: what the listener to the progress raised, or a lost device: nobody else can be measured on it.
     """
     full: Exception | None = None
     try:
@@ -53,7 +54,7 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
         )
         return Member(acc, diagnosis.measured(), None, note)
     except Exception as error:
-        if error is request.progress.raised:
+        if error is request.progress.raised or is_device_lost(error):
             raise
         if not is_out_of_memory(error):
             return Member(None, None, _for_people(error), note)

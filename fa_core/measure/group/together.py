@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from fa_core.errors import FaError, UsageError
+from fa_core.failures import is_device_lost
 from fa_core.measure.group.member import Member, measure_alone, out_of_memory
 from fa_core.measure.group.request import Progress, Request, no_larger
 from fa_core.measure.group.signature import difference, obstacle, signature
@@ -51,6 +52,7 @@ def measure_together(
 
     Raises:
         torch.OutOfMemoryError: memory ran out: try fewer networks, then a smaller ``largest_pass``.
+        RuntimeError: the device is lost, whoever's fault that was.
         UsageError: a count below 1.
 
     Source: PROTOCOL §3.
@@ -110,7 +112,7 @@ def _measured(networks: Sequence[nn.Module], request: Request, note: str) -> lis
     except Divided as divided:
         ways = divided.ways
     except Exception as error:
-        if error is request.progress.raised:
+        if error is request.progress.raised or is_device_lost(error):
             raise
         note = f"measured one by one: {_reason(error)}"
         full = error if is_out_of_memory(error) else None

@@ -186,6 +186,18 @@ def test_a_full_memory_is_let_through(count: int, raised: Exception, monkeypatch
 
 
 @pytest.mark.parametrize("count", [1, 3])
+def test_a_lost_device_is_let_through(count: int, alone: list[nn.Module], monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    monkeypatch.setattr(stacked, "make_stack", lost)
+    monkeypatch.setattr("fa_core.measure.group.member.run_diagnosis", lost)
+    with pytest.raises(RuntimeError, match="device-side"):
+        measure_together(mlps(count), BATCHES, TEST)
+    assert len(alone) == (count == 1)
+
+
+@pytest.mark.parametrize("count", [1, 3])
 @pytest.mark.parametrize("at", [1, 4])
 def test_what_the_listener_raises_is_let_through(count: int, at: int, alone: list[nn.Module]) -> None:
     class Cancelled(Exception):
