@@ -26,9 +26,18 @@ if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
-_COLUMNS = (("state", 10), ("progress", 19), ("left", 8), ("device", 8), ("what it says", 100))
+_COLUMNS = (("state", 10), ("progress", 19), ("left", 8), ("device", 8))
+_SAYS = "what it says"
 _BAR = 10
-_WIDEST_NAME = 30
+_NAMES = range(9, 31)
+_WORDS = 20
+"""Cells that what a job says gets at least, before its name is cut."""
+_NONE_YET = """\
+  space    in the matrix marks runs; m then measures them, or the one under the cursor
+  N        starts a training run or an audit
+
+  Each job gets a line here: how far it is, the time left, what it says last.
+"""
 
 
 class JobsTable(LineTable):
@@ -51,14 +60,24 @@ Cancelling a command twice ends it at once. The time left is told once there is 
         here = self.job
         before, self._jobs = self._jobs, list(jobs)
         if [job.id for job in before] != [job.id for job in jobs] or not self.column_count:
-            names = [len(job.name) for job in jobs]
-            self.set_widths(min(_WIDEST_NAME, max([8, *names])) + 3, [width for _, width in _COLUMNS])
+            self._fit()
             if here is not None:
                 self.move_to(next((line for line, job in enumerate(jobs) if job.id == here.id), self.line))
             return
         for line, (old, new) in enumerate(zip(before, self._jobs, strict=True)):
             if old != new:
-                self.refresh_cells([(line, column) for column in range(len(_COLUMNS))])
+                self.refresh_cells([(line, column) for column in range(self.column_count)])
+
+    def _fit(self) -> None:
+        """What a job says gets what the other columns leave, and names give way to it."""
+        widths = [width for _, width in _COLUMNS]
+        room = self.view.width - sum(widths)
+        longest = max([len(job.name) for job in self._jobs], default=0)
+        name = max(_NAMES.start, min(longest, _NAMES.stop - 1, room - _WORDS)) + 3
+        self.set_widths(name, [*widths, max(_WORDS, room - name)])
+
+    def on_resize(self) -> None:
+        self._fit()
 
     @property
     def job(self) -> Listed | None:
@@ -71,30 +90,42 @@ Cancelling a command twice ends it at once. The time left is told once there is 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
             return [Segment(" job".ljust(self.frozen_width), self.style_of("header"))]
-        name = self._jobs[line].name
-        if len(name) > _WIDEST_NAME:
-            name = name[: _WIDEST_NAME - len(self._glyphs.ellipsis)] + self._glyphs.ellipsis
+        name = self._short(self._jobs[line].name, self.frozen_width - 3)
         chosen = line == self.line
-        text = f" {self._glyphs.say(name)}".ljust(self.frozen_width)
+        text = f" {name}".ljust(self.frozen_width)
         return [Segment(text, self.style_of("cursor" if chosen and self.has_focus else "text"))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
-        name, width = _COLUMNS[column]
+        width = self.width_of(column)
         if line is None:
+            name = [*(name for name, _ in _COLUMNS), _SAYS][column]
             return [Segment(name.ljust(width), self.style_of("header"))]
         job = self._jobs[line]
+        if column == 1:
+            return self._progress(job, width)
         left = "" if job.left is None else time_words(job.left)
-        text = (job.state, self._progress(job), left, job.device, self._glyphs.say(job.words))[column]
+        text = self._short((job.state, "", left, job.device, job.words)[column], width - 1)
         tone = _TONES[job.state] if column == 0 or (column == 4 and job.error) else "text"
-        return [Segment(text[: width - 1].ljust(width), self.style_of(tone))]
+        return [Segment(text.ljust(width), self.style_of(tone))]
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         self.refresh_frozen({before[0], self.line})
 
-    def _progress(self, job: Listed) -> str:
+    def _progress(self, job: Listed, width: int) -> list[Segment]:
         if not job.total:
-            return ""
-        return f"{share_bar(job.done / job.total, _BAR, self._glyphs)} {job.done}/{job.total}"
+            return [Segment(" " * width, self.style_of("text"))]
+        bar = share_bar(job.done / job.total, _BAR, self._glyphs)
+        filled = len(bar.rstrip(bar[-1])) if job.done < job.total else _BAR
+        tone = "mark" if job.state == "running" else _TONES[job.state]
+        return [
+            Segment(bar[:filled], self.style_of(tone)),
+            Segment(bar[filled:], self.style_of("dim")),
+            Segment(f" {job.done}/{job.total}"[: width - _BAR].ljust(width - _BAR), self.style_of("text")),
+        ]
+
+    def _short(self, text: str, width: int) -> str:
+        text, mark = self._glyphs.say(text), self._glyphs.ellipsis
+        return text if len(text) <= width else text[: width - len(mark)] + mark
 
 
 class MachineSeen(Message):
@@ -131,6 +162,11 @@ class JobsScreen(Screen[None]):
         & #machine { height: auto; max-height: 8; padding: 0 1; color: $text-muted; }
         & JobsTable { height: 1fr; min-height: 4; }
         & #log-pane { height: 40%; }
+        & #none-yet { display: none; height: 1fr; padding: 1 1; }
+        &.-none {
+            & JobsTable, & #log-pane { display: none; }
+            & #none-yet { display: block; }
+        }
         & #log-title { background: $panel; }
         & #log { height: 1fr; padding: 0 1; color: $text-muted; }
     }
@@ -147,6 +183,7 @@ class JobsScreen(Screen[None]):
         yield Line(self._glyphs, id="title")
         yield TextLines(self._glyphs, id="machine")
         yield JobsTable(self._glyphs)
+        yield TextLines(self._glyphs, id="none-yet")
         with Vertical(id="log-pane"):
             yield Line(self._glyphs, id="log-title")
             yield TextLines(self._glyphs, follow=True, id="log")
@@ -155,6 +192,7 @@ class JobsScreen(Screen[None]):
     def on_mount(self) -> None:
         self.query_one(JobsTable).focus()
         self.query_one("#machine").can_focus = False
+        self.query_one("#none-yet", TextLines).set_lines(_NONE_YET.splitlines())
         self.jobs_changed()
         self.machine_watch = MachineWatch(
             lambda machine: self.app.tell_screen(self, MachineSeen(machine)), self._jobs.pids
@@ -176,11 +214,8 @@ class JobsScreen(Screen[None]):
         jobs = self._jobs.listed()
         self.query_one(JobsTable).set_jobs(jobs)
         active = sum(not job.over for job in jobs)
-        words = (
-            f" {len(jobs)} in all, {active} to go"
-            if jobs
-            else " none yet: mark runs with space, then press m; N starts a command"
-        )
+        words = f" {len(jobs)} in all, {active} to go" if jobs else " none yet"
+        self.set_class(not jobs, "-none")
         self.query_one("#title", Line).set((" jobs ", "accent"), (words, "strong"))
         self._show_log()
 

@@ -146,6 +146,7 @@ class StagedJobs:
                 device="cuda:0",
                 done=1,
                 total=10,
+                words="the weights are empty; train the run again",
                 error="runs/dfa_s42/model.safetensors: the weights are empty; train the run again",
             ),
             Listed(id="3", name="ep s42", state="running", device="cuda:0", done=4, total=10, left=73.0),
