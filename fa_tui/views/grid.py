@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePath
 from typing import NamedTuple, overload
@@ -61,17 +62,53 @@ class GridLine(NamedTuple):
         return [row for cell in self.filled() for row in cell]
 
 
+class Places(Mapping[int, tuple[int, int]]):
+    """Row index → its line and column, in 16 bytes each."""
+
+    def __init__(self, lines: Sequence[GridLine]) -> None:
+        cells = [(number, line.cells.filled) for number, line in enumerate(lines)]
+        last = max((row for _, filled in cells for cell in filled.values() for row in cell), default=-1)
+        self._lines = array("q", [-1]) * (last + 1)
+        self._columns = array("q", [-1]) * (last + 1)
+        self._count = 0
+        for number, filled in cells:
+            for column, cell in filled.items():
+                for row in cell:
+                    self._lines[row], self._columns[row] = number, column
+                    self._count += 1
+
+    def __getitem__(self, row: int) -> tuple[int, int]:
+        if not 0 <= row < len(self._lines) or self._lines[row] < 0:
+            raise KeyError(row)
+        return self._lines[row], self._columns[row]
+
+    def __iter__(self) -> Iterator[int]:
+        return (row for row, line in enumerate(self._lines) if line >= 0)
+
+    def __len__(self) -> int:
+        return self._count
+
+
 class Grid(NamedTuple):
     """The lines, the column labels, and where each row index is (line, column)."""
 
     columns: tuple[str, ...]
     lines: tuple[GridLine, ...]
-    places: dict[int, tuple[int, int]]
+    places: Mapping[int, tuple[int, int]]
 
 
-_Cells = dict[int, list[int]]
+_Cells = dict[int, tuple[int, ...]]
 """Column → row indices, where there are any."""
 _Lines = dict[str, _Cells]
+
+
+class _Laid(NamedTuple):
+    """A row, its heading, and its column."""
+
+    number: int
+    row: AuditRow
+    home: str
+    column: int
 
 
 def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS) -> Grid:
@@ -88,75 +125,74 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     different sources never share one, unless the source is an axis and tells them apart itself.
     """
     indices = range(len(rows)) if shown is None else list(shown)
-    homes = homes_of(rows, indices)
-    column_values = {index: value_on(axes.columns, rows[index], homes[index]) for index in indices}
-    values = in_order(axes.columns, column_values.values())
+    chosen = [rows[index] for index in indices]
+    homes = _homes(chosen)
+    column_values = [value_on(axes.columns, row, home) for row, home in zip(chosen, homes, strict=True)]
+    values = in_order(axes.columns, column_values)
     column_of = {value: column for column, value in enumerate(values)}
-    places = {index: column_of[value] for index, value in column_values.items()}
     labels = tuple(value_text(axes.columns, value) for value in values)
+    laid = map(_Laid, indices, chosen, homes, map(column_of.__getitem__, column_values))
     if axes == METHODS_BY_SEEDS:
-        varying = _varying_axes(rows, homes)
-        groups = _apart(rows, homes, varying, places)
-        first = {home: rows[index] for index, home in reversed(homes.items())}
+        varying = _varying_axes(chosen, homes)
+        first = dict(zip(reversed(homes), reversed(chosen), strict=True))
+        groups = _apart(laid, varying)
         return _assemble(labels, groups, {home: _heading(home, first[home], varying[home]) for home in groups})
-    groups = _together(rows, homes, axes, places)
+    groups = _together(laid, axes)
     return _assemble(labels, groups, {home: home for home in groups})
 
 
-def _apart(
-    rows: Sequence[AuditRow],
-    homes: Mapping[int, str],
-    varying: Mapping[str, set[str]],
-    places: Mapping[int, int],
-) -> dict[str, _Lines]:
+def _apart(laid: Iterable[_Laid], varying: Mapping[str, set[str]]) -> dict[str, _Lines]:
     """Home → label → cells of one run at most."""
     groups: dict[str, _Lines] = {}
-    for index, home in homes.items():
+    copies: Counter[tuple[str, str, int]] = Counter()
+    for index, row, home, column in laid:
         lines = groups.setdefault(home, {})
-        name = _line_label(rows[index], varying[home])
-        label, copies = name, 1
-        while places[index] in (cells := lines.setdefault(label, {})):
-            copies += 1
-            label = f"{name} #{copies}"
-        cells[places[index]] = [index]
+        label = name = _line_label(row, varying[home])
+        while column in (cells := lines.setdefault(label, {})):
+            copies[home, name, column] += 1
+            label = f"{name} #{copies[home, name, column] + 1}"
+        cells[column] = (index,)
     return groups
 
 
-def _together(
-    rows: Sequence[AuditRow], homes: Mapping[int, str], axes: Axes, places: Mapping[int, int]
-) -> dict[str, _Lines]:
+def _together(laid: Iterable[_Laid], axes: Axes) -> dict[str, _Lines]:
     """Home (one for all where the source is an axis) → label → cells."""
-    by_value: dict[str, dict[Hashable, _Cells]] = {}
-    for index, home in homes.items():
+    by_value: dict[str, dict[Hashable, dict[int, list[int]]]] = {}
+    for index, row, home, column in laid:
         lines = by_value.setdefault("" if "source" in axes else home, {})
-        value = value_on(axes.lines, rows[index], home)
-        lines.setdefault(value, {}).setdefault(places[index], []).append(index)
+        lines.setdefault(value_on(axes.lines, row, home), {}).setdefault(column, []).append(index)
     return {
-        home: {value_text(axes.lines, value): lines[value] for value in in_order(axes.lines, lines)}
+        home: {
+            value_text(axes.lines, value): {column: tuple(cell) for column, cell in lines[value].items()}
+            for value in in_order(axes.lines, lines)
+        }
         for home, lines in by_value.items()
     }
 
 
 def _assemble(columns: tuple[str, ...], groups: Mapping[str, _Lines], headings: Mapping[str, str]) -> Grid:
     lines: list[GridLine] = []
-    places: dict[int, tuple[int, int]] = {}
     for home, members in groups.items():
         if len(groups) > 1:
             lines.append(GridLine(headings[home], Cells({}, 0)))
         for label, cells in members.items():
-            places.update({row: (len(lines), column) for column, cell in cells.items() for row in cell})
-            filled = {column: tuple(cells[column]) for column in sorted(cells)}
-            lines.append(GridLine(label, Cells(filled, len(columns))))
-    return Grid(columns, tuple(lines), places)
+            in_order = {column: cells[column] for column in sorted(cells)}
+            lines.append(GridLine(label, Cells(in_order, len(columns))))
+    return Grid(columns, tuple(lines), Places(lines))
 
 
 def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
     """The heading of each row: its file, or for files and run folders of one run the folder they lie in."""
     indices = list(indices)
-    per_source = Counter(rows[index].source for index in indices)
+    return dict(zip(indices, _homes([rows[index] for index in indices]), strict=True))
+
+
+def _homes(rows: Sequence[AuditRow]) -> list[str]:
+    """`homes_of`, in the order of the rows."""
+    per_source = Counter(row.source for row in rows)
     full = {source: _home(source, count) for source, count in per_source.items()}
     names = _short_names(set(full.values()))
-    return {index: names[full[rows[index].source]] for index in indices}
+    return [names[full[row.source]] for row in rows]
 
 
 def _home(source: str, count: int) -> str:
@@ -190,15 +226,14 @@ def _short_names(paths: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _varying_axes(rows: Sequence[AuditRow], homes: dict[int, str]) -> dict[str, set[str]]:
+def _varying_axes(rows: Sequence[AuditRow], homes: Sequence[str]) -> dict[str, set[str]]:
     """Home → the axes whose values differ among its rows."""
     kinds: dict[str, set[frozenset[tuple[str, str]]]] = {}
     as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
-    for index, home in homes.items():
-        axes = rows[index].axes
-        text = as_text.get(id(axes))
+    for row, home in zip(rows, homes, strict=True):
+        text = as_text.get(id(row.axes))
         if text is None:
-            text = as_text[id(axes)] = frozenset((name, str(value)) for name, value in axes.items())
+            text = as_text[id(row.axes)] = frozenset((name, str(value)) for name, value in row.axes.items())
         kinds.setdefault(home, set()).add(text)
     return {
         home: {name for name, _ in frozenset().union(*seen) - frozenset.intersection(*seen)}

@@ -106,3 +106,10 @@ def test_a_line_takes_no_memory_for_the_columns_it_has_no_run_in() -> None:
     assert lines[7].cells[7] == (7,)
     assert lines[7].cells[6:9] == [(), (7,), ()]
     assert lines[7].runs() == [7]
+
+
+def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time() -> None:
+    grid = build_grid([row("bp", None) for _ in range(10_000)])
+    assert [line.label for line in grid.lines[:3]] == ["bp", "bp #2", "bp #3"]
+    assert len(grid.lines) == 10_000
+    assert grid.places[9_999] == (9_999, 0)
