@@ -43,7 +43,7 @@ def detail_lines(
     """
     width = max(width, _LEAST)
     report = row.report.with_thresholds(thresholds)
-    lines = [_title(row, report, width, glyphs)]
+    lines = _title(row, report, width, glyphs)
     if gone:
         lines += _wrapped(f"{glyphs.gone} {_GONE}", width, "detail--note", glyphs)
     if not report.coverage:
@@ -94,14 +94,17 @@ def _factor(ratio: float) -> str:
     return next((text for digits in range(3, 8) if (text := short(ratio, digits)) != "1"), "1")
 
 
-def _title(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> Row:
-    name = report.method_name or row.method
-    seed = "" if row.seed is None else f"seed {row.seed}"
-    words = glyphs.say("  ".join(part for part in (seed, axes_text(row.axes)) if part))
+def _title(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
+    """Method, seed and verdict cell; the axes between them, or below where there is no room."""
+    name, axes = glyphs.say(report.method_name or row.method), glyphs.say(axes_text(row.axes))
+    seed = "" if row.seed is None else f"  seed {row.seed}"
     mark = cell_text(report.flags, report.coverage, ascii_only=glyphs.name == "ascii")
-    title: Row = [(glyphs.say(name), "detail--name"), (f"  {words}", "detail--dim")]
-    used = sum(len(text) for text, _ in title)
-    return [*title, (" " * max(1, width - used - len(mark)), ""), (mark, _tone(report))]
+    below = _wrapped(axes, width, "detail--dim", glyphs)
+    if axes and len(name) + len(seed) + 2 + len(axes) + 1 + len(mark) <= width:
+        seed, below = f"{seed}  {axes}", []
+    name = name if len(name) <= width else name[: max(1, width - len(glyphs.ellipsis))] + glyphs.ellipsis
+    blanks = " " * max(1, width - len(name) - len(seed) - len(mark))
+    return [[(name, "detail--name"), (seed, "detail--dim"), (blanks, ""), (mark, _tone(report))], *below]
 
 
 def _tone(report: DiagnosticReport) -> str:

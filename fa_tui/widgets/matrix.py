@@ -103,7 +103,7 @@ The matrix: one line per method, one column per seed
         self.cells.set_cells([cell for line in self._grid.lines for cell in line.filled()])
         self._headings = [number for number, line in enumerate(self._grid.lines) if line.is_heading]
         longest = max(map(len, self._names().values()), default=0)
-        self._longest_name = max(9, min(_LONGEST_NAME, longest) + 3)
+        self._longest_name = max(9, min(_LONGEST_NAME, longest) + 2)
         fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self._fit()
@@ -119,7 +119,7 @@ The matrix: one line per method, one column per seed
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
         columns = self._grid.columns
         cell = self._cell_width
-        room = (self.view.width or 1000) - self._count_width - len(columns) * cell
+        room = self._room - self._count_width - len(columns) * cell
         self._gap = next((gap for gap in (4, 3) if self._longest_name + len(columns) * gap <= room), 2)
         self._name_width = self._name_width_in(room - len(columns) * self._gap + 1)
         self._labels = self._shortened()
@@ -127,13 +127,19 @@ The matrix: one line per method, one column per seed
         widths = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
         self.set_widths(self._name_width + self._count_width, widths)
 
+    @property
+    def _room(self) -> int:
+        """Cells for names, counts and columns, beside the scrollbar that so many lines will need."""
+        width, height = self.size
+        return width - (self.styles.scrollbar_size_vertical if self.line_count() >= height else 0) if width else 1000
+
     def _name_width_in(self, room: int) -> int:
         """The longest names that leave every column on screen; else the shortest that are not cut."""
-        widths = [min(length, _LONGEST_NAME) + 3 for length in lengths([*self._names().values()])]
+        widths = [min(length, _LONGEST_NAME) + 2 for length in lengths([*self._names().values()])]
         fitting = next((width for width in widths if width <= room), None)
         if fitting is None:
             kept = min(len(self._grid.columns), _COLUMNS_KEPT) * (self._cell_width + self._gap)
-            fitting = min(widths[-1], (self.view.width or 1000) - self._count_width - kept)
+            fitting = min(widths[-1], self._room - self._count_width - kept)
         return max(_SHORTEST_NAME, fitting)
 
     def _names(self) -> Mapping[int, str]:
@@ -144,13 +150,13 @@ The matrix: one line per method, one column per seed
     def _shortened(self) -> Mapping[int, str]:
         """Line → its label, in the room there is."""
         names = self._names()
-        shorter = abbreviated([*names.values()], self._name_width - 3, self._glyphs.ellipsis)
+        shorter = abbreviated([*names.values()], self._name_width - 2, self._glyphs.ellipsis)
         return dict(zip(names, shorter, strict=True))
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """The width in which no name is cut and every column is seen."""
         columns = self._grid.columns
-        return self._longest_name + self._count_width + sum(self._cell_width + 2 for _ in columns) + 1
+        return self._longest_name + self._count_width + len(columns) * (self._cell_width + 2) + 1
 
     @property
     def _cell_width(self) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import Enum
 
 _STARTS = "0123456789.-+"
-_CONTINUES = _STARTS + "eE"
 
 
 class Pressed(Enum):
@@ -20,16 +19,16 @@ class NumberEntry:
     """The text so far; None while nothing is being typed.
 
     >>> entry = NumberEntry()
-    >>> [entry.press(key, key).name for key in "1e7q"], entry.text
-    (['EDITED', 'EDITED', 'EDITED', 'EDITED'], '1e7')
+    >>> [entry.press(key, key).name for key in "q1e7"], entry.text
+    (['NOTHING', 'EDITED', 'EDITED', 'EDITED'], '1e7')
     """
 
     def __init__(self) -> None:
         self.text: str | None = None
 
     def takes(self, character: str | None) -> bool:
-        """Whether a character is part of a number, or starts one."""
-        return character is not None and character in (_STARTS if self.text is None else _CONTINUES)
+        """Whether a character starts a number, or goes on in one: then any does, to be refused as it was typed."""
+        return character is not None and (self.text is not None or character in _STARTS)
 
     def press(self, key: str, character: str | None) -> Pressed:
         """Type a key (its name, and what it prints if it does). Tab leaves; any other key waits for Enter or Esc."""
@@ -45,6 +44,6 @@ class NumberEntry:
             self.text = None
         elif key == "backspace":
             self.text = self.text[:-1] or None
-        elif character is not None and self.takes(character):
+        elif character is not None:
             self.text += character
         return Pressed.EDITED

@@ -10,15 +10,13 @@ from textual.binding import Binding
 from textual.message import Message
 
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.ladder import R1, R3, R10, R20, Flips, Ladder
+from fa_tui.widgets.ladder import Flips
 from fa_tui.widgets.number_entry import NumberEntry, Pressed
 from fa_tui.widgets.numbers import exact, parse
 from fa_tui.widgets.painted import PaintedWidget, Row
-from fa_tui.widgets.scale import Scale
 from fa_tui.widgets.slider_face import Face, Rug, draw_face, widths
+from fa_tui.widgets.track import Track
 
-_WIDE_DECADES = 6
-"""A log track longer than this steps in coarser rungs."""
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
 
@@ -170,14 +168,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def set_range(self, lo: float, hi: float, log: bool) -> None:
         """Set the ends of the track."""
-        self._scale = Scale(lo, hi, log)
-        if log:
-            wide = self._scale.decades > _WIDE_DECADES
-            self._steps = Ladder(mantissas=R10 if wide else R20)
-            self._strides = Ladder(mantissas=R1 if wide else R3)
-        else:
-            self._steps = Ladder(unit=self._linear_step)
-            self._strides = Ladder(unit=10 * self._linear_step)
+        self._track = Track.of(lo, hi, log=log, unit=self._linear_step)
         self._rug = None
         self.repaint()
 
@@ -197,12 +188,12 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         _, cells, _ = widths(width)
         if self._rug is None or self._rug.cells != cells:
-            self._rug = Rug.of(self._ticks, self._nonfinite, self._scale, cells)
+            self._rug = Rug.of(self._ticks, self._nonfinite, self._track.scale, cells)
         face = Face(
             letter=self.letter,
             label=self.label,
             above=self.above,
-            scale=self._scale,
+            scale=self._track.scale,
             value=self._value,
             default=self.default,
             unit=self.unit,
@@ -216,11 +207,11 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def action_step(self, direction: int) -> None:
         """Move by one step."""
-        self._move(self._steps, direction)
+        self._set_pending(self._track.moved(self._pending, direction))
 
     def action_stride(self, direction: int) -> None:
         """Move by one stride."""
-        self._move(self._strides, direction)
+        self._set_pending(self._track.moved(self._pending, direction, stride=True))
 
     def action_flip(self, direction: int) -> None:
         """Move to the next value at which a verdict flips."""
@@ -280,19 +271,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def _point(self, x: int) -> None:
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
-        if cell != self._scale.cell(self._pending, cells):
-            self._set_pending(self._scale.value_at(cell, cells))
-
-    def _move(self, ladder: Ladder, direction: int) -> None:
-        target = ladder.next(self._pending, upward=direction > 0)
-        if self._scale.contains(self._pending):
-            target = min(self._scale.hi, max(self._scale.lo, target))
-        elif (direction > 0) == (self._pending < self._scale.lo):
-            # a value typed beyond the track comes back at the track's end
-            target = self._scale.lo if direction > 0 else self._scale.hi
-        else:
-            return
-        self._set_pending(target)
+        if cell != self._track.scale.cell(self._pending, cells):
+            self._set_pending(self._track.scale.value_at(cell, cells))
 
     def _set_pending(self, value: float) -> None:
         self._pending = value
@@ -317,7 +297,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         value = parse(text)
         if value is None:
             self._refuse(f"“{text}” is not a number: try {exact(self.default)}")
-        elif self._scale.log and value < 0:
+        elif self._track.scale.log and value < 0:
             self._refuse(f"{text} is negative: {self.label} never is")
         else:
             self._set_pending(value + 0.0)  # -0.0 reads as 0

@@ -141,12 +141,17 @@ def _plateau(face: Face, width: int, ends: bool, glyphs: Glyphs) -> Row:
     row: Row = [(high, "slider--hint")]
     if face.plateau is None:
         return row
-    for digits in (3, 2, 1):
+    spans = []
+    for digits in (3, 4, 5, 6, 2, 1):
         low, top = (short(end, digits) if math.isfinite(end) else "" for end in face.plateau)
         span = f"{low}{glyphs.ellipsis}{top}"
         if len(high) + 2 + len(span) <= width:
-            return [*row, (f"{glyphs.plateau_passing} ", "slider--plateau"), (span, "slider--hint")]
-    return row
+            spans.append((low == top, span))
+    if not spans:
+        return row
+    # as few digits as tell the ends apart
+    span = next((span for same, span in spans if not same), spans[0][1])
+    return [*row, (f"{glyphs.plateau_passing} ", "slider--plateau"), (span, "slider--hint")]
 
 
 def _rug(face: Face, glyphs: Glyphs) -> Row:

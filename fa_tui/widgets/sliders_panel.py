@@ -56,6 +56,10 @@ class SlidersPanel(Vertical):
         Binding("down,j", "walk(1)", "Slider below", show=False),
         Binding("u", "undo", "Undo"),
         Binding("ctrl+r,U", "redo", "Redo", show=False),
+        # here too where a screen has another use for the letter
+        Binding(
+            "p", "app.ask('presets')", "Presets", show=False, tooltip="thresholds saved by name: use, save, remove"
+        ),
     ]
 
     help_text = f"""\
@@ -63,6 +67,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
   ↑ ↓ or k j       the slider above, below
   u, ctrl+r        undo, redo; a held key or a drag is one change
+  p                thresholds saved by name: use, save, remove
 {SLIDER_KEYS}
 {TRACK_LEGEND}
 """
