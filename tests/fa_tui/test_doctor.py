@@ -37,3 +37,24 @@ def test_a_dumb_terminal_and_no_color_are_said(monkeypatch):
     found = {finding.name: finding for finding in doctor.terminal()}
     assert found["TERM"].state is doctor.State.note
     assert "NO_COLOR" in found["colours"].found
+
+
+def test_the_index_is_named_with_its_size_and_how_to_do_without(monkeypatch, tmp_path):
+    def found():
+        return next(finding for finding in doctor.folders() if finding.name == "index")
+
+    monkeypatch.setenv("FA_TUI_INDEX", str(tmp_path))
+    (tmp_path / "a.index").write_bytes(bytes(3_500_000))
+    assert found().state is doctor.State.ok
+    assert f"{tmp_path} (1 file, 3.5 MB" in found().found
+    monkeypatch.setenv("FA_TUI_INDEX", "off")
+    assert found().state is doctor.State.note
+    assert "unset FA_TUI_INDEX" in found().fix
+
+
+def test_an_index_that_cannot_be_written_is_said_in_one_line(monkeypatch, tmp_path):
+    monkeypatch.setenv("FA_TUI_INDEX", str(tmp_path / "index"))
+    monkeypatch.setattr(doctor.os, "access", lambda path, mode: False)
+    finding = next(finding for finding in doctor.folders() if finding.name == "index")
+    assert finding.state is doctor.State.note
+    assert "read anew each time" in finding.found
