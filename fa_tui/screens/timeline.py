@@ -97,7 +97,7 @@ The runs over their epochs
             & #charts Horizontal.-only { display: block; }
         }
         &.-narrow #below { layout: vertical; }
-        &.-narrow #said { width: 100%; padding: 0; dock: top; height: 2; }
+        &.-narrow #said { width: 100%; dock: top; height: 2; }
         &.-narrow #said > .-wide-only, & #said > .-empty { display: none; }
     }
     """

@@ -14,6 +14,7 @@ from fa_tui.widgets.chart import Chart, Curve
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale, covering
 
+_LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
 SLICES = 400
 """Steps drawn at most: a braille dot is no finer on the widest screen."""
 
@@ -128,5 +129,6 @@ def group_words(group: SeedGroup) -> Iterator[str]:
         yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"
     for name, stat in group.stats.items():
         if stat.min is not None and stat.max is not None:
-            yield f"  {name}: {short(stat.min)} to {short(stat.max)} over {stat.n}"
+            runs = "1 run" if stat.n == 1 else f"{stat.n} runs"
+            yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs}"
     yield from (f"  {note}" for note in group.notes)

@@ -127,7 +127,7 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
             return None
         scale = self._scale_of(self._lines[line + 1].kind)
         bars = f"   (bars {short(scale.lo)}…{short(scale.hi)})" if scale else ""
-        return [Segment(self._glyphs.say(entry.label + bars), self.style_of("heading"))]
+        return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("heading"))]
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:

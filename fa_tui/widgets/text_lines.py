@@ -33,6 +33,7 @@ class TextLines(PaintedScroll, can_focus=True):
 
     DEFAULT_CSS = """
     TextLines {
+        overflow-x: hidden;
         scrollbar-size-vertical: 1;
         & > .text--heading { color: $accent; text-style: bold; }
         & > .text--dim { color: $text-muted; }

@@ -73,7 +73,7 @@ def unmeasured() -> Session:
     """Checkpoints, the first method's measured."""
     rows = []
     for row in published():
-        place = f"runs/{row.key}/model.safetensors"
+        place = f"runs/{row.key}"
         report = row.report if row.method == "bp" else DiagnosticReport()
         rows.append(msgspec.structs.replace(row, source=place, report=report, checkpoint=place))
     return Session(rows)
