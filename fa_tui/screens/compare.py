@@ -16,6 +16,7 @@ from fa_tui.sharing.compared import compared_grid
 from fa_tui.sharing.shared import Shared, Table, cell_piece, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views.cells import cell_text
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, groups_of
+from fa_tui.views.filters import picking_options
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts
@@ -123,7 +124,7 @@ class CompareScreen(JudgedScreen):
                 *cell_piece(self._value_here()),
                 *table_pieces(table),
                 *run_pieces(rows, of, session.thresholds),
-                reproducing(self.app),
+                reproducing(self.app, "show", *picking_options(session.rows, group.rows)),
             ],
             rows,
             of,
@@ -171,6 +172,7 @@ class CompareScreen(JudgedScreen):
             (f" {group.name} ", "strong"),
             (f"{group.home} " if group.home else "", "dim"),
             (f"{count} run{'' if len(group.rows) == 1 else 's'}", "dim"),
+            (" (mark others to see them)" if group.left_out else "", "dim"),
             (f"   {self._at + 1}/{len(self._groups)} (n p)", "dim"),
             ("" if self._shared else "   bars: own scale (z)", "accent"),
         )
@@ -215,7 +217,10 @@ class CompareScreen(JudgedScreen):
         row = self.session.rows[group.rows[column]]
         value = entry.spread.values[column] if entry.spread else None
         what = {"h": f"‖h_{entry.label}‖", "g": f"‖g_{entry.label}‖", "growth": f"growth {entry.label}"}
-        said = f"{what.get(entry.kind, entry.label)} = {short(value, 6)}" if value is not None else entry.label
+        name = what.get(entry.kind, entry.label)
+        said = f"{name} = {short(value, 6)}" if value is not None else f"{name} was not measured"
+        if value is None and entry.kind in ("h", "g", "growth"):
+            said = f"no {name} in this run"
         if entry.kind == "verdict":
             said = self.session.verdict(group.rows[column])
         line.set((f" {self.session.label(group.rows[column])}: ", "strong"), (said, ""), (f"   {row.source}", "dim"))

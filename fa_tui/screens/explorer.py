@@ -331,7 +331,12 @@ class ExplorerScreen(Screen[None]):
 
     def _show_options(self) -> list[str]:
         """What makes `fa-tui show` print the runs that are on screen, in their order."""
+        from fa_tui.views.filters import picking_options
+
         options = ["--filter", self._filter_text] if self._filter_text else []
+        if "is:marked" in self._filter_text:
+            # a command knows no marks
+            options = picking_options(self._session.rows, self.shown or ())
         order = self.shown_runs.order
         return [*options, "--sort", order] if order else options
 

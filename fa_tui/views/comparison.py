@@ -101,7 +101,7 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     """
     norms = [report.residual_norms for report in reports]
     lines = [ComparedLine("verdict", "verdict")]
-    lines += _section("h", "‖h_l‖ residual stream", norms)
+    lines += _section("h", "‖h_l‖ residual stream", norms, depth_words(norms))
     lines += _section("growth", "growth per block", [growths(each) for each in norms])
     lines += _section("g", "‖g_l‖ BP gradient", [report.bp_grad_norms for report in reports])
     numbers = _numbers(reports)
@@ -137,14 +137,24 @@ def parting_words(layers: Sequence[LayerSpread], where: str) -> str:
     return f": part at {where}" if where else f": together, at most ×{short(max(ratios))} apart"
 
 
-def _section(kind: str, title: str, curves: Sequence[Sequence[float]]) -> list[ComparedLine]:
+def depth_words(norms: Sequence[Sequence[float]]) -> str:
+    """That the runs are of different depth, where they are.
+
+    >>> depth_words([[1.0] * 5, [1.0] * 9, []]), depth_words([[1.0] * 5, [1.0] * 5])
+    ('; depth L = 4, 8', '')
+    """
+    depths = list(dict.fromkeys(len(run) - 1 for run in norms if run))
+    return f"; depth L = {', '.join(map(str, depths))}" if len(depths) > 1 else ""
+
+
+def _section(kind: str, title: str, curves: Sequence[Sequence[float]], remark: str = "") -> list[ComparedLine]:
     layers = across_runs(curves)
     if not layers:
         return []
     parting = first_parting(layers)
     kinds = "block" if kind == "growth" else "layer"
     names = [f"{layer.layer}→{layer.layer + 1}" if kind == "growth" else f"{layer.layer}" for layer in layers]
-    heading = title + parting_words(layers, f"{kinds} {names[parting.layer]}" if parting else "")
+    heading = title + parting_words(layers, f"{kinds} {names[parting.layer]}" if parting else "") + remark
     return [
         ComparedLine("heading", heading),
         *(ComparedLine(kind, name, layer, layer is parting) for name, layer in zip(names, layers, strict=True)),

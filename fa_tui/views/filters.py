@@ -15,10 +15,11 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS
+from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.quantities import BY_NAME, QUANTITIES
 
@@ -79,6 +80,26 @@ def split(text: str) -> list[str]:
     ['method:dfa', 'growth>100']
     """
     return _BLANKS.sub(lambda found: found[1] or ":", text).split()
+
+
+def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
+    """A filter that leaves just these runs, or ``""`` where their names cannot be told apart or typed."""
+    wanted = set(indices)
+    keys = {rows[index].key for index in wanted}
+    sources = {rows[index].source for index in wanted}
+    if any(re.search(r"[\s,]", name) for name in keys | sources) or not wanted:
+        return ""
+    terms = [f"key={','.join(sorted(keys))}"]
+    if any(row.key in keys and index not in wanted for index, row in enumerate(rows)):
+        terms.append(f"source={','.join(sorted(sources))}")
+    found = (index for index, row in enumerate(rows) if row.key in keys and (len(terms) < 2 or row.source in sources))
+    return " ".join(terms) if set(found) == wanted else ""
+
+
+def picking_options(rows: Sequence[AuditRow], indices: Iterable[int]) -> list[str]:
+    """The same as an option of `fa-tui show`."""
+    text = picking(rows, indices)
+    return ["--filter", text] if text else []
 
 
 def names(axes: Collection[str]) -> list[str]:
@@ -188,7 +209,7 @@ def _text(name: str, sign: str, text: str) -> Test:
     """One of the words, whole (``=``) or inside the run's own."""
     if sign not in ":=":
         raise UsageError(f"{name} is a word", hint=f"write {name}:{text}")
-    sought = [word for word in text.lower().split(",") if word]
+    sought = {word for word in text.lower().split(",") if word}
 
     def test(session: Session, index: int) -> bool:
         own = session.verdict(index) if name == "verdict" else str(getattr(session.rows[index], name)).lower()

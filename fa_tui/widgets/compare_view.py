@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding, BindingType
 
 from fa_core.analysis.parting import PARTS_AT
 from fa_core.report import DiagnosticReport
 from fa_tui.session import BITS, Session
 from fa_tui.views.comparison import ComparedLine, compared_lines
+from fa_tui.widgets.detail_layers import peak_block
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.numbers import short
@@ -20,8 +22,8 @@ from fa_tui.widgets.scale import Scale
 from fa_tui.widgets.verdict_cell import verdict_segments
 
 _LABEL = 14
-_NUMBER = 8
-_RUN_LEAST, _RUN_MOST = 10, 36
+_NUMBER = 9
+_RUN_LEAST, _RUN_MOST = 9, 36
 _RATIO = 11
 _SPREAD = 19
 
@@ -52,9 +54,19 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
 
   n p          the next method, the one before
   ↑ ↓ ← →      move (or h j k l)
+  [ ]          to where the runs part, where one grows most, the next section
   z            bars on the scale of all runs, so that flipping compares methods, or of these alone
-  a b c d      move a threshold; Esc comes back
+  a b c d      move a threshold (there p means presets); Esc comes back
 """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "left_square_bracket", "landmark(-1)", "Last part", key_display="[", tooltip="where the runs part, ..."
+        ),
+        Binding(
+            "right_square_bracket", "landmark(1)", "Next part", key_display="]", tooltip="where the runs part, ..."
+        ),
+    ]
 
     def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -114,6 +126,20 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
         if not self._lines:
             return None
         return self._lines[self.line], self.column if self.column < len(self._rows) else None
+
+    def landmarks(self) -> list[int]:
+        """Lines worth going to: the first of each section, where the runs part, where one grows most."""
+        first = {number + 1 for number, line in enumerate(self._lines) if line.kind == "heading"}
+        parting = {number for number, line in enumerate(self._lines) if line.parts}
+        peaks = {f"{block}→{block + 1}" for report in self._reports if (block := _peak(report)) is not None}
+        growing = {n for n, line in enumerate(self._lines) if line.kind == "growth" and line.label in peaks}
+        return sorted({0} | first | parting | growing)
+
+    def action_landmark(self, direction: int) -> None:
+        """Go to the next line worth going to, or the last one before."""
+        ahead = [line for line in self.landmarks() if (line > self.line if direction > 0 else line < self.line)]
+        if ahead:
+            self.move_to(ahead[0] if direction > 0 else ahead[-1])
 
     def line_count(self) -> int:
         return len(self._lines)
@@ -184,8 +210,8 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
             return entry.quantity.text(report), bool(letter and self._session.flags[self._rows[column]] & BITS[letter])
         if entry.kind != "growth":
             return short(value), not math.isfinite(value)
-        peak = value == report.max_per_block_growth and value > 1
-        mark = f" {self._glyphs.grows}" if peak else ""
+        block = _peak(report)
+        mark = f" {self._glyphs.grows}" if block is not None and entry.label == f"{block}→{block + 1}" else ""
         fires = not value <= report.thresholds.h_norm_explosion_ratio
         return f"{self._glyphs.say('×')}{short(value)}{mark}", fires
 
@@ -209,6 +235,10 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
             Segment(self._glyphs.say(text)[: width - 1].ljust(width - 1), self.style_of("dim")),
             _gap(1, self.style_of("text")),
         ]
+
+
+def _peak(report: DiagnosticReport) -> int | None:
+    return peak_block(report.residual_norms)
 
 
 def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +18,7 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.views.comparison import AT_MOST, MARKED, agreement, column_labels, compared_lines, groups_of
 from fa_tui.widgets.compare_view import half_bar
@@ -25,6 +28,7 @@ from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale
 from tests.conftest import REPOSITORY
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.waiting import until
 
 
 @pytest.fixture
@@ -215,3 +219,69 @@ async def test_a_large_screen_has_charts_that_name_the_runs_by_number(app: Explo
         await pilot.resize_terminal(120, 40)
         await settled(pilot, screen)
         assert "1 s42" not in screen_text(app) and " s42" in screen_text(app)
+
+
+def _deep() -> Session:
+    """A shallow run and one of 200 layers that jumps at block 77."""
+    norms = [10.0 * 1.01**layer * (300 if layer > 77 else 1) for layer in range(201)]
+    session = Session([_row("a", 1, 10.0, 10.1, 10.2, 10.3), _row("b", 1, *norms), _row("c", 1)])
+    session.marked = {0, 1, 2}
+    return session
+
+
+async def test_brackets_go_to_where_deep_runs_part_and_grow() -> None:
+    app = app_on(_deep())
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "C")
+        assert "depth L = 3, 200" in screen_text(app)
+        places = []
+        for _ in range(len(screen.view.landmarks()) - 1):
+            await pilot.press("right_square_bracket")
+            entry = screen.view.lines[screen.view.line]
+            places.append((entry.kind, entry.label))
+        assert places[:3] == [("h", "0"), ("growth", "0→1"), ("growth", "77→78")]
+        await pilot.press("left_square_bracket")
+        assert screen.view.lines[screen.view.line].kind in ("growth", "g")
+
+
+async def test_a_layer_that_a_run_does_not_have_is_said_to_be_missing() -> None:
+    app = app_on(_deep())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "C")
+        await pilot.press(*["down"] * 5)
+        await pilot.pause()
+        assert "a s1: no ‖h_4‖ in this run" in screen_text(app)
+
+
+async def test_six_runs_and_their_ratio_fit_eighty_columns(published_table: Path) -> None:
+    session = Session(scan([published_table]).rows)
+    session.marked = set(range(6))
+    app = app_on(session)
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "C")
+        header = screen_text(app).splitlines()[1]
+        assert header.count("s42") == 5 and "max/min" in header and "›" not in header
+
+
+async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "C")
+        await pilot.press("p")
+        assert " ep " in screen_text(app).splitlines()[0]
+        await pilot.press("a", "p")
+        await until(pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app))
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is screen)
+
+
+async def test_the_copied_command_prints_just_the_runs_compared(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("down")
+        screen = await opened(pilot, "C")
+        words = shlex.split(next(piece for piece in screen.shared().pieces if piece.key == "l").text())
+    capsys.readouterr()
+    assert main([*words[1:], "--format", "json"]) == 0
+    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == ["dfa_s42", "dfa_s123", "dfa_s456"]
