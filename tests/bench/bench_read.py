@@ -1,29 +1,41 @@
-"""Reading many reports into an `AuditTable` over `json.load` alone, and what verdicts then cost.
+"""Reading many reports into an `AuditTable` over `json.load` alone, and what verdicts and the explorer then cost.
 
 Writes an audit table of N reports as the project writes it, reads it with each reader in a process of its own
-(the two alternate, so that a busy machine hits both), and prints medians and the median ratio.
+(they take turns, so that a busy machine hits all), and prints medians, median ratios, and the peak of memory.
 
-    python tests/bench/bench_read.py [--reports 100000 --pairs 5]
+    python -m tests.bench.bench_read [--reports 100000 --pairs 5]
+
+first time   reads the table and remembers it in the index
+again        takes it from the index
+explorer     memory of the whole program over the file's size, after the first paint and at its peak
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from multiprocessing import get_context
 from pathlib import Path
 
 from fa_core.formats import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from tests.bench.bench_explorer import EXPLORER
+from tests.e2e.terminal import PseudoTerminal
 
 READ_BUDGET = 0.4
 FLAGS_BUDGET_MS = 1.0
+MEMORY_BUDGET = 3.0
+EXPLORER_BUDGET_MB = 600
+SETTLED_SECONDS = 2.5
+"""A table that was just written is not remembered yet."""
 METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
 
 _MEASURE = """
@@ -50,7 +62,7 @@ for _ in range(50):
 times["flags_ms"] = 1000 * sorted(took)[len(took) // 2]
 """,
 )
-SCAN = _MEASURE.format(setup="from fa_core.formats import scan", read="scan([path])", after="")
+SCAN = _MEASURE.format(setup="from fa_core.formats import scan; import numpy", read="scan([path])", after="")
 
 
 def table_of(count: int, path: Path) -> None:
@@ -80,15 +92,27 @@ def table_of(count: int, path: Path) -> None:
     )
 
 
-def measured(code: str, path: Path) -> dict[str, float]:
-    """One reading in a process of its own."""
-    ran = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+def measured(code: str, path: Path, index: str) -> dict[str, float]:
+    """One reading in a process of its own, with an index in a folder (or ``off``)."""
+    environment = {**os.environ, "FA_TUI_INDEX": index}
+    command = [sys.executable, "-c", code, str(path)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
     times: dict[str, float] = json.loads(ran.stdout)
     return times
 
 
+def explorer_megabytes(path: Path) -> tuple[float, float]:
+    """What the explorer takes a moment after its first paint, and what it took at most."""
+    with PseudoTerminal([*EXPLORER, str(path)]) as terminal:
+        terminal.wait_for("walk back", limit=120)
+        terminal.read(quiet=1.0)
+        status = Path(f"/proc/{terminal.process.pid}/status").read_text()
+    lines = dict(line.split(":", 1) for line in status.splitlines() if line.startswith("Vm"))
+    return int(lines["VmRSS"].split()[0]) * 1.024e-3, int(lines["VmHWM"].split()[0]) * 1.024e-3
+
+
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--reports", type=int, default=100_000)
     arguments.add_argument("--pairs", type=int, default=5)
     options = arguments.parse_args()
@@ -98,17 +122,28 @@ def main() -> None:
         writing = get_context("spawn").Process(target=table_of, args=(options.reports, path))
         writing.start()
         writing.join()
-        print(f"{options.reports:,} reports, {path.stat().st_size / 1e6:.0f} MB")
-        runs = [[measured(code, path) for code in (FLOOR, TABLE, SCAN)] for _ in range(options.pairs)]
-    for position, name in enumerate(("json.load", "load_audits", "scan")):
+        size = path.stat().st_size / 1e6
+        print(f"{options.reports:,} reports, {size:.0f} MB")
+        time.sleep(SETTLED_SECONDS)
+        runs = []
+        for number in range(options.pairs):
+            index = str(Path(folder) / f"index {number}")
+            readers = [(FLOOR, "off"), (TABLE, "off"), (TABLE, index), (TABLE, index), (SCAN, "off")]
+            runs.append([measured(code, path, where) for code, where in readers])
+        os.environ["FA_TUI_INDEX"] = "off"
+        resident, peak = explorer_megabytes(path)
+    for position, name in enumerate(("json.load", "load_audits", "first time", "again", "scan")):
         mine = [run[position] for run in runs]
-        wall, cpu, size = (statistics.median(one[key] for one in mine) for key in ("wall", "cpu", "megabytes"))
+        wall, cpu, taken = (statistics.median(one[key] for one in mine) for key in ("wall", "cpu", "megabytes"))
         over = [statistics.median(run[position][key] / run[0][key] for run in runs) for key in ("wall", "cpu")]
         budget = f"  (budget {READ_BUDGET})" if name == "load_audits" else ""
-        took = f"{wall:6.2f} s wall {cpu:6.2f} s cpu {size:5.0f} MB"
+        took = f"{wall:6.2f} s wall {cpu:6.2f} s cpu {taken:5.0f} MB peak"
         print(f"{name:12} {took}  x{over[0]:.2f} wall x{over[1]:.2f} cpu{budget}")
     flags = statistics.median(run[1]["flags_ms"] for run in runs)
     print(f"flags of all rows: {flags:.2f} ms (budget {FLAGS_BUDGET_MS} ms)")
+    for name, megabytes in (("resident", resident), ("peak", peak)):
+        budget = f"budget {EXPLORER_BUDGET_MB} MB and x{MEMORY_BUDGET}"
+        print(f"explorer, {name}: {megabytes:.0f} MB, x{megabytes / size:.2f} the file's size ({budget})")
 
 
 if __name__ == "__main__":
