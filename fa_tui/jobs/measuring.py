@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.jobs.listing import Listed
@@ -63,6 +65,7 @@ class Measuring:
         self._pool: WorkerPool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
         self._paces: dict[str, Pace] = {}
+        self._unfinished: set[str] = set()
 
     @property
     def pool(self) -> WorkerPool:
@@ -141,6 +144,7 @@ class Measuring:
         """Cancel what is left and end the workers."""
         if self._pool is not None:
             self._pool.close()
+            self._flush()
 
     def _moved(self, view: JobView) -> None:
         if view.total:
@@ -165,7 +169,18 @@ class Measuring:
         )
 
     def _follow(self, job_id: str, future: Future[DiagnosticReport]) -> None:
-        future.add_done_callback(lambda done: self._finished(job_id, done))
+        self._unfinished.add(job_id)
+        future.add_done_callback(lambda done: self._ended(job_id, done))
+
+    def _ended(self, job_id: str, future: Future[DiagnosticReport]) -> None:
+        self._unfinished.discard(job_id)
+        self._finished(job_id, future)
+        if not self._unfinished:
+            self._flush()
+
+    def _flush(self) -> None:
+        with contextlib.suppress(FaError, OSError):  # that nothing can be written was told when a run was saved
+            self._results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         if future.cancelled() or future.exception() is not None:

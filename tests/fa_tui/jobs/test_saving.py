@@ -1,0 +1,58 @@
+"""The explorer's results file: what is kept, what is replaced, and when it is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fa_core.formats import scan
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui.jobs import saving
+from fa_tui.jobs.saving import Results
+
+
+def row(checkpoint: str, growth: float = 2.0, seed: int = 42) -> AuditRow:
+    report = DiagnosticReport(method_name="dfa", seed=seed, residual_norms=[1.0, growth])
+    return AuditRow(source=checkpoint, key="dfa_s42", method="dfa", seed=seed, checkpoint=checkpoint, report=report)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Results:
+    return Results(tmp_path / "results.json")
+
+
+def saved(results: Results) -> list[tuple[str, float]]:
+    return [(Path(str(row.checkpoint)).parent.name, row.report.residual_norms[1]) for row in scan([results.out]).rows]
+
+
+def test_runs_of_one_method_and_seed_in_two_folders_are_both_kept(results: Results) -> None:
+    for folder in ("a", "b"):
+        results.save(row(f"/nets/{folder}/dfa_s42.pt"))
+    results.flush()
+    assert [folder for folder, _ in saved(results)] == ["a", "b"]
+
+
+def test_a_checkpoint_measured_again_replaces_what_was_measured_before(results: Results) -> None:
+    results.save(row("/nets/a/dfa_s42.pt", 2.0))
+    again = Results(results.out)
+    again.save(row("/nets/a/dfa_s42.pt", 3.0))
+    again.flush()
+    assert saved(results) == [("a", 3.0)]
+
+
+def test_what_others_measured_is_kept_whatever_it_is_called(results: Results) -> None:
+    results.out.write_text('{"reports": {"dfa_s42": {"residual_norms": [1, 5]}, "dfa_s7": {"residual_norms": [1, 6]}}}')
+    results.save(row("/nets/a/dfa_s42.pt", 2.0))
+    results.flush()
+    assert sorted(row.report.residual_norms[1] for row in scan([results.out]).rows) == [2.0, 5.0, 6.0]
+
+
+def test_the_file_is_not_written_again_for_each_of_many_runs(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(saving, "WRITING_SHARE", 1e-9)
+    for seed in range(20):
+        results.save(row(f"/nets/a/dfa_s{seed}.pt", seed=seed))
+    assert len(saved(results)) == 1
+    results.flush()
+    assert len(saved(results)) == 20
