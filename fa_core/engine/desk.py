@@ -11,12 +11,12 @@ from fa_core.engine import protocol
 from fa_core.engine.jobs import Job
 from fa_core.engine.watch import Cancelled, DeviceFull, Measure, Outlet, Watch
 from fa_core.errors import FaError
-from fa_core.failures import is_device_lost as is_device_lost
+from fa_core.failures import is_device_lost
 
 Send = Callable[[protocol.FromWorker], None]
 
-TOLD_EVERY = 0.05
-"""Least seconds between two words on the progress of one group."""
+WORDS_PER_SECOND = 160
+"""Most words on progress: each job of a group that goes one batch further is one for its client to show."""
 
 
 class Desk:
@@ -69,7 +69,7 @@ class _DeskWatch:
             raise Cancelled
         now = time.monotonic()
         if now >= self._next_word or done == total or total != self._total:
-            self._next_word, self._total = now + TOLD_EVERY, total
+            self._next_word, self._total = now + max(8, len(self._job_ids)) / WORDS_PER_SECOND, total
             self._send(protocol.Progress(self._job_ids, done, total))
 
     def note(self, text: str) -> None:

@@ -9,7 +9,6 @@ from itertools import chain, islice
 
 import msgspec
 
-from fa_core.engine.desk import is_device_lost
 from fa_core.engine.evaluation import TEST_BATCH, evaluation
 from fa_core.engine.jobs import Job
 from fa_core.engine.loading import Loaded, Loader
@@ -19,6 +18,7 @@ from fa_core.engine.room import does_not_fit, group_size
 from fa_core.engine.watch import Cancelled, Outlet, Watch
 from fa_core.engine.write_up import written_up
 from fa_core.errors import FaError
+from fa_core.failures import is_device_lost
 from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.in_parts import cut
 
