@@ -12,6 +12,7 @@ No torch here: the explorer reads manifests.
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str | None = None
 
 
+_MANIFEST = msgspec.json.Decoder(Manifest)
+
+
 def is_run(folder: Path) -> bool:
     """Whether a folder is a run folder."""
     return (folder / MANIFEST).is_file()
@@ -92,7 +96,12 @@ def read_manifest(folder: Path) -> Manifest:
     """
     path = folder / MANIFEST
     try:
-        data = json.loads(path.read_bytes())
+        text = path.read_bytes()
+        with contextlib.suppress(msgspec.DecodeError):
+            manifest = _MANIFEST.decode(text)
+            if manifest.format == FORMAT:
+                return manifest
+        data = json.loads(text)  # NaN, a number beyond floats, another shape: slower, and with the right words
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
                 f"run format {data['format']!r} is not known here", where=path, hint=f"this version reads {FORMAT}"

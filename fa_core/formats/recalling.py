@@ -45,13 +45,14 @@ class LazyIndex:
             read: reads it. What comes with a problem, or is more than plain rows, is read again the next time.
         """
         self._asked += 1
-        if self._asked <= FROM:
+        if self._asked == FROM + 1:
+            from fa_core.index.places import PlaceIndex
+            from fa_core.index.store import index_folder
+
+            self._index = PlaceIndex(self._root) if index_folder() else None
+        if self._index is None:
             yield from read()
             return
-        if self._index is None:
-            from fa_core.index.places import PlaceIndex
-
-            self._index = PlaceIndex(self._root)
         known = self._index.recall(place, stamps)
         if known is not None:
             yield from known
@@ -79,8 +80,10 @@ def sliced_table(path: str, file: BinaryIO, head: bytes) -> SlicedTable | None:
     status = os.fstat(file.fileno())
     if status.st_size < TABLE_FROM:
         return read_sliced(path, file, head)
-    from fa_core.index import tables
+    from fa_core.index import store, tables
 
+    if store.index_folder() is None:
+        return read_sliced(path, file, head)
     rows = tables.recall(path, file)
     if rows is not None:
         return SlicedTable(rows, [])
