@@ -111,9 +111,12 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     Raises:
         UsageError: an option that cannot be meant, or nothing to train.
     """
+    from fa_core.training.names import check_names
     from fa_core.training.plan import plan_runs
     from fa_core.training.recipe import Recipe
 
+    for method in options.split_list(given["method"]):
+        check_names(method, given["arch"], given["data"])
     arch_args = _arguments("--arch-arg", given["arch_arg"])
     if given["terminal_ln"] is not None:
         arch_args["terminal_ln"] = given["terminal_ln"]

@@ -1,4 +1,4 @@
-"""A command of the command line as fields to fill in: what they are, the line they make, what is wrong with it.
+"""A command of the command line as fields to fill in: what they are, and the line they make.
 
 Everything is read from the command itself, so that a form never offers what the command does not take.
 """
@@ -6,17 +6,12 @@ Everything is read from the command itself, so that a form never offers what the
 from __future__ import annotations
 
 import functools
-import importlib
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
 import msgspec
-
-from fa_core.errors import FaError
-from fa_core.runs import is_run
 
 _YES, _NO = "yes", "no"
 
@@ -61,33 +56,31 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         return [f"./{path}" if path.startswith("-") else path for path in shlex.split(value)]
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A command line that can be started.
-
-    Attributes:
-        words: the command and its options.
-        out: what it writes: a folder of runs, or a file.
-        runs: the run folders it trains, in their order (none: it audits).
-        device: as it was asked for.
-    """
-
-    words: list[str]
-    out: Path
-    runs: list[Path] = []
-    device: str = ""
-
-
-def fields_of(command: str) -> list[Field]:
+def fields_of(name: str) -> list[Field]:
     """The fields of a command; what must be given comes first."""
-    fields = [_field(parameter) for parameter in _command(command).params]
+    fields = [_field(parameter) for parameter in command(name).params]
     return sorted(fields, key=lambda field: not field.required and bool(field.option))
 
 
-def command_words(command: str, fields: Sequence[Field], values: Mapping[str, str]) -> list[str]:
+def names_for(field: str) -> Sequence[str]:
+    """The names that a field may take, where it takes others too (plugins, user code); none where any text will do."""
+    from fa_core.training import names, recipe
+
+    return {
+        "method": names.METHODS,
+        "arch": names.ARCHS,
+        "data": names.DATA_SETS,
+        "schedule": recipe.SCHEDULES,
+        "optimizer": recipe.OPTIMIZERS,
+        "device": ("auto", "cpu", "cuda", "mps"),
+    }.get(field, ())
+
+
+def command_words(name: str, fields: Sequence[Field], values: Mapping[str, str]) -> list[str]:
     """The command and its options, without those that are the default.
 
     Args:
-        command: its name.
+        name: of the command.
         fields: of that command.
         values: texts by the fields' names; what is missing is the default.
 
@@ -96,7 +89,7 @@ def command_words(command: str, fields: Sequence[Field], values: Mapping[str, st
     """
     # what stands without an option comes first, as people write it
     ordered = sorted(fields, key=lambda field: bool(field.option))
-    return [command, *(word for field in ordered for word in field.words(values.get(field.name, field.default)))]
+    return [name, *(word for field in ordered for word in field.words(values.get(field.name, field.default)))]
 
 
 def shell_line(words: Sequence[str]) -> str:
@@ -108,45 +101,9 @@ def shell_line(words: Sequence[str]) -> str:
     return shlex.join(["fa-tui", *words])
 
 
-def plan(words: Sequence[str]) -> Planned | str:
-    """What a command line would do, or what the command has to say against it."""
-    try:
-        with _command(words[0]).make_context(words[0], list(words[1:])) as context:
-            return _planned(list(words), context.params)
-    except FaError as error:
-        return str(error)
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
-        # a usage error of the click that Typer carries privately
-        return str(error.format_message())
-
-
-def _planned(words: list[str], given: Mapping[str, Any]) -> Planned:
-    from fa_core.engine.devices import resolve_devices
-    from fa_core.training.plan import there_already
-    from fa_tui.shell.judging import thresholds_in
-    from fa_tui.shell.options import parse_frozen_baseline
-
-    thresholds_in(given)
-    parse_frozen_baseline(given.get("frozen_baseline"))
-    if given["device"] != "auto":
-        resolve_devices(given["device"])
-    out = Path(given["out"])
-    if words[0] != "train":
-        return Planned(words=words, out=out, device=given["device"])
-    # by its name: the static import would tie the explorer to torch, which the command only imports when it runs
-    plans = importlib.import_module("fa_tui.commands.train").plans_of(given)
-    runs = [out / plan.name for plan in plans]
-    if not (given["resume"] or given["overwrite"]):
-        taken = next((run for run in runs if is_run(run)), None)
-        if taken is not None:
-            raise there_already(taken)
-    return Planned(words=words, out=out, runs=runs, device=given["device"])
-
-
 @functools.cache
-def _command(name: str) -> Any:
+def command(name: str) -> Any:
+    """A command of the command line, as click holds it."""
     import typer
 
     from fa_tui.cli import build

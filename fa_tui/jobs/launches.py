@@ -21,8 +21,9 @@ from msgspec.structs import replace
 
 from fa_core.errors import FaError
 from fa_core.runs import MANIFEST, TRACE, read_manifest
-from fa_tui.jobs.command_form import Planned, shell_line
+from fa_tui.jobs.command_form import shell_line
 from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.planning import Planned
 from fa_tui.jobs.remaining import Pace
 
 _LOOK_SECONDS = 0.25

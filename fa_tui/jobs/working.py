@@ -16,10 +16,10 @@ from fa_tui.views.paths import short_path
 
 if TYPE_CHECKING:
     from fa_core.engine import MeasureOptions
-    from fa_tui.jobs.command_form import Planned
     from fa_tui.jobs.launches import Launches
     from fa_tui.jobs.listing import Jobs, Listed
     from fa_tui.jobs.measuring import Measured, Measuring
+    from fa_tui.jobs.planning import Planned
 
 _SHOW_SECONDS = 0.1
 """Progress is shown at most so often: a key must never wait for it."""

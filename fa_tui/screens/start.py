@@ -11,9 +11,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.screen import ModalScreen
+from textual.suggester import Suggester
 from textual.widgets import Input
 
-from fa_tui.jobs.command_form import Field, Planned, command_words, plan, shell_line
+from fa_tui.jobs.command_form import Field, command_words, names_for, shell_line
+from fa_tui.jobs.planning import Fault, Planned, plan
 from fa_tui.sharing.clipboard import copy
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
@@ -25,16 +27,39 @@ if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
 
-class FieldRow(Horizontal):
-    """One field: its name, and what is typed or picked."""
+class LastName(Suggester):
+    """Completes the last name of a list that is written with commas.
+
+    Args:
+        names: what there is.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(use_cache=False)
+        self._names = names
+
+    async def get_suggestion(self, value: str) -> str | None:
+        before, comma, begun = value.rpartition(",")
+        found = next((name for name in self._names if begun and name.startswith(begun)), None)
+        return None if found is None else f"{before}{comma}{found}"
+
+
+class FieldRow(Vertical):
+    """One field: its name, what is typed or picked, and below it what is wrong with it."""
 
     DEFAULT_CSS = """
     FieldRow {
-        height: 1;
-        & Line { width: 28; background: $surface; }
-        & Input { width: 1fr; height: 1; border: none; padding: 0 1; background: $panel; }
-        & Input:focus { border: none; background: $boost; }
-        & Pick { width: 1fr; padding: 0 1; background: $surface; }
+        height: auto;
+        & Horizontal { height: 1; }
+        &:focus-within { background: $panel; }
+        & .-name { width: 28; }
+        & .-fault { height: auto; max-height: 2; padding: 0 0 0 29; color: $warning; }
+        & .-fault { display: none; }
+        &.-wrong .-fault { display: block; }
+        & Input, & Input:focus {
+            width: 1fr; height: 1; border: none; padding: 0 1; background: transparent; background-tint: transparent;
+        }
+        & Pick { width: 1fr; padding: 0 1; }
     }
     """
 
@@ -42,11 +67,22 @@ class FieldRow(Horizontal):
         super().__init__()
         self.field = field
         self._name_line = Line(glyphs)
-        self.entry = Pick(field.values, value, glyphs) if field.values else Input(value, select_on_focus=False)
+        self._name_line.add_class("-name")
+        self._fault = TextLines(glyphs)
+        self._fault.can_focus = False
+        self._fault.add_class("-fault")
+        names = names_for(field.name)
+        self.entry = (
+            Pick(field.values, value, glyphs)
+            if field.values
+            else Input(value, select_on_focus=False, suggester=LastName(names) if names else None)
+        )
 
     def compose(self) -> ComposeResult:
-        yield self._name_line
-        yield self.entry
+        with Horizontal():
+            yield self._name_line
+            yield self.entry
+        yield self._fault
 
     def on_mount(self) -> None:
         self._name_line.set((f" {self.field.label}", "strong" if self.field.required else ""))
@@ -55,6 +91,12 @@ class FieldRow(Horizontal):
     def value(self) -> str:
         """What stands there."""
         return self.entry.value
+
+    def say_fault(self, text: str) -> None:
+        """Say what is wrong with it, or nothing."""
+        self._name_line.set((f" {self.field.label}", "warn" if text else "strong" if self.field.required else ""))
+        self.set_class(bool(text), "-wrong")
+        self._fault.set_lines([text] if text else [])
 
 
 class StartScreen(ModalScreen[Planned | None]):
@@ -73,7 +115,8 @@ class StartScreen(ModalScreen[Planned | None]):
 A command and its options
 The fields are the options of the command and start with its defaults. Lists are written with commas.
 Below them stands the command line that they make: what is started, and what can be pasted into a shell.
-What the command would refuse is said while you type. It runs beside the explorer, among the jobs (J):
+What the command would refuse is said below its field while you type; a name that begins like one there is
+can be completed with →. It runs beside the explorer, among the jobs (J):
 there it can be stopped, and what it writes appears in the matrix by itself.
 """
 
@@ -103,7 +146,7 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         self._command, self._fields = command, list(fields)
         self._glyphs = glyphs
         self._rows = [FieldRow(field, values.get(field.name, field.default), glyphs) for field in fields]
-        self._plan: Planned | str = ""
+        self._plan: Planned | Fault = Fault("")
         self.line = ""
 
     def compose(self) -> ComposeResult:
@@ -132,8 +175,8 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         self._show()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        row = event.widget.parent
-        if isinstance(row, FieldRow):
+        row = next((holder for holder in event.widget.ancestors if isinstance(holder, FieldRow)), None)
+        if row is not None:
             self.query_one("#start-help", TextLines).set_lines([row.field.help or "Audit files, runs, checkpoints."])
 
     def _show(self) -> None:
@@ -141,12 +184,15 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         try:
             words = command_words(self._command, self._fields, {row.field.name: row.value for row in self._rows})
         except ValueError as error:
-            self._plan = f"paths: {error}"
+            self._plan = Fault(f"paths: {error}", "paths")
         else:
             self.line = shell_line(words)
             self._plan = plan(words)
         self.query_one("#start-command", TextLines).set_lines([self.line])
-        note = (self._plan, "warn") if isinstance(self._plan, str) else (_says(self._plan), "good")
+        fault = self._plan if isinstance(self._plan, Fault) else Fault("")
+        for row in self._rows:
+            row.say_fault(fault.text if row.field.name == fault.field else "")
+        note = (_says(self._plan), "good") if isinstance(self._plan, Planned) else (fault.text, "warn")
         self.query_one("#start-note", Line).set((" ", ""), note)
 
     def action_start(self) -> None:
@@ -155,8 +201,11 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         self._show()
         if isinstance(self._plan, Planned):
             self.dismiss(self._plan)
-        else:
-            self.app.bell()
+            return
+        wrong = next((row for row in self._rows if row.field.name == self._plan.field), None)
+        if wrong is not None:
+            wrong.entry.focus()
+        self.app.bell()
 
     def action_go(self, step: int) -> None:
         """Go to another field."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -60,18 +61,30 @@ class Pick(PaintedWidget, can_focus=True):
         row: Row = []
         for value in self._values:
             style = "pick--others" if value != self.value else "pick--focused" if self.has_focus else "pick--value"
-            mark = "*" if value == self.value and not self.has_focus else " "
-            row.append((f"{mark}{value or 'default'} ", style))
+            row.append((self._label(value), style))
         return [row]
+
+    def _label(self, value: str) -> str:
+        mark = "*" if value == self.value and not self.has_focus else " "
+        return f"{mark}{value or 'default'} "
 
     def action_step(self, by: int) -> None:
         """Pick another value."""
-        self.value = self._values[(self._values.index(self.value) + by) % len(self._values)]
+        self._take(self._values[(self._values.index(self.value) + by) % len(self._values)])
+
+    def _take(self, value: str) -> None:
+        self.value = value
         self.repaint()
         self.post_message(self.Changed(self))
 
-    def on_click(self) -> None:
-        self.action_step(1)
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        end = 0
+        for value in self._values:
+            end += len(self._label(value))
+            if offset is not None and offset.x < end:
+                self._take(value)
+                return
 
     def on_focus(self) -> None:
         self.repaint()

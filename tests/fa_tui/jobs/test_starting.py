@@ -14,14 +14,16 @@ from textual.widgets import Input
 from fa_core.formats import scan
 from fa_core.runs import MANIFEST, read_manifest
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.command_form import Planned, command_words, fields_of, plan, shell_line
+from fa_tui.jobs.command_form import command_words, fields_of, shell_line
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.planning import Fault, Planned, plan
 from fa_tui.jobs.starting import first_values
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
-from fa_tui.screens.start import FieldRow, StartScreen
+from fa_tui.screens.start import FieldRow, LastName, StartScreen
 from fa_tui.session import Session
+from fa_tui.widgets.pick import Pick
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.test_explorer import screen_text
 
@@ -89,6 +91,13 @@ class TestForm:
             ({"epochs": "two"}, "Invalid value for '--epochs': 'two' is not a valid int"),
             ({"seeds": "1,x"}, "--seeds 'x' cannot be read"),
             ({"lr": "0"}, "lr is 0.0"),
+            ({"method": "dfa,dfq"}, "unknown method 'dfq'; did you mean dfa?"),
+            ({"arch": "resmpl"}, "unknown network 'resmpl'"),
+            ({"data": "npz:none.npz"}, "there is no 'none.npz'"),
+            ({"data": "cifar:/data"}, "unknown data set 'cifar'"),
+            ({"optimizer": "adamm"}, "unknown optimizer 'adamm'"),
+            ({"stop_on": "e"}, "--stop-on 'e' is not a list of diagnostics"),
+            ({"weight_decay": "-1"}, "weight_decay is -1.0"),
             ({"schedule": "cosin"}, "cosine"),
             ({"device": "cuda:77"}, "'cuda:77' is not there"),
             ({"g_norm_floor": "nan"}, "g_norm_floor"),
@@ -96,14 +105,15 @@ class TestForm:
     )
     def test_what_is_wrong_is_said_in_the_words_of_the_command(self, values: dict[str, str], says: str) -> None:
         found = plan(command_words("train", fields_of("train"), {**TINY, "out": "runs", **values}))
-        assert isinstance(found, str)
-        assert says in found
+        assert isinstance(found, Fault)
+        assert says in found.text
+        assert found.field == next(iter(values))
 
     def test_a_run_that_is_there_already_is_not_trained_over(self, tmp_path: Path) -> None:
         (tmp_path / "dfa_s42").mkdir()
         (tmp_path / "dfa_s42" / MANIFEST).write_text("{}")
         words = command_words("train", fields_of("train"), {**TINY, "out": str(tmp_path)})
-        assert plan(words) == f"{tmp_path / 'dfa_s42'}: there is a run already; add --resume or --overwrite"
+        assert plan(words) == Fault(f"{tmp_path / 'dfa_s42'}: there is a run already; add --resume or --overwrite")
         assert isinstance(plan([*words, "--resume"]), Planned)
 
     def test_it_starts_with_what_is_open(self, tmp_path: Path) -> None:
@@ -127,6 +137,43 @@ class TestForm:
             await pilot.press("escape", "escape")
             await until(pilot, lambda: explorer.screen is explorer.explorer)
             assert not explorer.jobs.listed()
+
+    async def test_what_is_wrong_stands_below_its_field_and_starting_goes_there(self, explorer: ExplorerApp) -> None:
+        async with explorer.run_test(size=(80, 24)) as pilot:
+            await pilot.press("N", "t")
+            await until(pilot, lambda: isinstance(explorer.screen, StartScreen))
+            rows = {row.field.name: row for row in explorer.screen.query(FieldRow)}
+            rows["method"].entry.value = "dfa"
+            rows["epochs"].entry.value = "many"
+            await until(pilot, lambda: rows["epochs"].has_class("-wrong"))
+            assert not rows["method"].has_class("-wrong")
+
+            def below() -> str:
+                lines = screen_text(explorer).splitlines()
+                return lines[next(place for place, line in enumerate(lines) if line.startswith(" epochs")) + 1]
+
+            await until(pilot, lambda: "'many' is not a" in below())
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: explorer.focused is rows["epochs"].entry)
+            assert isinstance(explorer.screen, StartScreen), "nothing was started"
+
+    async def test_a_click_picks_the_value_that_was_clicked(self, explorer: ExplorerApp) -> None:
+        async with explorer.run_test(size=(120, 40)) as pilot:
+            await pilot.press("N", "a")
+            await until(pilot, lambda: isinstance(explorer.screen, StartScreen))
+            rows = {row.field.name: row for row in explorer.screen.query(FieldRow)}
+            credit = rows["credit"].entry
+            assert isinstance(credit, Pick) and credit.value == "gamma"
+            await until(pilot, lambda: credit.region.width > 0)
+            await pilot.click(credit, offset=(16, 0))
+            assert credit.value == "full"
+            await pilot.click(credit, offset=(2, 0))
+            assert credit.value == "none"
+
+    async def test_a_name_in_a_list_is_completed(self) -> None:
+        names = LastName(["state_bridge", "dfa"])
+        assert await names.get_suggestion("bp,st") == "bp,state_bridge"
+        assert await names.get_suggestion("bp,") is None
 
 
 class TestRuns:
@@ -173,6 +220,7 @@ class TestRuns:
 
     async def test_a_command_that_fails_says_why(self, explorer: ExplorerApp, tmp_path: Path) -> None:
         async with explorer.run_test(size=(120, 40)) as pilot:
+            (tmp_path / "none.npz").write_text("not NumPy's")
             explorer.start(planned(tmp_path / "runs", {**TINY, "data": f"npz:{tmp_path}/none.npz"}))
             await pilot.press("J")
             await until(pilot, lambda: explorer.jobs.listed()[0].state == "failed")
