@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from fa_tui.views.filters import Filter
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
+    from fa_tui.widgets.line_charts import LineCharts
     from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
@@ -88,6 +89,7 @@ class ExplorerScreen(Screen[None]):
         self.matrix.quantity = BY_NAME.get(show)
         self.status = StatusLine(glyphs, self.matrix.shade, id="status")
         self.detail: DetailPane | None = None
+        self.charts: LineCharts | None = None
         self.sliders: SlidersPanel | None = None
         self._detail_due = False
         self._can_measure = False
@@ -122,6 +124,7 @@ class ExplorerScreen(Screen[None]):
     async def _settle(self) -> None:
         """After the first paint: what could wait for it, in the places kept free."""
         from fa_tui.widgets.detail import DetailPane
+        from fa_tui.widgets.line_charts import LineCharts
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
         # what is there now stays: later collections need not look at it
@@ -129,12 +132,15 @@ class ExplorerScreen(Screen[None]):
         gc.enable()
         self.detail = DetailPane(glyphs=self._glyphs, id="detail")
         self.sliders = SlidersPanel(self._session.thresholds, glyphs=self._glyphs, id="sliders")
+        self.charts = LineCharts(self._session, self.matrix, self._glyphs)
         self._show_detail()
         self.show_counts()
         self._show_rugs()
         with self.app.batch_update():
             await self.query_one("#detail-place").mount(self.detail)
             await self.query_one("#sliders-place").mount(self.sliders, self.status)
+            await self.query_one("#body").mount(self.charts)
+        self.call_after_refresh(self._draw_charts)
 
     # The run under the cursor.
 
@@ -170,6 +176,7 @@ class ExplorerScreen(Screen[None]):
         if self.detail is not None:
             shown, gone = None if row is None else self._session.rows[row], row in self._session.gone
             self.detail.show(shown, self._session.thresholds, gone=gone)
+        self._draw_charts()
         self._offer_measuring()
 
     def _offer_measuring(self) -> None:
@@ -229,6 +236,7 @@ class ExplorerScreen(Screen[None]):
         await self.shown_runs.toggle(self.query_one("#body"))
         self.set_class(self.shown_runs.in_table, "-table")
         self.order_changed()
+        self._draw_charts()
         self.set_focus(self.runs)
 
     def action_order(self) -> None:
@@ -390,7 +398,15 @@ class ExplorerScreen(Screen[None]):
 
     def on_resize(self) -> None:
         self._show_title()
-        self.call_after_refresh(self._keep_focus)
+        self.call_after_refresh(self._resized)
+
+    def _resized(self) -> None:
+        self._keep_focus()
+        self._draw_charts()
+
+    def _draw_charts(self) -> None:
+        if self.charts is not None:
+            self.charts.follow()
 
     def _keep_focus(self) -> None:
         """What was hidden in a tiny terminal has lost the focus: without it no key would move anything."""

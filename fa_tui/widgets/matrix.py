@@ -52,6 +52,8 @@ The matrix: one line per method, one column per seed
   (c)     its direction is mostly drift
   (d)     deep blocks do not beat a frozen-random baseline
 
+Where the matrix leaves room, the runs on the line under the cursor are drawn below it, layer by layer.
+
   ↑ ↓ ← → or h j k l      move; PgUp PgDn Home End or g G go further
   space                   mark a run; * marks all that are not measured yet, or none
   m                       measure what is marked, or the run under the cursor
@@ -179,6 +181,11 @@ The matrix: one line per method, one column per seed
         """The index of the run under the cursor."""
         cell = self._cell_at_cursor()
         return cell[self._turn_in(cell)] if cell else None
+
+    @property
+    def rows_on_line(self) -> list[int]:
+        """The indices of the runs on the line under the cursor."""
+        return self._grid.lines[self.line].runs() if self.line < len(self._grid.lines) else []
 
     def go_to(self, row: int) -> None:
         """Put the cursor on a run, if it is shown."""

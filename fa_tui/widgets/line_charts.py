@@ -1,0 +1,78 @@
+"""The layers of the runs on one line of the matrix, drawn in the room that a short matrix leaves below it."""
+
+from __future__ import annotations
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.geometry import Size
+
+from fa_core.report import DiagnosticReport
+from fa_tui.session import Session
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.layer_charts import LayerCharts
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.scale import Scale, covering
+
+_LEAST = Size(50, 12)
+"""Below this no chart can be read."""
+_HIGHEST = 24
+_RUNS = 6
+"""Curves that can be told apart."""
+_SHARED = 500
+"""Runs on whose common scale the curves stand; of more of them, those on the line have one of their own."""
+
+
+class LineCharts(Vertical):
+    """Stands on the matrix without taking room from it: where there are more lines, there are no charts.
+
+    Args:
+        session: the runs.
+        matrix: whose line under the cursor is drawn.
+        glyphs: characters to draw with.
+    """
+
+    DEFAULT_CSS = """
+    LineCharts {
+        layer: charts;
+        display: none;
+        & LayerCharts { height: 1fr; }
+    }
+    """
+
+    def __init__(self, session: Session, matrix: Matrix, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._session, self._matrix = session, matrix
+        self._title = Line(glyphs)
+        self._charts = LayerCharts(glyphs)
+        self._drawn: list[DiagnosticReport] = []
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._charts
+
+    def follow(self) -> None:
+        """Draw the line under the cursor, if the matrix leaves room and one of its runs was measured."""
+        matrix = self._matrix
+        top = matrix.line_count() + 2
+        room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
+        rows = [row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms][:_RUNS]
+        self.display = bool(rows) and matrix.display and room.width >= _LEAST.width and room.height >= _LEAST.height
+        if not self.display:
+            return
+        self.styles.offset = (0, top)
+        self.styles.width, self.styles.height = room
+        reports = [self._session.rows[row].report for row in rows]
+        if reports == self._drawn:
+            return
+        self._drawn = reports
+        names = "  ".join(f"{number} {self._session.label(row)}" for number, row in enumerate(rows, 1))
+        self._title.set((f" {names}", "dim"))
+        self._charts.show(reports, *self._scales(reports))
+
+    def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
+        rows = self._session.rows
+        shown = [row.report for row in rows] if len(rows) <= _SHARED else reports
+        h = [norm for report in shown for norm in report.residual_norms]
+        g = [norm for report in shown for norm in report.bp_grad_norms]
+        return covering(h, log=True), covering(g, log=True)

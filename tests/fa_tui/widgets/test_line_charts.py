@@ -1,0 +1,47 @@
+"""The charts below a short matrix."""
+
+from __future__ import annotations
+
+import pytest
+
+from fa_tui.app import ExplorerApp
+from fa_tui.widgets.canvas import Canvas
+from tests.fa_tui.looks import app_on, screen_text
+from tests.fa_tui.scenes import many, unmeasured
+from tests.fa_tui.waiting import until
+
+
+async def test_the_runs_on_the_line_under_the_cursor_are_drawn_below_it(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "1 bp s42  2 bp s123  3 bp s456" in screen_text(app))
+        await pilot.press("down")
+        await until(pilot, lambda: "1 dfa s42  2 dfa s123  3 dfa s456" in screen_text(app))
+        await pilot.press("t")
+        await until(pilot, lambda: "1 dfa s42" not in screen_text(app))
+
+
+@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+async def test_they_take_no_room_from_lines_and_are_not_there_in_a_small_terminal(size: tuple[int, int]) -> None:
+    app = app_on(many())
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.explorer.charts is not None and app.explorer.charts.is_mounted)
+        await pilot.pause()
+        assert app.explorer.charts is not None and not app.explorer.charts.display
+
+
+async def test_a_line_of_which_nothing_was_measured_has_none() -> None:
+    app = app_on(unmeasured())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        await pilot.press("down")
+        await until(pilot, lambda: "residual stream" not in screen_text(app))
+
+
+async def test_a_slider_redraws_none_of_it(app: ExplorerApp, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        drawn: list[object] = []
+        monkeypatch.setattr(Canvas, "set_chart", lambda canvas, chart: drawn.append(chart))
+        await pilot.press("a", "5", "enter")
+        await until(pilot, lambda: "11 of 15" in screen_text(app))
+        assert not drawn
