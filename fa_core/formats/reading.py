@@ -15,8 +15,7 @@ from fa_core.formats.document import open_document
 from fa_core.formats.findings import Scan, Trace
 from fa_core.formats.recalling import LazyIndex, sliced_table
 from fa_core.formats.registry import FORMATS, may_be_known, recognise
-from fa_core.formats.sliced import SLICED_FROM, SlicedRows, SlicedTable, read_sliced
-from fa_core.formats.slices import is_sliceable
+from fa_core.formats.sliced import REPORTS, SLICED_FROM, SlicedRows, SlicedTable, read_sliced
 from fa_core.formats.stored import Finding, StoredRows
 from fa_core.formats.walk import Identity, Place, Walk
 from fa_core.index.stamps import stamp_at, stamp_of
@@ -233,7 +232,7 @@ def _in_file(place: Place, sliced: SlicedReader = sliced_table) -> Iterator[Find
                 if place.named:
                     raise _stranger(path)
                 return
-            if size >= SLICED_FROM and is_sliceable(head) and (table := sliced(path, file, head)):
+            if size >= SLICED_FROM and REPORTS in head[:_FIRST] and (table := sliced(path, file, head)):
                 yield from table.problems
                 yield table.rows
                 return

@@ -15,18 +15,21 @@ from fa_core.errors import FaError
 from fa_core.formats.document import Node, RepeatedKeys, loads_keeping_repeats
 from fa_core.formats.lean import lean_decoder, recorded_verdicts
 from fa_core.formats.reports import decode_report
-from fa_core.formats.slices import Slice, slices
 from fa_core.formats.stored_row import UNREAD, StoredRow
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
+    from fa_core.formats.slices import Slice
     from fa_core.report_columns import ReportColumns
 
 T = TypeVar("T")
 
 SLICED_FROM = 1 << 20
 """Bytes from which a table is read in slices; a smaller one is read faster whole, and without NumPy."""
+
+REPORTS = b'"reports"'
+"""What stands at the beginning of a file that `read_sliced` can read."""
 
 _BATCH = 16
 _REMEMBERED = 1024
@@ -98,15 +101,16 @@ class SlicedTable(NamedTuple):
 
 
 def read_sliced(path: str, file: BinaryIO, head: bytes) -> SlicedTable | None:
-    """A big audit table; None where something about it is so odd that it has to be read whole.
+    """A big audit table; None for another file, and where something about it is so odd that it has to be read whole.
 
     That is one that ends too early, and one with a key twice.
 
     Args:
         path: the file.
         file: the same, opened for reading.
-        head: its first bytes, of which `is_sliceable` holds.
+        head: its first bytes.
     """
+    from fa_core.formats.slices import slices
     from fa_core.report_columns import ReportColumns
 
     reader = _Reader(path)

@@ -38,21 +38,15 @@ class Slice(NamedTuple):
     offset: int
 
 
-def is_sliceable(head: bytes) -> bool:
-    """Whether a file's first bytes are those of a table that `slices` can cut."""
-    begin = _BEGIN.match(head)
-    return begin is not None and _FIRST.match(head, begin.end()) is not None
-
-
 def slices(file: BinaryIO, head: bytes) -> Iterator[Slice]:
     """The reports of an audit table, slice by slice; only the last holds what else is in the file while it is cut.
 
     Args:
         file: the file, opened for reading.
-        head: its first bytes, of which `is_sliceable` holds.
+        head: its first bytes.
 
     Raises:
-        ValueError: the file's end is not that of an audit table. That a slice is valid is for the caller to see.
+        ValueError: the file does not begin or end as an audit table does. Whether slices are valid, decoding shows.
     """
     begin = _BEGIN.match(head)
     first = _FIRST.match(head, begin.end()) if begin else None
