@@ -23,7 +23,7 @@ LOST_SECONDS = 5.0
 """After this an answer is taken as lost."""
 _MUTE_RATE = 3000
 """Bytes per second for a terminal that does not answer."""
-_MUTE_SECONDS = 0.5
+_MUTE_SECONDS = 1.0
 """The longest that a frame waits for such a terminal."""
 
 

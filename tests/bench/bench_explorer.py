@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import os
 import pty
 import select
@@ -25,6 +24,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.e2e.synthetic import audit_table
 from tests.e2e.terminal import PseudoTerminal
 
 REPOSITORY = Path(__file__).parents[2]
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--big", type=int, default=10_000)
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        big = big_table(Path(folder) / "big.json", options.big)
+        big = audit_table(Path(folder) / "big.json", options.big)
         print(f"{'':28}{'':>8}{'budget':>10}")
         for name, paths in (("sample runs", [REPOSITORY / "sample_runs"]), ("15 runs", [PUBLISHED])):
             wall, processor = start_ratio(paths, options.starts)
@@ -108,20 +108,6 @@ def _line(name: str, terminal: PseudoTerminal, keys: Sequence[str], budget: str)
         f"{name:28}{statistics.median(sizes):>6.0f} B{budget:>10}   median {statistics.median(times or [0]):.1f} ms, "
         f"best {min(times or [0]):.1f} ms, processor {cpu:.1f} ms, largest {max(sizes)} B"
     )
-
-
-def big_table(path: Path, runs: int) -> Path:
-    """An audit table of many runs: the published ones, five methods × seeds, each number moved a little."""
-    reports = list(json.loads(PUBLISHED.read_bytes())["reports"].items())
-    many = {}
-    for number in range(runs):
-        key, report = reports[number % len(reports)]
-        scale = 1.0 + 0.9 * ((number * 7919) % 1000) / 1000
-        norms = [value * scale**layer for layer, value in enumerate(report["residual_norms"])]
-        method = key.rpartition("_s")[0]
-        many[f"{method}{number // 150}_s{number % 30}_{number}_s{number % 30}"] = {**report, "residual_norms": norms}
-    path.write_text(json.dumps({"reports": many}))
-    return path
 
 
 if __name__ == "__main__":

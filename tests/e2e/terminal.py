@@ -17,7 +17,7 @@ import struct
 import subprocess
 import termios
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -78,6 +78,19 @@ class Burst:
         return len(self.data)
 
 
+@dataclass(frozen=True)
+class Held:
+    """What a program sent while keys were held down and after the last one.
+
+    Attributes:
+        during: bytes that came before the last key was let go.
+        after: what came then; its times count from the last key.
+    """
+
+    during: int
+    after: Burst
+
+
 class PseudoTerminal:
     """A program whose stdin, stdout and stderr are one pseudo-terminal.
 
@@ -86,7 +99,7 @@ class PseudoTerminal:
         columns, lines: the size.
         env: added to a clean environment (None as a value removes a name).
         sync: answer the query for synchronized output, as kitty does and tmux 3.3 does not.
-        answers: answer where the cursor is, as every terminal does.
+        answers: answer where the cursor is, as every terminal does; without, a test has one that is silent.
     """
 
     def __init__(
@@ -97,7 +110,7 @@ class PseudoTerminal:
         lines: int = 40,
         env: Mapping[str, str | None] | None = None,
         sync: bool = False,
-        answers: bool = False,
+        answers: bool = True,
     ) -> None:
         self.screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self.screen)
@@ -176,9 +189,37 @@ class PseudoTerminal:
                 break
         raise AssertionError(f"never saw {text!r} in {limit:g} s; the screen:\n{self.text()}")
 
+    def wait_until(self, happened: Callable[[], object], limit: float = 60.0) -> None:
+        """Read until something else has come about.
+
+        Raises:
+            AssertionError: it never did; the message holds the screen.
+        """
+        deadline = time.perf_counter() + limit
+        while not happened():
+            assert time.perf_counter() < deadline, f"it never happened; the screen:\n{self.text()}"
+            if self._fd >= 0:
+                self.read(quiet=0.05, limit=0.2)
+            else:
+                time.sleep(0.05)
+
     def press(self, *keys: str, quiet: float = 0.15, limit: float = 20.0) -> Burst:
         """Press keys (named as in `KEYS`, or text) and read what comes of it."""
         return self.send("".join(KEYS.get(key, key) for key in keys).encode(), quiet=quiet, limit=limit)
+
+    def hold(self, keys: Sequence[str], per_second: float = 60, quiet: float = 1.0, limit: float = 60.0) -> Held:
+        """Press keys at the rate of a key held down, reading all the while, and then until silence."""
+        begun, during = time.perf_counter(), 0
+        for count, key in enumerate(keys, 1):
+            os.write(self._fd, KEYS.get(key, key).encode())
+            while (left := begun + count / per_second - time.perf_counter()) > 0:
+                during += len(self.read(quiet=left, limit=left))
+        return Held(during, self.read(quiet, limit))
+
+    def hang_up(self) -> None:
+        """Close the line under the program, as a dropped connection does."""
+        os.close(self._fd)
+        self._fd = -1
 
     def click(self, column: int, line: int) -> Burst:
         """Press and release the left mouse button on a cell (from 0)."""
@@ -206,7 +247,9 @@ class PseudoTerminal:
 
     def close(self) -> int:
         """End the program; its exit status."""
-        if self.process.poll() is None:
+        if self._fd < 0:
+            self.process.kill()
+        elif self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
                 self._drain_until_exit(3.0)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from fa_tui.terminal.pacing import LOST_SECONDS, Pacing
 
-MOMENT = 0.501
+MOMENT = 1.001
 
 
 def test_a_large_frame_behind_a_question_is_asked_about_too() -> None:

@@ -1,0 +1,36 @@
+"""Campaigns that nobody trained: audit tables of any length, and folders of runs that wait to be measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+SAMPLE_RUNS = Path(__file__).resolve().parents[2] / "sample_runs"
+PUBLISHED = SAMPLE_RUNS / "audit_table_s42_s123_s456.json"
+
+
+def audit_table(path: Path, runs: int) -> Path:
+    """Write an audit table of many runs: the published ones, five methods × seeds, each number moved a little."""
+    reports = list(json.loads(PUBLISHED.read_bytes())["reports"].items())
+    many = {}
+    for number in range(runs):
+        key, report = reports[number % len(reports)]
+        scale = 1.0 + 0.9 * ((number * 7919) % 1000) / 1000
+        norms = [value * scale**layer for layer, value in enumerate(report["residual_norms"])]
+        method = key.rpartition("_s")[0]
+        many[f"{method}{number // 150}_s{number % 30}_{number}_s{number % 30}"] = {**report, "residual_norms": norms}
+    path.write_text(json.dumps({"reports": many}))
+    return path
+
+
+def unmeasured_runs(folder: Path, runs: int) -> Path:
+    """Write run folders without a report: one small trained network under many seeds, its weights linked."""
+    trained = SAMPLE_RUNS / "main" / "dfa_s42"
+    manifest = json.loads((trained / "manifest.json").read_text())
+    for seed in range(runs):
+        run = folder / f"dfa_s{seed}"
+        run.mkdir(parents=True)
+        (run / "manifest.json").write_text(json.dumps({**manifest, "seed": seed}))
+        for weights in trained.glob("*.safetensors"):
+            (run / weights.name).symlink_to(weights)
+    return folder

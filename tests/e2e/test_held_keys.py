@@ -1,0 +1,103 @@
+"""Keys held down, on fast and on slow lines: frames are merged, never queued."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Open
+from tests.e2e.synthetic import PUBLISHED, audit_table
+from tests.e2e.terminal import PseudoTerminal
+
+STEP_BUDGET = 800
+SLOW_LINE = 3000
+MODEM_QUEUE = 5 * STEP_BUDGET
+"""What may still come after the last key on a slow line: the frame under way and one of the many steps since."""
+THERE_AND_BACK = ["left"] * 20 + ["right"] * 40 + ["left"] * 20
+
+
+@pytest.fixture(scope="session")
+def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An audit table of 10,000 runs."""
+    return audit_table(tmp_path_factory.mktemp("many") / "many.json", 10_000)
+
+
+@pytest.fixture(params=[15, 10_000], ids=lambda runs: f"{runs} runs")
+def table(request: pytest.FixtureRequest) -> Path:
+    """A table of few and one of many runs."""
+    return PUBLISHED if request.param == 15 else request.getfixturevalue("ten_thousand")
+
+
+def growth_threshold(terminal: PseudoTerminal) -> str:
+    """The threshold that slider (a) shows."""
+    shown = re.search(r"a growth per block.* > (\S+)×", terminal.text())
+    return shown[1] if shown else ""
+
+
+def test_a_slider_step_costs_less_than_800_bytes(open_explorer: Open, table: Path) -> None:
+    terminal = open_explorer(table)
+    terminal.press("a")
+    sizes = [len(terminal.press(key)) for key in ["left"] * 10 + ["right"] * 10]
+    assert 0 < statistics.median(sizes) <= STEP_BUDGET
+
+
+def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer: Open, table: Path) -> None:
+    terminal = open_explorer(table)
+    terminal.press("a")
+    keys = THERE_AND_BACK * 4
+    held = terminal.hold(keys[:-2], per_second=60)
+    assert growth_threshold(terminal) == "63"
+    assert len(held.after) <= 2 * STEP_BUDGET
+    assert held.during + len(held.after) <= len(keys) * STEP_BUDGET
+
+
+@pytest.mark.parametrize("sync", [True, False], ids=["synchronized", "not-synchronized"])
+@pytest.mark.parametrize("answers", [True, False], ids=["answers", "silent"])
+def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
+    open_explorer: Open, table: Path, sync: bool, answers: bool
+) -> None:
+    terminal = open_explorer(table, sync=sync, answers=answers)
+    terminal.press("a", quiet=1.2)
+    terminal.slow_down(SLOW_LINE)
+    held = terminal.hold((THERE_AND_BACK * 2)[:-2], per_second=60, quiet=1.6)
+    assert growth_threshold(terminal) == "63"
+    assert 0 < len(held.after) <= MODEM_QUEUE
+
+
+@pytest.mark.parametrize("answers", [True, False], ids=["answers", "silent"])
+def test_scrolling_thirty_rows_ends_on_the_same_screen_however_fast_the_line(
+    open_explorer: Open, ten_thousand: Path, answers: bool
+) -> None:
+    slow, fast = open_explorer(ten_thousand, answers=answers), open_explorer(ten_thousand)
+    for terminal in (slow, fast):
+        terminal.press("t", quiet=0.6)
+        terminal.press("pagedown", quiet=0.6)
+    one_page = len(fast.press("pagedown"))
+    slow.press("pagedown", quiet=0.6)
+    slow.slow_down(2 * one_page)
+    held = slow.hold(["down"] * 30, per_second=30, quiet=2.0)
+    scrolled = fast.hold(["down"] * 30, per_second=30)
+    assert slow.text() == fast.text()
+    assert scrolled.during + len(scrolled.after) <= 30 * 2 * one_page
+    assert len(held.after) <= 3 * one_page
+
+
+def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_explorer: Open) -> None:
+    terminal = open_explorer(PUBLISHED)
+    terminal.press("a")
+    burst = terminal.press(*["right"] * 40, quiet=0.5)
+    assert growth_threshold(terminal) == "5000"
+    assert len(burst) <= 10 * STEP_BUDGET
+
+
+def test_quitting_over_a_slow_line_leaves_no_answer_to_the_shell(open_explorer: Open) -> None:
+    terminal = open_explorer(PUBLISHED)
+    terminal.press("a")
+    terminal.slow_down(SLOW_LINE)
+    terminal.hold(["right"] * 20)
+    farewell = terminal.press("left", "q", quiet=1.5)
+    assert terminal.process.wait(10) == 0
+    assert farewell.data.rfind(b"\x1b[6n") < farewell.data.rfind(b"\x1b[?1049l")

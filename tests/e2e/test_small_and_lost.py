@@ -1,0 +1,94 @@
+"""Small screens, dragged windows and dropped connections."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Open
+from tests.e2e.synthetic import PUBLISHED, unmeasured_runs
+
+ASCII_ONLY = {"LC_ALL": "C", "TERM": "vt100", "COLORTERM": None, "NO_COLOR": "1"}
+
+
+@pytest.mark.parametrize("env", [{}, ASCII_ONLY], ids=["unicode", "ascii"])
+def test_eighty_by_twenty_four_keeps_matrix_verdict_and_the_slider_in_use_on_screen(
+    open_explorer: Open, env: dict[str, str | None]
+) -> None:
+    terminal = open_explorer(PUBLISHED, columns=80, lines=24, env=env)
+    for letter, name in (("a", "growth per block"), ("b", "fires below"), ("c", "drift"), ("d", "margin")):
+        terminal.press(letter)
+        text = terminal.text()
+        assert re.search(r"dfa +3/3 +\S?[✗x]ab-d", text), "the matrix"
+        assert "trustworthy (on a, b, c)" in text, "the verdict"
+        assert "9 of 15 walk back" in text
+        assert name in text, "the slider"
+    assert env != ASCII_ONLY or terminal.text().isascii()
+
+
+def test_a_storm_of_sixty_resizes_ends_on_the_right_screen_for_the_bytes_of_a_few(open_explorer: Open) -> None:
+    terminal, fresh = open_explorer(PUBLISHED), open_explorer(PUBLISHED, columns=90, lines=26)
+    terminal.resize(100, 30)
+    one = len(terminal.read(quiet=0.5))
+    before = len(terminal.sent)
+    for step in range(60):
+        terminal.resize(100 + step % 40, 30 + step % 20)
+        terminal.read(quiet=0.008, limit=0.008)
+    terminal.resize(90, 26)
+    terminal.read(quiet=0.7)
+    assert terminal.text() == fresh.text()
+    assert len(terminal.sent) - before <= 20 * one
+
+
+def test_a_dropped_connection_leaves_finished_runs_on_disk_and_no_process_behind(
+    open_explorer: Open, tmp_path: Path
+) -> None:
+    terminal = open_explorer(unmeasured_runs(tmp_path / "runs", 64), ready="64 not measured")
+    terminal.press("*", "m")
+    terminal.wait_until(lambda: any(tmp_path.rglob("audit.json")))
+    workers = _workers(terminal.process.pid)
+    assert workers
+    terminal.hang_up()
+    assert terminal.process.wait(timeout=30) != 0
+    terminal.wait_until(lambda: not any(_is_worker(worker) for worker in workers))
+    _all_are_whole(tmp_path)
+
+
+def test_killing_the_explorer_ends_its_workers_and_leaves_finished_runs_on_disk(
+    open_explorer: Open, tmp_path: Path
+) -> None:
+    terminal = open_explorer(unmeasured_runs(tmp_path / "runs", 64), ready="64 not measured")
+    terminal.press("*", "m")
+    terminal.wait_until(lambda: any(tmp_path.rglob("audit.json")))
+    workers = _workers(terminal.process.pid)
+    assert workers
+    terminal.process.send_signal(signal.SIGKILL)
+    terminal.process.wait(timeout=30)
+    terminal.wait_until(lambda: not any(_is_worker(worker) for worker in workers))
+    _all_are_whole(tmp_path)
+
+
+def _all_are_whole(folder: Path) -> None:
+    audits = list(folder.rglob("audit.json"))
+    assert audits
+    assert all("cross_batch_stability" in audit.read_text() and json.loads(audit.read_bytes()) for audit in audits)
+
+
+def _workers(explorer: int) -> list[int]:
+    pids = [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
+    return [pid for pid in pids if _is_worker(pid) and _parent(pid) == explorer]
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        return b"fa_core.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
+
+
+def _parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
