@@ -177,6 +177,15 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         if aloud and self.screen is not self.explorer:
             self.notify(text, severity="warning" if tone in ("warn", "bad") else "information", markup=False)
 
+    def dress(self, theme: str) -> None:
+        """Change the colours, and say where that is kept."""
+        from fa_core.errors import FaError
+
+        try:
+            self.say(self.choose_theme(theme), "good")
+        except FaError as error:
+            self.say(f"theme {theme} for now: {error}", "warn")
+
     def send(self, sequence: str) -> None:
         """Send the terminal a sequence that shows nothing."""
         if self._driver is not None:

@@ -92,6 +92,35 @@ def settings_file() -> Path:
     return config_folder() / FILE
 
 
+def remember_theme(name: str, path: Path | None = None) -> Path:
+    """Keep a theme for the next time: its line in the settings file, and nothing else there, is written anew.
+
+    Args:
+        name: of the theme.
+        path: the file (default: `settings_file()`).
+
+    Returns:
+        The file.
+
+    Raises:
+        FaError: it cannot be read or written.
+    """
+    from fa_core.atomic import write_bytes
+    from fa_tui.config.toml_file import line_of, quoted, text_of
+
+    path = path or settings_file()
+    lines = text_of(path).splitlines()
+    place = line_of("\n".join(lines), ["theme"])
+    line = f"theme = {quoted(name)}"
+    if place is None:
+        # before the tables: below one it would belong to it
+        lines.insert(0, line)
+    else:
+        lines[place - 1] = line
+    write_bytes(path, ("\n".join(lines) + "\n").encode())
+    return path
+
+
 def load_settings(path: Path | None = None) -> Loaded:
     """The settings of a file, defaults where it says nothing or something wrong. Never raises.
 

@@ -34,13 +34,7 @@ def load(path: Path) -> tuple[dict[str, Any], str]:
     Raises:
         UnreadableInput: not readable, or no TOML (with the line).
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        return {}, ""
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "not UTF-8"
-        raise UnreadableInput(f"cannot be read ({reason})", where=path, hint="it is left out") from error
+    text = text_of(path)
     try:
         return tomllib.loads(text), text
     except tomllib.TOMLDecodeError as error:
@@ -48,6 +42,21 @@ def load(path: Path) -> tuple[dict[str, Any], str]:
         what, place = (found["what"], found["place"].partition(",")[0]) if found else (str(error), "")
         hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
         raise UnreadableInput(f"not TOML: {what}", where=f"{path}: {place}" if place else path, hint=hint) from error
+
+
+def text_of(path: Path) -> str:
+    """The text of a file, empty if it is not there.
+
+    Raises:
+        UnreadableInput: not readable.
+    """
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        return ""
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8"
+        raise UnreadableInput(f"cannot be read ({reason})", where=path, hint="it is left out") from error
 
 
 class Fitting:

@@ -59,6 +59,7 @@ class Launch(threading.Thread):
             device=planned.device,
             unit="epoch" if planned.runs else "run",
             log=str(log),
+            line=shell_line(planned.words),
         )
         with log.open("wb") as sink:
             self._popen = subprocess.Popen(

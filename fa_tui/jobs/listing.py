@@ -26,6 +26,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         words: the last thing it had to say.
         error: why it failed, in one line.
         log: its log file.
+        line: the command line that runs, where it is a command.
     """
 
     id: str
@@ -39,6 +40,7 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     words: str = ""
     error: str = ""
     log: str = ""
+    line: str = ""
 
     @property
     def over(self) -> bool:

@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_tui.jobs.listing import Jobs, Listed
-from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines, share_bar
-from fa_tui.jobs.remaining import time_words
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
+from fa_core.reporting.blocks import Grid
+from fa_tui.jobs.listing import Jobs
+from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
+from fa_tui.sharing.shared import Piece, Shared, Table, command_piece, table_pieces
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.jobs_table import JobsTable
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.text_lines import TextLines
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
-_TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
-_COLUMNS = (("state", 10), ("progress", 19), ("left", 8), ("device", 8))
-_SAYS = "what it says"
-_BAR = 10
-_NAMES = range(9, 31)
-_WORDS = 20
-"""Cells that what a job says gets at least, before its name is cut."""
 _NONE_YET = """\
   space    in the matrix marks runs; m then measures them, or the one under the cursor
   N        starts a training run or an audit
@@ -40,100 +32,25 @@ _NONE_YET = """\
 """
 
 
-class JobsTable(LineTable):
-    """One line per job; the cursor stays on its job when their order changes."""
-
-    help_text = """\
-The jobs: runs that are measured here, then commands that were started from here.
-Finished runs are on disk as soon as their line says done. A worker that dies fails its one job.
-A training run that is cancelled keeps every complete epoch; trying it again goes on from there.
-Cancelling a command twice ends it at once. The time left is told once there is a rate to tell it from.
-"""
-
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
-        super().__init__(id="jobs")
-        self._glyphs = glyphs
-        self._jobs: list[Listed] = []
-
-    def set_jobs(self, jobs: Sequence[Listed]) -> None:
-        """Show other jobs; only lines that changed are painted again."""
-        here = self.job
-        before, self._jobs = self._jobs, list(jobs)
-        if [job.id for job in before] != [job.id for job in jobs] or not self.column_count:
-            self._fit()
-            if here is not None:
-                self.move_to(next((line for line, job in enumerate(jobs) if job.id == here.id), self.line))
-            return
-        for line, (old, new) in enumerate(zip(before, self._jobs, strict=True)):
-            if old != new:
-                self.refresh_cells([(line, column) for column in range(self.column_count)])
-
-    def _fit(self) -> None:
-        """What a job says gets what the other columns leave, and names give way to it."""
-        widths = [width for _, width in _COLUMNS]
-        room = self.view.width - sum(widths)
-        longest = max([len(job.name) for job in self._jobs], default=0)
-        name = max(_NAMES.start, min(longest, _NAMES.stop - 1, room - _WORDS)) + 3
-        self.set_widths(name, [*widths, max(_WORDS, room - name)])
-
-    def on_resize(self) -> None:
-        self._fit()
-
-    @property
-    def job(self) -> Listed | None:
-        """The job under the cursor."""
-        return self._jobs[self.line] if self._jobs else None
-
-    def line_count(self) -> int:
-        return len(self._jobs)
-
-    def frozen(self, line: int | None) -> list[Segment]:
-        if line is None:
-            return [Segment(" job".ljust(self.frozen_width), self.style_of("header"))]
-        name = self._short(self._jobs[line].name, self.frozen_width - 3)
-        chosen = line == self.line
-        text = f" {name}".ljust(self.frozen_width)
-        return [Segment(text, self.style_of("cursor" if chosen and self.has_focus else "text"))]
-
-    def cell(self, line: int | None, column: int) -> list[Segment]:
-        width = self.width_of(column)
-        if line is None:
-            name = [*(name for name, _ in _COLUMNS), _SAYS][column]
-            return [Segment(name.ljust(width), self.style_of("header"))]
-        job = self._jobs[line]
-        if column == 1:
-            return self._progress(job, width)
-        left = "" if job.left is None else time_words(job.left)
-        text = self._short((job.state, "", left, job.device, job.words)[column], width - 1)
-        tone = _TONES[job.state] if column == 0 or (column == 4 and job.error) else "text"
-        return [Segment(text.ljust(width), self.style_of(tone))]
-
-    def repaint_cursor(self, before: tuple[int, int]) -> None:
-        self.refresh_frozen({before[0], self.line})
-
-    def _progress(self, job: Listed, width: int) -> list[Segment]:
-        if not job.total:
-            return [Segment(" " * width, self.style_of("text"))]
-        bar = share_bar(job.done / job.total, _BAR, self._glyphs)
-        filled = len(bar.rstrip(bar[-1])) if job.done < job.total else _BAR
-        tone = "mark" if job.state == "running" else _TONES[job.state]
-        return [
-            Segment(bar[:filled], self.style_of(tone)),
-            Segment(bar[filled:], self.style_of("dim")),
-            Segment(f" {job.done}/{job.total}"[: width - _BAR].ljust(width - _BAR), self.style_of("text")),
-        ]
-
-    def _short(self, text: str, width: int) -> str:
-        text, mark = self._glyphs.say(text), self._glyphs.ellipsis
-        return text if len(text) <= width else text[: width - len(mark)] + mark
-
-
 class MachineSeen(Message):
     """How busy the machine is (posted from a thread)."""
 
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         super().__init__()
+
+
+class JobLog(TextLines):
+    """What a job wrote; it stays at its end."""
+
+    help_text = """\
+The log of the job under the cursor
+Everything that its process wrote, the last lines below; a job that failed ends with the reason.
+The path of the file stands above it.
+
+  ↑ ↓ or k j    scroll
+  g G           its beginning, its end
+"""
 
 
 class JobsScreen(Screen[None]):
@@ -147,7 +64,7 @@ class JobsScreen(Screen[None]):
     app: ExplorerApp
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,J", "dismiss", "Back", key_display="esc"),
+        Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
         Binding("x,delete", "cancel", "Cancel", key_display="x", tooltip="cancel the job under the cursor"),
         Binding("r", "retry", "Retry", tooltip="begin a failed or cancelled job again"),
         Binding("plus,shift+up", "move(-1)", "Sooner", key_display="+", tooltip="move a queued job up the queue"),
@@ -178,6 +95,7 @@ class JobsScreen(Screen[None]):
         self._glyphs = glyphs
         self.machine_watch: MachineWatch | None = None
         self._log: tuple[str, list[str]] = ("", [])
+        self._offered: set[str] = set()
 
     def compose(self) -> ComposeResult:
         yield Line(self._glyphs, id="title")
@@ -186,7 +104,7 @@ class JobsScreen(Screen[None]):
         yield TextLines(self._glyphs, id="none-yet")
         with Vertical(id="log-pane"):
             yield Line(self._glyphs, id="log-title")
-            yield TextLines(self._glyphs, follow=True, id="log")
+            yield JobLog(self._glyphs, follow=True, id="log")
         yield KeyBar(self._glyphs)
 
     def on_mount(self) -> None:
@@ -218,9 +136,42 @@ class JobsScreen(Screen[None]):
         self.set_class(not jobs, "-none")
         self.query_one("#title", Line).set((" jobs ", "accent"), (words, "strong"))
         self._show_log()
+        self._offer()
 
     def on_line_table_moved(self) -> None:
         self._show_log()
+        self._offer()
+
+    def _offer(self) -> None:
+        """Show the keys that would do something to the job under the cursor."""
+        jobs, job = self._jobs.listed(), self.query_one(JobsTable).job
+        offered = {"cancel_all"} if any(not each.over for each in jobs) else set()
+        if job is not None:
+            offered |= {"cancel"} if not job.over else {"retry"} if job.state != "done" else set()
+            offered |= {"move"} if job.state == "queued" else set()
+        if offered != self._offered:
+            self._offered = offered
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what works now: there is nothing to cancel of a job that is over."""
+        return action not in ("cancel", "cancel_all", "retry", "move") or action in self._offered
+
+    def shared(self) -> Shared:
+        """The log, the list, and the command line of the job under the cursor."""
+        job, jobs = self.query_one(JobsTable).job, self._jobs.listed()
+        log = self.query_one("#log", TextLines).text
+        table = Grid(
+            headings=("job", "state", "device", "done", "of", "says"),
+            rows=tuple(
+                (each.name, each.state, each.device, f"{each.done}", f"{each.total}", each.words) for each in jobs
+            ),
+            words=3,
+        )
+        pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
+        if job is not None and job.line:
+            pieces.append(command_piece(job.line))
+        return Shared([*pieces, *(table_pieces(Table("jobs", [table])) if jobs else ())])
 
     def action_cancel(self) -> None:
         """Cancel the job under the cursor."""
@@ -247,8 +198,6 @@ class JobsScreen(Screen[None]):
             return
         if self._jobs.move(job.id, step):
             self.jobs_changed()
-        elif job.state != "queued":
-            self.app.say(f"{job.name} is {job.state}: only what is queued has a place in the queue", "warn")
 
     def _show_log(self) -> None:
         from fa_core.engine.process import log_tail
@@ -260,4 +209,5 @@ class JobsScreen(Screen[None]):
         if shown != self._log:
             self._log = shown
             self.query_one("#log-title", Line).set((" log ", "dim"), (log, "dim"))
-            self.query_one("#log", TextLines).set_lines(shown[1])
+            nothing = ["nothing written yet" if job is not None and not job.over else "nothing was written"]
+            self.query_one("#log", TextLines).set_lines(shown[1] or (nothing if job is not None else []))

@@ -71,9 +71,8 @@ class ExplorerCommands(Provider):
         yield from self._quantities()
         app = self._explorer_app
         yield from self._presets()
-        own = app.settings.themes
-        for name in (theme for theme in app.available_themes if theme.startswith("fa-") or theme in own):
-            yield Command(f"Theme: {name}", "change the colours", partial(setattr, app, "theme", name))
+        for name in app.themes_here:
+            yield Command(f"Theme: {name}", "change the colours, now and from now on", partial(app.dress, name))
 
     def _bindings(self) -> Iterator[Command]:
         app, seen = self._explorer_app, set[str]()

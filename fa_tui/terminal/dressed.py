@@ -50,6 +50,17 @@ class DressedApp(FrugalApp[ReturnType]):
             return [self.terminal.theme]
         return [*(theme.name for theme in THEMES), *self.settings.themes]
 
+    def choose_theme(self, name: str) -> str:
+        """Change the colours, now and from now on; what to tell the person.
+
+        Raises:
+            FaError: the settings file cannot be written; the colours are changed all the same.
+        """
+        from fa_tui.config.settings import remember_theme
+
+        self.theme = name
+        return f"theme {name}, kept in {remember_theme(name)}"
+
     def _begin_with(self, theme: str) -> None:
         """Set the theme before the start: an assignment would have every stylesheet parsed a second time."""
         self.set_reactive(App.theme, theme)

@@ -251,3 +251,28 @@ async def test_sixteen_colours_do_not_get_a_theme_of_rgb(session: Session) -> No
     app = ExplorerApp(session, terminal=terminal, settings=Loaded(Settings(theme="fa-light")))
     async with app.run_test(size=SIZE):
         assert app.theme == "fa-ansi"
+
+
+async def test_a_theme_is_remembered_and_where_it_cannot_be_the_colours_change_all_the_same(
+    app: ExplorerApp, places: Path, tmp_path: Path
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        app.dress("fa-light")
+        assert app.theme == "fa-light"
+        assert "settings.toml" in said(app)
+        file = tmp_path / "config" / "fa-tui" / "settings.toml"
+        assert file.read_text() == 'theme = "fa-light"\n'
+        file.unlink()
+        file.mkdir()
+        app.dress("fa-dark")
+        assert app.theme == "fa-dark"
+        assert "for now" in said(app)
+
+
+async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(session: Session) -> None:
+    app = ExplorerApp(session, terminal=Terminal("xterm", True, 16), settings=Loaded(Settings(theme="fa-light")))
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        assert app.theme == "fa-ansi"
+        assert app.themes_here == ["fa-ansi"]

@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from fa_core.engine.devices import Device
 from fa_core.engine.usage import Usage, UsageMeter
 from fa_tui.app import ExplorerApp
@@ -13,8 +15,12 @@ from fa_tui.jobs.line import progress_line
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.machine import Machine, machine_lines
 from fa_tui.jobs.remaining import Pace
-from fa_tui.screens.jobs import JobsScreen, JobsTable
+from fa_tui.screens import giving
+from fa_tui.screens.choice import ChoiceScreen
+from fa_tui.screens.jobs import JobsScreen
+from fa_tui.sharing.clipboard import Copied
 from fa_tui.widgets.glyphs import ASCII
+from fa_tui.widgets.jobs_table import JobsTable
 from tests.fa_tui.test_explorer import SIZE, screen_text, until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -125,3 +131,51 @@ async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(me
         await pilot.press("escape")
         await until(pilot, lambda: not watch.is_alive())
     app.close_jobs()
+
+
+async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: MakeApp, tmp_path: Path) -> None:
+    app = measuring_app("wait", "two")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("asterisk", "m", "J")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "running" in screen_text(app))
+
+        def keys() -> set[str]:
+            return {active.binding.key for active in app.screen.active_bindings.values() if active.enabled}
+
+        await until(pilot, lambda: "x" in keys())
+        assert not {"r", "plus"} & keys(), "it runs"
+        await pilot.press("down")
+        await until(pilot, lambda: {"x", "plus", "minus"} <= keys())
+        await pilot.press("x")
+        await until(pilot, lambda: "r" in keys())
+        assert not {"x", "plus"} & keys(), "it is cancelled"
+        (tmp_path / "go").touch()
+        await until(pilot, lambda: app.jobs.active() == 0)
+        await pilot.press("up")
+        await until(pilot, lambda: not {"x", "X", "r", "plus"} & keys())
+    app.close_jobs()
+
+
+async def test_the_log_and_the_list_are_copied_from_the_jobs(
+    measuring_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[str] = []
+
+    def take(text: str, send: object) -> Copied:
+        copied.append(text)
+        return Copied("the clipboard")
+
+    monkeypatch.setattr(giving, "copy", take)
+    app = measuring_app("one")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("m", "J")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "done" in screen_text(app))
+        for key in "gt":
+            await pilot.press("y")
+            await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
+            await pilot.press(key)
+            await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        await until(pilot, lambda: len(copied) == 2)
+    app.close_jobs()
+    assert copied[0] == "nothing was written\n"
+    assert "| one s42 | done | cpu |" in copied[1]

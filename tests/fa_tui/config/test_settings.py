@@ -10,7 +10,7 @@ from textual.theme import Theme
 
 from fa_core.schema import schema_of
 from fa_tui.cli import main
-from fa_tui.config.settings import Settings, load_settings
+from fa_tui.config.settings import Settings, load_settings, remember_theme
 from fa_tui.terminal.own_themes import own_themes
 from fa_tui.terminal.themes import DARK, LIGHT
 
@@ -114,3 +114,19 @@ def test_the_schema_is_printed_by_name(capsys: pytest.CaptureFixture[str]) -> No
     assert "settings" in capsys.readouterr().out.splitlines()
     assert main(["schema", "setting"]) == 2
     assert "did you mean settings?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("", 'theme = "fa-light"\n'),
+        ("# mine\nshow = 'growth'\ntheme = 'fa-dark'\n", "# mine\nshow = 'growth'\ntheme = \"fa-light\"\n"),
+        ("[thresholds]\ng_norm_floor = 1e-6\n", 'theme = "fa-light"\n[thresholds]\ng_norm_floor = 1e-6\n'),
+    ],
+)
+def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(file: Path, before: str, after: str) -> None:
+    if before:
+        file.write_text(before)
+    assert remember_theme("fa-light", file) == file
+    assert file.read_text() == after
+    assert load_settings(file).settings.theme == "fa-light"
