@@ -6,7 +6,7 @@ screen needs no NumPy; many are judged by columns (`fa_core.table`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
@@ -144,9 +144,10 @@ class Session:
         self._judge_all()
         return _changes(before, self.flags)
 
-    def replace_row(self, index: int, row: AuditRow) -> None:
-        """Put a newly measured run in the place of the old one."""
-        self._put(index, row)
+    def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
+        """Put newly measured runs in the places of the old ones."""
+        for index, row in rows.items():
+            self._put(index, row)
         self._table = None
         self._judge_all()
 

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _SHOW_SECONDS = 0.1
 """Progress is shown at most so often: a key must never wait for it."""
 
+_ARRIVALS_SECONDS = 0.25
+"""Measured runs, too: those that come together are one change of the screen."""
+
 
 class JobMoved(Message):
     """A job's state or progress changed (posted from threads of the pool and of commands)."""
@@ -79,6 +82,8 @@ class WorkingApp(FollowingApp):
         self._jobs: Jobs | None = None
         self._launches: Launches | None = None
         self._jobs_due = False
+        self._arrived: list[Measured] = []
+        self._arrivals_due = False
         self.stops_commands = False
         self.farewell: list[str] = []
 
@@ -180,14 +185,26 @@ class WorkingApp(FollowingApp):
         self.say(f"{job.name}: {job.error or job.state}", tone)
 
     def on_run_measured(self, message: RunMeasured) -> None:
-        measured = message.measured
-        self.session.replace_row(measured.index, measured.row)
-        self.rows_changed(only=[measured.index])
-        name = self.session.label(measured.index)
-        if measured.problem:
-            self.say(f"{name} measured, but not saved: {measured.problem}", "bad")
+        self._arrived.append(message.measured)
+        if not self._arrivals_due:
+            self._show_arrivals()
+
+    def _show_arrivals(self) -> None:
+        """Show what was measured, the first at once; what comes soon after it waits for a moment."""
+        arrived, self._arrived = self._arrived, []
+        self._arrivals_due = bool(arrived)
+        if not arrived or not self.screen_stack:  # without screens the app is closing
+            return
+        self.set_timer(_ARRIVALS_SECONDS, self._show_arrivals)
+        self.session.replace_rows({measured.index: measured.row for measured in arrived})
+        self.rows_changed(only=[measured.index for measured in arrived])
+        name = self.session.label(arrived[-1].index)
+        names = name if len(arrived) == 1 else f"{len(arrived)} runs, the last {name},"
+        problem = next((measured.problem for measured in arrived if measured.problem), "")
+        if problem:
+            self.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            self.say(f"{name} measured, saved in {short_path(measured.saved)}", "good", aloud=False)
+            self.say(f"{names} measured, saved in {short_path(arrived[-1].saved)}", "good", aloud=False)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how the jobs stand."""

@@ -168,7 +168,7 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         screen = await opened(pilot, "C", "n")
         index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
         row = app.session.rows[index]
-        app.session.replace_row(index, replace(row, report=_row("dfa", 42, 1.0, 2.0).report))
+        app.session.replace_rows({index: replace(row, report=_row("dfa", 42, 1.0, 2.0).report)})
         screen.runs_changed()
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]

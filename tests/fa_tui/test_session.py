@@ -66,7 +66,7 @@ def test_frozen_baseline_fires_d_on_every_ep_seed_and_no_bp(published_rows: Iter
 
 def test_a_measured_row_takes_the_place_of_the_old_one(session: Session) -> None:
     row = msgspec.structs.replace(session.rows[0], report=DiagnosticReport(residual_norms=[1.0, 1000.0]))
-    session.replace_row(0, row)
+    session.replace_rows({0: row})
     assert (letters_of(session.flags[0]), letters_of(session.coverage[0])) == ("a", "a")
 
 

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+from msgspec.structs import replace
+
 from fa_core.formats import scan
+from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
+from fa_tui.jobs.measuring import Measured
+from fa_tui.jobs.working import RunMeasured
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
+from fa_tui.session import Flip
 from tests.fa_tui.test_explorer import SIZE, screen_text, until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -124,3 +131,26 @@ async def test_results_of_an_earlier_day_are_kept(measuring_app: MakeApp, tmp_pa
             await until(pilot, lambda app=app: app.session.walk_backs() == 1)
         app.close_jobs()
     assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
+
+
+async def test_runs_that_come_together_are_one_change_of_the_screen(
+    measuring_app: MakeApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = measuring_app(*(f"net{number}" for number in range(6)))
+    shown: list[int] = []
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        real = app.rows_changed
+
+        def rows_changed(flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
+            shown.append(len(only or ()))
+            real(flips, only)
+
+        monkeypatch.setattr(app, "rows_changed", rows_changed)
+        report = DiagnosticReport(residual_norms=[1.0, 100.0])
+        for index, row in enumerate(app.session.rows):
+            app.post_message(RunMeasured(Measured(index, replace(row, report=report), saved="results.json")))
+        await until(pilot, lambda: app.session.walk_backs() == 6)
+        assert shown == [1, 5]
+        await until(pilot, lambda: "5 runs, the last net5 s42, measured" in screen_text(app))
+    app.close_jobs()
