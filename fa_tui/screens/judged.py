@@ -11,9 +11,9 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_core.report import LETTERS
+from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session
-from fa_tui.views.overview import flip_text
+from fa_tui.views.overview import flipped_words
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
@@ -115,10 +115,15 @@ class JudgedScreen(Screen[None]):
         for letter in LETTERS:
             self.sliders.set_runs(letter, self.judged.values(letter))
 
-    def count(self, flips: Sequence[Flip]) -> None:
-        """Say how many runs are walked back, and what just flipped."""
+    def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
+        """Say how many runs are walked back, and what just flipped.
+
+        Args:
+            flips: the runs.
+            before: the thresholds until now, where it was they that changed.
+        """
         judged = self.judged
-        flipped = f"flipped: {flip_text(judged, flips)}" if flips else ""
+        flipped = flipped_words(judged, flips, before)
         self.sliders.set_summary(f"{judged.walk_backs()} of {judged.measured()} walk back", flipped)
 
     def runs_changed(self) -> None:
@@ -135,10 +140,11 @@ class JudgedScreen(Screen[None]):
 
     @on(ThresholdsChanged)
     def _thresholds_changed(self, message: ThresholdsChanged) -> None:
+        before = self.session.thresholds
         flips = self.session.set_thresholds(message.thresholds)
         if self.judged is not self.session:
             flips = self.judged.set_thresholds(message.thresholds)
-        self.count(flips)
+        self.count(flips, before)
         self.soon()
 
     def soon(self) -> None:

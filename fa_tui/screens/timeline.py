@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import on
@@ -11,36 +10,31 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from fa_core.analysis import EarlyStop, Replay, frozen_baselines
+from fa_core.analysis import EarlyStop
 from fa_core.errors import UsageError
 from fa_tui.screens.giving import reproducing
 from fa_tui.screens.judged import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.replayed import shared_replay, timeline_table
 from fa_tui.sharing.shared import Shared
-from fa_tui.views.epochs import EpochSession
-from fa_tui.views.timeline_words import accuracy_words, all_words, fire_words, number_words, stop_words, verdict_words
-from fa_tui.widgets.chart import Chart, Curve, Level
-from fa_tui.widgets.epoch_chart import (
-    SHOWN,
-    EpochChart,
-    Scrubbed,
-    fire_point,
-    fires_when,
-    line_of,
-    points_of,
-    scale_of,
+from fa_tui.views.epoch_curves import Drawn, curves_of, drawn_runs
+from fa_tui.views.epochs import EpochSession, replay_of, run_of
+from fa_tui.views.timeline_words import (
+    accuracy_words,
+    all_words,
+    fire_words,
+    number_words,
+    stop_words,
+    title_words,
+    verdict_words,
 )
+from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, points_of
 from fa_tui.widgets.epoch_matrix import EpochMatrix
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.numbers import short
-from fa_tui.widgets.scrubber import Scrubber, epoch_scale, nearest
-
-DRAWN_AT_MOST = 60
-"""Curves drawn at a time; more are a smear, and too much work for a key press."""
+from fa_tui.widgets.scrubber import Scrubber, nearest
 
 STOP_ON = ("ab", "a", "b", "abc", "abcd")
 
@@ -103,12 +97,12 @@ The runs over their epochs
     """
 
     def __init__(self, session: Session, *, at: int | None = None, glyphs: Glyphs) -> None:
-        replay = _replay(session)
+        replay = replay_of(session)
         if not replay.traces:
             raise UsageError("no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl")
         super().__init__(session, glyphs=glyphs)
         self._epochs = EpochSession(replay, session.thresholds)
-        self._start = 0 if at is None else _run_of(replay, session, at)
+        self._start = 0 if at is None else run_of(replay, session, at)
         self._stop_on = STOP_ON[0]
         self._only = 0
         self._stops: list[EarlyStop | None] = []
@@ -138,12 +132,17 @@ The runs over their epochs
         self.judge()
 
     @property
+    def _alone(self) -> bool:
+        """Whether one chart is on screen, not all."""
+        return self._only > 0 or self.has_class("-narrow")
+
+    @property
     def run_chosen(self) -> int:
         """The run whose curve lies on top."""
         return self.matrix.row or 0
 
     def reread(self) -> None:
-        replay = _replay(self.session)
+        replay = replay_of(self.session)
         if replay.traces:
             chosen = self.run_chosen
             now = self._epochs.follow(replay)
@@ -225,65 +224,26 @@ The runs over their epochs
         self._stops = epochs.stops(self._stop_on)
         fires = epochs.first_fires(chosen)
         self.scrubber.set(epochs.replay.epochs, epochs.epoch, epochs.replay.flips(epochs.fired), fires)
-        drawn = self._drawn()
-        first = {run: epochs.first_fires(run) for run in drawn}
-        for chart in self.charts:
-            self._draw(chart, drawn, first)
-        self._say_title(len(drawn))
+        runs, stop = drawn_runs(epochs, chosen), self._stops[chosen]
+        drawn = Drawn(
+            runs,
+            [self.matrix.look(run) for run in runs],
+            {run: epochs.first_fires(run) for run in runs},
+            None if stop is None else stop.epoch,
+        )
+        for number, chart in enumerate(self.charts, 1):
+            if chart.display:
+                points, thresholds = self._points[chart.shown.column], self.session.thresholds
+                said = curves_of(epochs, chart.shown, points, drawn, thresholds, self.glyphs)
+                others = f"{number} of {len(self.charts)} (keys 1 to 4)" if self._alone else ""
+                chart.set(said.chart, said.threshold, said.value, others)
+        self._say_title(len(runs))
         self._say(chosen, fires)
         self.matrix.refresh_frozen(self.matrix.visible_lines())
 
-    def _drawn(self) -> list[int]:
-        """The runs that get a curve: the marked ones, or all; the chosen one last, on top."""
-        chosen = self.run_chosen
-        wanted = sorted(self._epochs.marked) or range(len(self._epochs.rows))
-        return [*[run for run in wanted if run != chosen][: DRAWN_AT_MOST - 1], chosen]
-
-    def _draw(self, widget: EpochChart, drawn: Sequence[int], first: dict[int, dict[str, int | None]]) -> None:
-        if not widget.display:
-            return
-        epochs, chosen, shown = self._epochs, self.run_chosen, widget.shown
-        points = self._points[shown.column]
-        line = line_of(shown, self.session.thresholds, self._baseline(chosen))
-        scale = scale_of(points, line, shown.log)
-        looks = [self.matrix.look(run) for run in drawn]
-        curves = [Curve(points[run], look.style, look.mark) for run, look in zip(drawn[:-1], looks[:-1], strict=True)]
-        curves.append(
-            Curve(points[chosen], "chart--chosen", self.glyphs.knob if self.glyphs.braille else looks[-1].mark)
-        )
-        marks = (fire_point(points[run], first[run].get(shown.letter), scale, self.glyphs) for run in drawn)
-        curves += [mark for mark in marks if mark is not None]
-        chart = Chart(
-            curves,
-            epoch_scale(epochs.replay.epochs),
-            scale,
-            [Level(line, "chart--threshold")] if math.isfinite(line) else [],
-            cursor=float(epochs.epoch),
-            x_label="epoch",
-        )
-        value = dict(points[chosen]).get(float(epochs.epoch))
-        said = "" if value is None or math.isnan(value) else f"{epochs.label(chosen)}: {short(value)}"
-        widget.set(chart, fires_when(shown.letter, self.session.thresholds), said)
-
-    def _baseline(self, run: int) -> float:
-        acc = self._epochs.rows[run].report.frozen_baseline_acc
-        return math.nan if acc is None else acc
-
     def _say_title(self, drawn: int | None = None) -> None:
-        epochs = self._epochs
-        numbers, runs = epochs.replay.epochs, len(epochs.rows)
-        pieces = [
-            (" timeline ", "accent"),
-            (f" {runs} run{'' if runs == 1 else 's'}, epochs {numbers[0]}…{numbers[-1]} ", "strong"),
-        ]
-        growing = sum(trace.unfinished for trace in epochs.replay.traces)
-        if growing:
-            pieces.append((f"  {growing} still growing", "accent"))
-        if drawn is not None and drawn < runs:
-            pieces.append((f"  {drawn} drawn (* for all)", "warn"))
-        if self.matrix.quantity:
-            pieces.append((f"  showing {self.matrix.quantity.label} (v)", "accent"))
-        self.set_title(*pieces)
+        quantity = self.matrix.quantity
+        self.set_title(*title_words(self._epochs, len(self.session), drawn, quantity.label if quantity else ""))
 
     def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
         epochs, stop = self._epochs, self._stops[chosen]
@@ -298,23 +258,3 @@ The runs over their epochs
         ):
             self.query_one(f"#{name}", Line).set(*pieces)
         self.query_one("#stop-acc").set_class(not there, "-empty")
-
-
-def _replay(session: Session) -> Replay:
-    # in the order of a folder: a trace that grew must not move its run to another line
-    traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
-    known = frozen_baselines(traces, session.table)
-    assumed = (session.assumed_baseline(trace.method) for trace in traces)
-    return Replay(traces, [guess if own is None else own for own, guess in zip(known, assumed, strict=True)])
-
-
-def _run_of(replay: Replay, session: Session, row: int) -> int:
-    """The run of the replay that a row of the session is the audit of; the first where none is."""
-    wanted = session.rows[row]
-    for run, trace in enumerate(replay.traces):
-        if trace.source.startswith(wanted.source) and trace.key == wanted.key:
-            return run
-    same = (
-        run for run, trace in enumerate(replay.traces) if (trace.method, trace.seed) == (wanted.method, wanted.seed)
-    )
-    return next(same, 0)

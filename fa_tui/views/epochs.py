@@ -8,7 +8,7 @@ from pathlib import PurePath
 
 from msgspec.structs import replace
 
-from fa_core.analysis import DIAGNOSTICS, EarlyStop, Replay
+from fa_core.analysis import DIAGNOSTICS, EarlyStop, Replay, frozen_baselines
 from fa_core.columns import Bits
 from fa_core.formats import Trace
 from fa_core.report import DiagnosticThresholds
@@ -102,6 +102,27 @@ class EpochSession(Session):
 
     def _coverage(self, record: int | None) -> int:
         return 0 if record is None else int(self.replay.table.coverage[record])
+
+
+def replay_of(session: Session) -> Replay:
+    """The session's traces, with the frozen baselines that are known or assumed."""
+    # in the order of a folder: a trace that grew must not move its run to another line
+    traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
+    known = frozen_baselines(traces, session.table)
+    assumed = (session.assumed_baseline(trace.method) for trace in traces)
+    return Replay(traces, [guess if own is None else own for own, guess in zip(known, assumed, strict=True)])
+
+
+def run_of(replay: Replay, session: Session, row: int) -> int:
+    """The run of the replay that a row of the session is the audit of; the first where none is."""
+    wanted = session.rows[row]
+    for run, trace in enumerate(replay.traces):
+        if trace.source.startswith(wanted.source) and trace.key == wanted.key:
+            return run
+    same = (
+        run for run, trace in enumerate(replay.traces) if (trace.method, trace.seed) == (wanted.method, wanted.seed)
+    )
+    return next(same, 0)
 
 
 def _name(trace: Trace) -> tuple[str, str]:

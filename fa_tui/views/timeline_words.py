@@ -8,9 +8,34 @@ from fa_core.analysis import EarlyStop
 from fa_tui.session import letters_of
 from fa_tui.views.cells import cell_text
 from fa_tui.views.epochs import EpochSession
+from fa_tui.views.overview import runs_words
 from fa_tui.widgets.numbers import short
 
 Pieces = list[tuple[str, str]]
+
+
+def title_words(epochs: EpochSession, runs: int, drawn: int | None, quantity: str) -> Pieces:
+    """What is replayed, how much of it is drawn.
+
+    Args:
+        epochs: the runs that have a trace.
+        runs: how many runs are open.
+        drawn: how many have a curve, where that is known.
+        quantity: what the matrix shows instead of letters, or ``""``.
+    """
+    numbers, count = epochs.replay.epochs, len(epochs.rows)
+    span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
+    pieces = [(" timeline ", "accent"), (f" {runs_words(count)}, {span} ", "strong")]
+    if runs > count:
+        pieces.append((f" {runs - count} without a trace", "dim"))
+    growing = sum(trace.unfinished for trace in epochs.replay.traces)
+    if growing:
+        pieces.append((f"  {growing} still growing", "accent"))
+    if drawn is not None and drawn < count:
+        pieces.append((f"  {drawn} drawn (* for all)", "warn"))
+    if quantity:
+        pieces.append((f"  showing {quantity} (v)", "accent"))
+    return pieces
 
 
 def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
@@ -53,7 +78,7 @@ def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int) -> P
         epoch: what is looked at.
     """
     if stop is None:
-        return [(f"{name}: never stopped on {' or '.join(f'({x})' for x in stop_on)} (s)", "dim")]
+        return [(f"{name}: never stopped on {' or '.join(stop_on)} (s)", "dim")]
     here = "here" if stop.epoch == epoch else f"at epoch {stop.epoch}"
     return [
         (f"{name} would have stopped {here} ", "warn"),
@@ -73,7 +98,7 @@ def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> 
     """How many runs would have been stopped, and the share of all epochs that saves."""
     stopped = sum(stop is not None for stop in stops)
     return [
-        (f"stopping on {', '.join(stop_on)} (s): ", "dim"),
-        (f"{stopped} of {len(stops)} runs", ""),
+        (f"stop on {' or '.join(stop_on)} (s): ", "dim"),
+        (f"{stopped} of {len(stops)} run{'' if len(stops) == 1 else 's'}", ""),
         (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim"),
     ]

@@ -9,17 +9,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.scale import Scale
+from fa_tui.widgets.ticks import tick_labels
 
 _BRAILLE = 0x2800
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
+_STOP = "stop"
 AXIS = 8
 """Cells for the numbers beside the chart."""
 
@@ -59,6 +61,8 @@ class Chart:
         levels: horizontal lines, below the curves.
         cursor: an x to mark with a vertical line.
         x_label: what x counts.
+        stop: an x to mark with a dashed vertical line, as the place where something would have ended.
+        x_spans: whether there is more than one x; the right end has no number if not.
     """
 
     curves: Sequence[Curve]
@@ -67,6 +71,8 @@ class Chart:
     levels: Sequence[Level] = ()
     cursor: float | None = None
     x_label: str = ""
+    stop: float | None = None
+    x_spans: bool = True
 
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
@@ -77,6 +83,8 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         line = lines - 1 - chart.y.cell(level.value, lines)
         if chart.y.contains(level.value):
             cells.across(line, glyphs.firing, level.style)
+    if chart.stop is not None:
+        cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "chart--stop")
     if chart.cursor is not None:
         cells.down(chart.x.cell(chart.cursor, columns), glyphs.divider, "chart--cursor")
     for curve in chart.curves:
@@ -85,12 +93,15 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         if level.label and chart.y.contains(level.value):
             line = lines - 1 - chart.y.cell(level.value, lines)
             cells.write(1, line, f" {glyphs.say(level.label)} ", level.style)
+    if chart.stop is not None:
+        at = chart.x.cell(chart.stop, columns)
+        cells.write(at + 1 if at + 1 + len(_STOP) <= columns else at - len(_STOP), 0, _STOP, "chart--stop")
     for curve in chart.curves:
         last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
         if last is not None:
             line = lines - 1 - chart.y.cell(last[1], lines)
             cells.write(chart.x.cell(last[0], columns), line, curve.mark, curve.style)
-    labels = _labels(chart, lines)
+    labels = tick_labels(chart.y, lines, AXIS - 2)
     rows: list[Row] = [
         [
             (labels.get(line, "").rjust(AXIS - 2) + " ", "chart--axis"),
@@ -99,7 +110,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         ]
         for line in range(lines)
     ]
-    left, right = short(chart.x.lo), short(chart.x.hi)
+    left, right = short(chart.x.lo), short(chart.x.hi) if chart.x_spans else ""
     middle = glyphs.say(chart.x_label).center(max(0, columns - len(left) - len(right)))
     return [*rows, [(" " * AXIS + left + middle + right, "chart--axis")]] if height > 1 else rows
 
@@ -169,22 +180,3 @@ def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int
     for step in range(steps + 1):
         share = step / steps
         yield round(start[0] + share * (end[0] - start[0])), round(start[1] + share * (end[1] - start[1]))
-
-
-def _labels(chart: Chart, lines: int) -> dict[int, str]:
-    """Numbers beside the chart, by line: decades on a log scale, else quarters; the ends always."""
-    labels: dict[int, str] = {}
-    for value in _ticks(chart.y, lines):
-        labels.setdefault(lines - 1 - chart.y.cell(value, lines), short(value, 2))
-    return labels
-
-
-def _ticks(scale: Scale, lines: int) -> Iterable[float]:
-    yield scale.lo
-    yield scale.hi
-    if scale.log:
-        low, high = round(math.log10(scale.lo)), round(math.log10(scale.hi))
-        stride = max(1, math.ceil(3 * (high - low) / max(1, lines)))
-        yield from (10.0**exponent for exponent in range(low, high + 1) if exponent % stride == 0)
-    elif lines >= 6:
-        yield from (scale.value(share) for share in (0.25, 0.5, 0.75))

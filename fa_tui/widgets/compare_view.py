@@ -60,9 +60,7 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "left_square_bracket", "landmark(-1)", "Last part", key_display="[", tooltip="where the runs part, ..."
-        ),
+        Binding("left_square_bracket", "landmark(-1)", "Last part", show=False),
         Binding(
             "right_square_bracket", "landmark(1)", "Next part", key_display="]", tooltip="where the runs part, ..."
         ),

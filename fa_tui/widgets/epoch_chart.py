@@ -22,6 +22,9 @@ from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale, covering
 
 COLOURS = 6
+_LEAST_ACCURACY_SPAN = 0.02
+_MOST_ACCURACY = 1.5
+"""Where values are larger, they are no accuracies in [0, 1]."""
 
 
 class Shown(NamedTuple):
@@ -73,6 +76,7 @@ class EpochCanvas(Canvas):
     EpochCanvas {
         & > .chart--chosen { color: $foreground; text-style: bold; }
         & > .chart--threshold { color: $error; }
+        & > .chart--stop { color: $warning; }
         & > .chart--1 { color: $primary; }
         & > .chart--2 { color: $warning; }
         & > .chart--3 { color: $accent; }
@@ -81,7 +85,7 @@ class EpochCanvas(Canvas):
         & > .chart--6 { color: $accent-darken-2; }
     }
     """
-    COMPONENT_CLASSES = {"chart--chosen", "chart--threshold"}
+    COMPONENT_CLASSES = {"chart--chosen", "chart--threshold", "chart--stop"}
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.x >= AXIS:
@@ -123,13 +127,14 @@ class EpochChart(Vertical):
         yield self._title
         yield self._canvas
 
-    def set(self, chart: Chart, threshold: str, value: str) -> None:
+    def set(self, chart: Chart, threshold: str, value: str, others: str = "") -> None:
         """Show another chart.
 
         Args:
             chart: what to draw.
             threshold: when the diagnostic fires, in words.
             value: the chosen run's, in words.
+            others: how to see the other charts.
         """
         shown = self.shown
         self._title.set(
@@ -137,6 +142,7 @@ class EpochChart(Vertical):
             (" log" if shown.log else "", "dim"),
             (f"  {threshold}", "bad"),
             (f"   {value}", ""),
+            (f"   {others}" if others else "", "dim"),
         )
         self._canvas.set_chart(chart)
 
@@ -176,10 +182,18 @@ def points_of(replay: Replay, shown: Shown) -> list[list[tuple[float, float]]]:
     ]
 
 
-def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, log: bool) -> Scale:
-    """An axis that holds all values and the threshold's line."""
+def scale_of(points: Iterable[Sequence[tuple[float, float]]], line: float, shown: Shown) -> Scale:
+    """An axis that holds all values and the threshold's line.
+
+    Accuracies lie in [0, 1], on an axis that is long enough for noise not to look like progress.
+    """
     values = [value for run in points for _, value in run]
-    return covering([*values, line], log=log) or Scale(0.1 if log else 0.0, 1.0, log=log)
+    scale = covering([*values, line], log=shown.log) or Scale(0.1 if shown.log else 0.0, 1.0, log=shown.log)
+    if shown.letter != "d" or scale.hi > _MOST_ACCURACY:
+        return scale
+    spare = max(0.0, _LEAST_ACCURACY_SPAN - (scale.hi - scale.lo)) / 2
+    low, high = max(0.0, scale.lo - spare), min(1.0, scale.hi + spare)
+    return Scale(round(low, 6), round(high, 6)) if low < high else scale
 
 
 def fire_point(points: Sequence[tuple[float, float]], epoch: int | None, top: Scale, glyphs: Glyphs) -> Curve | None:

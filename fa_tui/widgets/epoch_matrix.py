@@ -18,6 +18,8 @@ from fa_tui.widgets.matrix import Matrix
 class EpochMatrix(Matrix):
     """A matrix whose lines are led by the character and colour of their curves."""
 
+    lead = 2
+
     help_text = """\
 The matrix as it was at the scrubbed epoch; a run not begun by then reads ?····
 The character before a method marks its curves; the run under the cursor is drawn on top of the others.
@@ -78,7 +80,7 @@ The character before a method marks its curves; the run under the cursor is draw
         if not looks:
             return [first, *rest]
         look = looks[0]
-        return [Segment(look.mark, self._legend(look)), Segment(f" {first.text[1:-1]}", first.style), *rest]
+        return [Segment(look.mark, self._legend(look)), Segment(first.text[1:], first.style), *rest]
 
     def _legend(self, look: Look) -> Style:
         return self.get_component_rich_style(look.style.replace("chart", "legend"))

@@ -168,7 +168,10 @@ class LineTable(ScrollView, can_focus=True):
             return Strip.blank(width, self.rich_style)
         whole = None if line is None else self.heading(line)
         if whole is not None:
-            return Strip(whole).crop_extend(0, width, self.rich_style)
+            strip = Strip(whole)
+            if strip.cell_length > width:
+                return Strip([*strip.crop(0, width - 1), self._sign(line, self._glyphs.off_right)])
+            return strip.crop_extend(0, width, self.rich_style)
         moving = self._moving(line, width - self.frozen_width)
         return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.rich_style)
 

@@ -36,6 +36,9 @@ class Matrix(LineTable):
         glyphs: characters to draw with.
     """
 
+    lead = 1
+    """Cells before a line's label."""
+
     help_text = """\
 The matrix: one line per method, one column per seed
   ✓abcd   trustworthy: all four diagnostics were measured and pass
@@ -105,7 +108,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self.cells.set_cells([cell for line in self._grid.lines for cell in line.filled()])
         self._headings = [number for number, line in enumerate(self._grid.lines) if line.is_heading]
         longest = max(map(len, self._names().values()), default=0)
-        self._longest_name = max(9, min(_LONGEST_NAME, longest) + 2)
+        self._longest_name = max(9, min(_LONGEST_NAME, longest) + self.lead + 1)
         fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self._fit()
@@ -137,7 +140,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
 
     def _name_width_in(self, room: int) -> int:
         """The longest names that leave every column on screen; else the shortest that are not cut."""
-        widths = [min(length, _LONGEST_NAME) + 2 for length in lengths([*self._names().values()])]
+        widths = [min(length, _LONGEST_NAME) + self.lead + 1 for length in lengths([*self._names().values()])]
         fitting = next((width for width in widths if width <= room), None)
         if fitting is None:
             kept = min(len(self._grid.columns), _COLUMNS_KEPT) * (self._cell_width + self._gap)
@@ -152,7 +155,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     def _shortened(self) -> Mapping[int, str]:
         """Line → its label, in the room there is."""
         names = self._names()
-        shorter = abbreviated([*names.values()], self._name_width - 2, self._glyphs.ellipsis)
+        shorter = abbreviated([*names.values()], self._name_width - self.lead - 1, self._glyphs.ellipsis)
         return dict(zip(names, shorter, strict=True))
 
     def get_content_width(self, container: Size, viewport: Size) -> int:
@@ -260,7 +263,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
             count = self._counts[line] = count_text(self._grid.lines[line], self._session)
         tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
         return [
-            Segment(f" {label}".ljust(self._name_width), self.style_of("text")),
+            Segment(f"{' ' * self.lead}{label}".ljust(self._name_width), self.style_of("text")),
             Segment(count.ljust(self._count_width), self.style_of(tone)),
         ]
 

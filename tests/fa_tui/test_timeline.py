@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fa_core.analysis import Replay
 from fa_core.errors import UsageError
-from fa_core.formats import Trace, TraceEpoch
+from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticThresholds
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.timeline import DRAWN_AT_MOST, TimelineScreen
+from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
 from fa_tui.shell.options import FrozenBaseline
+from fa_tui.views.epoch_curves import DRAWN_AT_MOST, drawn_runs
 from fa_tui.views.epochs import EpochSession
-from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, fire_point, marks_for
+from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, fire_point, marks_for, scale_of
 from fa_tui.widgets.glyphs import UNICODE
 from fa_tui.widgets.scale import Scale
 from fa_tui.widgets.scrubber import Scrubber
@@ -158,11 +160,11 @@ async def test_a_narrow_screen_shows_one_chart_and_a_number_key_another(app: Exp
 async def test_marking_draws_only_what_is_marked_and_a_star_all_again(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "tab", "down", "space")
-        assert screen._drawn() == [2]
+        assert drawn_runs(screen._epochs, screen.run_chosen) == [2]
         assert "1 drawn" in screen_text(app)
         await pilot.press("asterisk")
         await settled(pilot, screen)
-        assert len(screen._drawn()) == 4
+        assert len(drawn_runs(screen._epochs, screen.run_chosen)) == 4
 
 
 async def test_a_click_on_a_chart_or_on_the_track_scrubs(app: ExplorerApp) -> None:
@@ -197,11 +199,17 @@ async def test_a_growing_trace_is_followed(app: ExplorerApp) -> None:
 async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "tab", "down", "space")
-        assert (screen.judged.label(screen.run_chosen), screen._drawn()) == ("dfa s1", [2])
+        assert (screen.judged.label(screen.run_chosen), drawn_runs(screen._epochs, screen.run_chosen)) == (
+            "dfa s1",
+            [2],
+        )
         app.session.traces = [*four_traces(), trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
-        assert (screen.judged.label(screen.run_chosen), screen._drawn()) == ("dfa s1", [3])
+        assert (screen.judged.label(screen.run_chosen), drawn_runs(screen._epochs, screen.run_chosen)) == (
+            "dfa s1",
+            [3],
+        )
         app.session.traces = [trace("credit_bridge", 1, 1.1)]
         screen.runs_changed()
         await settled(pilot, screen)
@@ -227,12 +235,12 @@ async def test_without_traces_it_says_what_to_open() -> None:
 async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp) -> None:
     lone = Trace(source="x.jsonl", key="x", method="x", epochs=[TraceEpoch(epoch=0, residual_norms=[1.0, math.nan])])
     crowd = [trace("fa", seed, 1.0 + seed / 100, epochs=3) for seed in range(DRAWN_AT_MOST + 10)]
-    for traces, words in (([lone], "1 run, epochs 0…0"), (crowd, f"{DRAWN_AT_MOST} drawn")):
+    for traces, words in (([lone], "1 run, epoch 0"), (crowd, f"{DRAWN_AT_MOST} drawn")):
         app = app_on(epochs_of(traces))
         async with app.run_test(size=(80, 24)) as pilot:
             screen = await _open(pilot, "left", "right", "1", "2", "3", "4", "0")
             assert words in screen_text(app)
-            assert len(screen._drawn()) <= DRAWN_AT_MOST
+            assert len(drawn_runs(screen._epochs, screen.run_chosen)) <= DRAWN_AT_MOST
 
 
 def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
@@ -241,3 +249,45 @@ def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
     assert [shown.letter for shown in SHOWN] == list("abcd")
+
+
+async def test_a_run_that_would_have_been_stopped_has_a_line_there_on_every_chart(sample_runs: Path) -> None:
+    app = app_on(Session((), traces=scan([sample_runs / "main"]).traces))
+    async with app.run_test(size=(160, 48)) as pilot:
+        screen = await opened(pilot, "T")
+        assert "┊" not in screen_text(app), "bp is never stopped"
+        screen.matrix.go_to(next(run for run, row in enumerate(screen.judged.rows) if row.method == "dfa"))
+        await settled(pilot, screen)
+        for chart in screen.query(EpochChart):
+            x, y, width, height = chart.region
+            lines = [line[x : x + width] for line in screen_text(app).splitlines()[y : y + height]]
+            columns = {line.index("┊") for line in lines if "┊" in line}
+            assert len(columns) == 1
+        assert "stop" in screen_text(app)
+
+
+async def test_one_epoch_has_one_number_on_its_axis_and_what_is_not_recorded_is_said() -> None:
+    alone = Trace(source="a.jsonl", key="bp_s1", method="bp", seed=1, epochs=[TraceEpoch(epoch=7, test_acc=0.5)])
+    app = app_on(Session((), traces=[alone]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "T")
+        text = screen_text(app)
+        assert text.startswith(" timeline  1 run, epoch 7\n")
+        (axis, *_) = [line for line in text.splitlines() if line.count("epoch") == 2 and "stop" not in line]
+        assert axis.split() == ["7", "epoch", "7", "epoch"]
+        assert text.count("not recorded") == 3
+
+
+def test_noise_of_an_accuracy_does_not_fill_its_axis_and_no_axis_goes_beyond_one() -> None:
+    accuracy = SHOWN[3]
+    calm = scale_of([[(1.0, 0.6101), (2.0, 0.6107)]], math.nan, accuracy)
+    assert calm.hi - calm.lo > 0.0199
+    assert scale_of([[(1.0, 0.2), (2.0, 1.0)]], math.nan, accuracy).hi == 1.0
+
+
+async def test_runs_without_a_trace_are_counted(published_table: Path) -> None:
+    traces = [Trace(source="a", key="bp_s1", method="bp", seed=1, epochs=[TraceEpoch(epoch=1), TraceEpoch(epoch=2)])]
+    app = app_on(Session(scan([published_table]).rows, traces=traces))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "T")
+        assert " 1 run, epochs 1…2  14 without a trace" in screen_text(app)

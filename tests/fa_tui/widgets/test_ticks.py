@@ -1,0 +1,35 @@
+"""Numbers beside an axis."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_tui.widgets.scale import Scale
+from fa_tui.widgets.ticks import tick_labels
+
+ends = st.floats(-1e6, 1e6)
+
+
+@given(ends, st.floats(1e-5, 1e7), st.integers(1, 40), st.integers(4, 9))
+def test_no_two_labels_are_alike_or_too_wide_and_they_climb(low: float, span: float, lines: int, width: int) -> None:
+    labels = tick_labels(Scale(low, low + span), lines, width)
+    assert len(set(labels.values())) == len(labels)
+    assert all(0 <= line < lines and len(text) <= width for line, text in labels.items())
+    numbers = [float(labels[line]) for line in sorted(labels, reverse=True)]
+    assert numbers == sorted(numbers)
+
+
+@pytest.mark.parametrize(
+    ("scale", "shown"),
+    [
+        (Scale(0.6099, 0.6108), ["0.6100", "0.6102", "0.6104", "0.6106", "0.6108"]),
+        (Scale(-0.1, 0.4), ["-0.1", "0.0", "0.1", "0.2", "0.3", "0.4"]),
+        (Scale(0.0, 12.0), ["0", "5", "10"]),
+        (Scale(1e-9, 1e-2, log=True), ["1e-9", "1e-8", "1e-6", "1e-4", "0.01"]),
+    ],
+)
+def test_labels_are_round_and_as_long_as_tells_them_apart(scale: Scale, shown: list[str]) -> None:
+    labels = tick_labels(scale, 11, 6)
+    assert [labels[line] for line in sorted(labels, reverse=True)] == shown
