@@ -7,6 +7,9 @@ import torch
 from torch import nn
 
 from fa_core.measure.group import measure_together
+from fa_core.measure.group.counting import GroupCount
+from fa_core.measure.group.stacked import make_stack, stacked_pass
+from fa_core.measure.tally import Tally
 from fa_core.models import build
 from tests.bench.op_counts import count
 from tests.fa_core.measure.group.checks import samples
@@ -25,6 +28,22 @@ def test_the_host_waits_no_oftener_for_more_batches_or_more_members(arch: str) -
     few = waits(nets[:2], shape, 2)
     assert 0 < few < 16
     assert waits(nets, shape, 9) == few
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("arch", ["resmlp", "studentnet", "smallcnn"])
+def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other(arch: str, dtype: torch.dtype) -> None:
+    shape = (3, 32, 32) if arch == "smallcnn" else (3072,)
+    args = {} if arch == "smallcnn" else {"input_dim": 3072}
+    taps = ["embed", "blocks.*"] if arch == "smallcnn" else None
+    stack = make_stack([build(arch, **args).eval().to("meta", dtype) for _ in range(2)], taps)
+    x, y = torch.empty(8, *shape, device="meta", dtype=dtype), torch.empty(8, device="meta", dtype=torch.int64)
+    count, tally = GroupCount(), Tally(norm_batches=2)
+    count.update(stack.logits(x), y)
+    for _ in range(8):
+        tally.add(stacked_pass(stack, x, y, tally.layers, highest=9))
+    with pytest.raises(NotImplementedError, match="Cannot copy out of meta tensor"):
+        tally.measured(count.right)
 
 
 def test_waits_are_seen() -> None:
