@@ -50,6 +50,7 @@ def audit(
     group: int | None = None,
     engine: str = LOCAL,
     address: str | None = None,
+    patience: float | None = None,
     adjust: Adjust = list,
     on_event: OnEvent | None = None,
     on_plan: Callable[[int, int], None] | None = None,
@@ -67,7 +68,7 @@ def audit(
         jobs: how many workers; None = one per device, on a CPU more for many runs (see `workers_for`).
         group: how many networks a worker measures at once; None = as memory allows on CUDA, else 1.
         engine: ``local`` (worker processes of this machine) or ``ray`` (a cluster).
-        address: of the cluster (see `RayPool`).
+        address, patience: of the cluster (see `RayPool`).
         adjust: done to finished rows before they are written (thresholds, baselines that the person gave).
         on_event: told every change of a job, from another thread; a job's id is its place in `measurable(rows)`.
         on_plan: told once, before measuring: (runs to measure, runs skipped).
@@ -93,7 +94,7 @@ def audit(
 
     if all(lacks_data(row) for row in targets):
         raise no_data(str(targets[0].checkpoint))
-    check_engine(engine, device=device, jobs=jobs, address=address)
+    check_engine(engine, device=device, jobs=jobs, address=address, patience=patience)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
     if out is not None:
@@ -122,6 +123,7 @@ def audit(
         group=group,
         engine=engine,
         address=address,
+        patience=patience,
         on_event=on_event,
         on_notice=on_notice,
         measure=measure,
@@ -167,6 +169,7 @@ def run_jobs(
     group: int | None = None,
     engine: str = LOCAL,
     address: str | None = None,
+    patience: float | None = None,
     on_event: OnEvent | None = None,
     on_notice: Callable[[str], None] | None = None,
     measure: str = DEFAULT_MEASURE,
@@ -177,7 +180,7 @@ def run_jobs(
         todo: the jobs.
         on_report: told (id, report) of each that is done, one at a time.
         failures: the others are added here.
-        device, jobs, group, engine, address, on_event, on_notice, measure: see `audit`.
+        device, jobs, group, engine, address, patience, on_event, on_notice, measure: see `audit`.
 
     Returns:
         Whether the person interrupted it.
@@ -193,6 +196,7 @@ def run_jobs(
             jobs=jobs,
             group=group,
             address=address,
+            patience=patience,
             on_notice=on_notice,
             measure=measure,
         ) as pool:

@@ -18,6 +18,9 @@ from fa_core.report import DiagnosticReport
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 
+CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
+"""What may be asked of a cluster; which of its devices a job gets is Ray's business."""
+
 
 class Pool(Protocol):
     """What `WorkerPool` and `RayPool` have in common."""
@@ -41,7 +44,14 @@ class Pool(Protocol):
     def __exit__(self, *_: object) -> None: ...
 
 
-def check_engine(engine: str, *, device: str = "auto", jobs: int | None = None, address: str | None = None) -> None:
+def check_engine(
+    engine: str,
+    *,
+    device: str = "auto",
+    jobs: int | None = None,
+    address: str | None = None,
+    patience: float | None = None,
+) -> None:
     """Refuse what cannot measure, before anything starts.
 
     Raises:
@@ -53,8 +63,12 @@ def check_engine(engine: str, *, device: str = "auto", jobs: int | None = None, 
     if engine == LOCAL:
         if address is not None:
             raise UsageError("--address is of a Ray cluster", hint="add --engine ray")
+        if patience is not None:
+            raise UsageError("--patience is of a Ray cluster", hint="add --engine ray")
         resolve_devices(device, jobs)
         return
+    if device not in CLUSTER_DEVICES:
+        raise UsageError(f"--device {device} with --engine ray", hint=f"Ray picks it: {', '.join(CLUSTER_DEVICES)}")
     from fa_core.engine.cluster.address import check_address
 
     check_address(address)
@@ -69,6 +83,7 @@ def make_pool(
     jobs: int | None = None,
     group: int | None = None,
     address: str | None = None,
+    patience: float | None = None,
     on_notice: Callable[[str], None] | None = None,
     measure: str = DEFAULT_MEASURE,
 ) -> Pool:
@@ -81,7 +96,7 @@ def make_pool(
         device: see `resolve_devices`; of a cluster ``auto``, ``cpu`` or ``cuda``.
         jobs: how many workers, or batches of jobs on a cluster at a time; None = as many as there are devices for.
         group: how many networks are measured at once; None = as memory allows on CUDA, else 1.
-        address: of the cluster (see `RayPool`).
+        address, patience: of the cluster (see `RayPool`).
         on_notice: told which cluster it is.
         measure: what workers run.
 
@@ -93,7 +108,16 @@ def make_pool(
         return WorkerPool(devices, on_event, threads=threads_per_worker(devices), measure=measure, group=group)
     from fa_core.engine.cluster import RayPool
 
-    pool = RayPool(address, on_event, device=device, jobs=jobs, group=group, measure=measure, on_notice=on_notice)
+    pool = RayPool(
+        address,
+        on_event,
+        device=device,
+        jobs=jobs,
+        group=group,
+        measure=measure,
+        patience=patience,
+        on_notice=on_notice,
+    )
     try:
         pool.connect()
     except BaseException:

@@ -27,6 +27,13 @@ class Credit(str, enum.Enum):
     full = "full"
 
 
+class Engine(str, enum.Enum):
+    """Where measuring happens."""
+
+    local = "local"
+    ray = "ray"
+
+
 class Dtype(str, enum.Enum):
     """The arithmetic to measure in."""
 
@@ -127,6 +134,28 @@ def audit_command(
             show_default="as memory allows on a GPU, 1 on a CPU",
         ),
     ] = None,
+    engine: Annotated[
+        Engine, typer.Option("--engine", help="Where: worker processes of this machine, or a Ray cluster (extra ray).")
+    ] = Engine.local,
+    address: Annotated[
+        str | None,
+        typer.Option(
+            "--address",
+            metavar="HOST:PORT",
+            help="The Ray cluster's head, or auto: the one that runs here (RAY_ADDRESS).",
+            show_default="auto; if there is none, Ray on this machine",
+        ),
+    ] = None,
+    patience: Annotated[
+        float | None,
+        typer.Option(
+            "--patience",
+            metavar="SECONDS",
+            min=1,
+            help="On a cluster: a run is tried on another node too after this long without a word.",
+            show_default="10 times the longest pause so far, at least 30",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
@@ -149,6 +178,8 @@ def audit_command(
         fa-tui audit dfa_s42.pt --data cifar10:/data/cifar --out dfa.json
 
         fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load --out audit.json
+
+        fa-tui audit runs/ --out audit.json --engine ray --address auto
     """
     from fa_core.engine.audit import audit
     from fa_core.engine.jobs import MeasureOptions
@@ -182,9 +213,13 @@ def audit_command(
             device=device,
             jobs=jobs,
             group=group,
+            engine=engine.value,
+            address=address,
+            patience=patience,
             adjust=adjust,
             on_event=progress,
             on_plan=progress.plan,
+            on_notice=progress.say,
         )
     options.tell_problems(result.failures)
     print_rows(result.rows, format.value)

@@ -37,14 +37,14 @@ class AuditProgress:
         """Say what is about to be done."""
         self._total = todo
         again = f", {skipped} measured before" if skipped else ""
-        self._say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
+        self.say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
         if self._bars is not None and todo:
             self._overall = self._bars.add_task("all", total=todo)
 
     def __call__(self, view: JobView) -> None:
         if view.note and view.job.id not in self._noted:
             self._noted.add(view.job.id)
-            self._say(f"{name(view)}: {view.note}")
+            self.say(f"{name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
             self._show(view)
         elif view.state.final:
@@ -63,14 +63,15 @@ class AuditProgress:
     def _end(self, view: JobView) -> None:
         self._over += 1
         if view.state is not JobState.CANCELLED:
-            self._say(f"[{self._over}/{self._total}] {name(view)}: {view.error or view.state.value}")
+            self.say(f"[{self._over}/{self._total}] {name(view)}: {view.error or view.state.value}")
         if self._bars is not None:
             if view.job.id in self._tasks:
                 self._bars.remove_task(self._tasks.pop(view.job.id))
             if self._overall is not None:
                 self._bars.advance(self._overall)
 
-    def _say(self, text: str) -> None:
+    def say(self, text: str) -> None:
+        """A line of its own, above the bars."""
         if self._bars is not None:
             self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
         else:

@@ -17,7 +17,7 @@ from fa_core.engine.cluster.address import check_address, no_answer
 from fa_core.engine.process import ChildProcess, environment
 from fa_core.errors import FaError, MeasureError
 
-REACH = 9.0
+REACH = 8.5
 """Seconds within which the head of a cluster must have answered: a driver that waits longer waits for minutes."""
 
 LEAST_REACH = 4.0

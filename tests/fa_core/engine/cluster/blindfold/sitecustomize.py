@@ -9,4 +9,5 @@ def _blind(path):  # type: ignore[no-untyped-def]
     return not str(path).startswith(os.environ["HIDDEN_FOLDER"]) and _exists(path)
 
 
-os.path.exists = _blind
+if "HIDDEN_FOLDER" in os.environ:
+    os.path.exists = _blind

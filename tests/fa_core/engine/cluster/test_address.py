@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import importlib.util
+import socket
+import time
+
+import pytest
+
+from fa_core.engine.cluster import RayPool
+from fa_core.engine.cluster.address import check_address
+from fa_core.engine.pools import check_engine, make_pool
+from fa_core.errors import FaError, MeasureError, UsageError
+
+
+@pytest.fixture(autouse=True)
+def no_cluster(monkeypatch, tmp_path):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
+
+
+@pytest.fixture
+def silent():
+    """An address that accepts connections, and then says nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield f"127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.fixture
+def refusing(silent):
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port = listening.getsockname()[1]
+    return f"127.0.0.1:{port}"
+
+
+def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"needs Ray.*pip install 'fa-tui\[ray\]'"):
+        check_address("auto")
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("ray://head:10001", "cannot stream results; run on a node of the cluster"),
+        ("head", "is not HOST:PORT"),
+        ("head:http", "is not HOST:PORT"),
+        ("head:99999", "is not HOST:PORT"),
+    ],
+)
+def test_an_address_that_is_none_is_refused(address, words):
+    pytest.importorskip("ray")
+    with pytest.raises(UsageError, match=words):
+        check_address(address)
+
+
+def test_an_address_where_nobody_listens_is_an_error_at_once(refusing):
+    pytest.importorskip("ray")
+    with pytest.raises(MeasureError, match=f"{refusing} does not answer.*ray start --head"):
+        check_address(refusing)
+
+
+def test_ray_address_is_respected(refusing, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", refusing)
+    with pytest.raises(MeasureError, match=f"{refusing} does not answer"):
+        check_engine("ray")
+
+
+def test_what_only_a_cluster_has_is_refused_without_one():
+    for given in ({"address": "auto"}, {"patience": 5.0}):
+        with pytest.raises(UsageError, match="add --engine ray"):
+            check_engine("local", **given)
+    with pytest.raises(UsageError, match="unknown engine 'rai'; did you mean ray"):
+        check_engine("rai")
+
+
+def test_a_cluster_is_not_asked_for_one_of_its_devices():
+    with pytest.raises(UsageError, match="--device cuda:1 with --engine ray; Ray picks it: auto"):
+        check_engine("ray", device="cuda:1")
+
+
+@pytest.mark.slow
+def test_an_address_that_accepts_and_says_nothing_is_an_error_within_ten_seconds(silent):
+    pytest.importorskip("ray")
+    begun = time.monotonic()
+    with pytest.raises(FaError, match=f"the Ray cluster at {silent} does not answer"):
+        make_pool("ray", address=silent)
+    assert time.monotonic() - begun < 10
+
+
+@pytest.mark.slow
+def test_auto_without_a_cluster_says_how_to_start_one(told):
+    pytest.importorskip("ray")
+    with RayPool("auto", told) as pool, pytest.raises(FaError, match="no Ray cluster runs here; `ray start --head`"):
+        pool.connect()
