@@ -63,6 +63,11 @@ def _signed(value: float) -> str:
     return f"{value:+.2f}"
 
 
+def _cosine(value: float) -> str:
+    """Three digits: thresholds and published values have as many, and -0.004 is not -0.00."""
+    return f"{value:+.3f}"
+
+
 def _gamma(report: DiagnosticReport) -> float | None:
     value = deep_gamma(report.credit)
     return None if math.isnan(value) else value
@@ -71,12 +76,12 @@ def _gamma(report: DiagnosticReport) -> float | None:
 QUANTITIES: tuple[Quantity, ...] = (
     Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, magnitude, log=True),
     Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, magnitude, log=True),
-    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, _signed),
+    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, _cosine),
     Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, _signed),
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, _accuracy),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, magnitude, log=True),
     Quantity("frozen", "frozen", "", lambda report: report.frozen_baseline_acc, _accuracy),
-    Quantity("gamma", "deep Γ", "", _gamma, _signed),
+    Quantity("gamma", "deep Γ", "", _gamma, _cosine),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 

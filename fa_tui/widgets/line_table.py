@@ -121,6 +121,10 @@ class LineTable(ScrollView, can_focus=True):
         """A line that is one text across all columns, on which the cursor never rests; else None."""
         return None
 
+    def empty_words(self) -> str:
+        """What is said where there are no lines."""
+        return ""
+
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
         return True
@@ -165,7 +169,8 @@ class LineTable(ScrollView, can_focus=True):
         width, scroll_y = self.view.width, self.scroll_offset.y
         line = None if y == 0 else scroll_y + y - 1
         if line is not None and line >= self.line_count():
-            return Strip.blank(width, self.rich_style)
+            words = self.empty_words() if y == 2 and not self.line_count() else ""
+            return Strip([Segment(f" {words}"[:width], self.style_of("dim"))]).crop_extend(0, width, self.rich_style)
         whole = None if line is None else self.heading(line)
         if whole is not None:
             strip = Strip(whole)

@@ -245,6 +245,9 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     def line_count(self) -> int:
         return len(self._grid.lines)
 
+    def empty_words(self) -> str:
+        return no_runs_words(self._session)
+
     def rests_on(self, line: int) -> bool:
         return not self._grid.lines[line].is_heading
 
@@ -346,6 +349,13 @@ def count_text(line: GridLine, session: Session) -> str:
         return "-"
     walked = sum(1 for row in measured if session.flags[row])
     return f"{walked}/{len(measured)}" + (" MIXED" if 0 < walked < len(measured) else "")
+
+
+def no_runs_words(session: Session) -> str:
+    """Why no run is shown, and what to do."""
+    if session.rows:
+        return "no run matches; / changes the filter"
+    return "no audits here; T shows traces, N starts something"
 
 
 def _clip(text: str, width: int, glyphs: Glyphs) -> str:

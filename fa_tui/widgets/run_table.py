@@ -12,6 +12,7 @@ from fa_tui.session import BITS, Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
+from fa_tui.widgets.matrix import no_runs_words
 from fa_tui.widgets.verdict_cell import verdict_segments
 
 METHOD_LIMIT = 22
@@ -90,6 +91,9 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
 
     def line_count(self) -> int:
         return len(self._shown)
+
+    def empty_words(self) -> str:
+        return no_runs_words(self._session)
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:

@@ -406,3 +406,18 @@ def test_the_explorer_imports_neither_torch_nor_numpy_nor_heavy_widgets_before_t
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("view", ["matrix", "table"])
+async def test_no_run_to_show_says_why(app: ExplorerApp, view: str) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press(*(["t"] if view == "table" else []), "slash", *"method:none", "enter")
+        await pilot.pause()
+        assert "no run matches; / changes the filter" in screen_text(app)
+
+
+async def test_a_folder_without_audits_says_where_to_go() -> None:
+    app = ExplorerApp(Session(()))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "no audits here; T shows traces" in screen_text(app)
