@@ -15,7 +15,7 @@ from fa_core.engine.loading import Loaded, Loader
 from fa_core.engine.measuring import measure_loaded
 from fa_core.engine.memory import is_out_of_memory, release
 from fa_core.engine.room import does_not_fit, group_size
-from fa_core.engine.watch import Cancelled, Outlet, Watch
+from fa_core.engine.watch import Cancelled, DeviceFull, Outlet, Watch
 from fa_core.engine.write_up import written_up
 from fa_core.errors import FaError
 from fa_core.failures import is_device_lost
@@ -163,10 +163,11 @@ class Together:
             outlet.done(job, report.to_dict())
 
     def _in_words(self, job: Job, error: Exception) -> Exception:
-        if isinstance(error, FaError) or not is_out_of_memory(error):
+        if not is_out_of_memory(error):
             return error
         release()
-        return does_not_fit(job.checkpoint, self._device)
+        full = does_not_fit(job.checkpoint, self._device)
+        return error if isinstance(error, FaError) and not isinstance(full, DeviceFull) else full
 
 
 def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:

@@ -165,6 +165,19 @@ def test_a_network_of_another_shape_is_measured_beside_the_group_and_says_so(mea
     assert any("not stacked with the others" in note for note in heard.notes)
 
 
+def test_on_cuda_a_group_is_what_its_memory_holds(measurer, heard, jobs, monkeypatch):
+    real, asked = together.evaluation, []
+    monkeypatch.setattr(measurer, "_device", "cuda:3")
+    monkeypatch.setattr(together, "evaluation", lambda plan, device: real(plan, "cpu"))
+    monkeypatch.setattr(together, "group_size", lambda bytes_per_member, device: asked.append(bytes_per_member) or 4)
+    monkeypatch.setattr("fa_core.engine.write_up._device_label", lambda device: "a card")
+    measurer.measure(jobs, [], heard)
+    assert heard.groups == [["a", "b", "c", "d"], ["e", "f"]]
+    assert heard.reports["f"].provenance["device"] == "cuda:3"
+    weights = sum(t.nbytes for t in small_net(0).state_dict().values())
+    assert all(found > 2 * weights for found in asked)
+
+
 class TestABadMember:
     def spoil(self, job: Job, how: str) -> None:
         weights = Path(job.checkpoint) / WEIGHTS
@@ -274,6 +287,15 @@ class TestOutOfMemory:
         monkeypatch.setattr("fa_core.engine.measuring.evaluation", full)
         measurer.measure(jobs[:1], [], heard, 4)
         assert "do not fit on cpu" in str(heard.errors["a"])
+
+    def test_on_a_device_that_others_have_filled_is_told_as_that(self, measurer, jobs, monkeypatch):
+        full = DeviceFull("out of memory")
+        monkeypatch.setattr(together, "does_not_fit", lambda where, device: full)
+        in_vain = MeasureError("out of memory, even with one sample at a time")
+        in_vain.__cause__ = torch.OutOfMemoryError("CUDA out of memory.")
+        assert measurer._in_words(jobs[0], in_vain) is full
+        monkeypatch.setattr(together, "does_not_fit", lambda where, device: MeasureError("does not fit"))
+        assert measurer._in_words(jobs[0], in_vain) is in_vain
 
 
 def test_an_error_nobody_expected_has_the_group_measured_one_by_one(measurer, heard, jobs, monkeypatch, capsys):
