@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import accumulate, islice
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, overload
 
@@ -20,7 +20,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
-    from fa_core.formats.slices import Slice
+    from fa_core.formats.slices import Slice, Text
     from fa_core.report_columns import ReportColumns
 
 T = TypeVar("T")
@@ -32,7 +32,8 @@ REPORTS = b'"reports"'
 """What stands at the beginning of a file that `read_sliced` can read."""
 
 _BATCH = 16
-_REMEMBERED = 1024
+_REPORTS_REMEMBERED = 1024
+_SLICES_REMEMBERED = 16
 _RAWS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -42,17 +43,22 @@ class SlicedRows(Sequence[AuditRow]):
     Args:
         source: the file.
         columns: what was read.
-        slices: the text, as JSON objects.
-        counts: how many of the rows are in each slice.
+        text: what it was read from.
+        slices: where in the text the rows are.
+        counts: how many of them are in each slice.
     """
 
-    def __init__(self, source: str, columns: ReportColumns, slices: Sequence[Slice], counts: Sequence[int]) -> None:
+    def __init__(
+        self, source: str, columns: ReportColumns, text: Text, slices: Sequence[Slice], counts: Sequence[int]
+    ) -> None:
         self.source = source
         self.columns = columns
         self.slices = slices
         self.counts = counts
+        self._text = text
         self._ends = list(accumulate(counts))
         self._decoded: dict[int, DiagnosticReport] = {}
+        self._opened: dict[int, Mapping[str, Node]] = {}
 
     def __len__(self) -> int:
         return len(self.columns)
@@ -71,12 +77,22 @@ class SlicedRows(Sequence[AuditRow]):
         known = self._decoded.get(slot)
         if known is None:
             key = self.columns.key[slot]
-            node = _nodes(self.slices[bisect_right(self._ends, slot)].data)[key]
+            node = self._nodes(bisect_right(self._ends, slot))[key]
             known = decode_report(node, f"{self.source}: $.reports.{key}")
-            if len(self._decoded) >= _REMEMBERED:
+            if len(self._decoded) >= _REPORTS_REMEMBERED:
                 self._decoded.clear()
             self._decoded[slot] = known
         return known
+
+    def _nodes(self, number: int) -> Mapping[str, Node]:
+        """The members of a slice."""
+        nodes = self._opened.get(number)
+        if nodes is None:
+            nodes = _members(self._text.object_of(self.slices[number]))
+            if len(self._opened) >= _SLICES_REMEMBERED:
+                self._opened.clear()
+            self._opened[number] = nodes
+        return nodes
 
     def _row(self, slot: int) -> StoredRow:
         columns = self.columns
@@ -110,12 +126,13 @@ def read_sliced(path: str, file: BinaryIO, head: bytes) -> SlicedTable | None:
         file: the same, opened for reading.
         head: its first bytes.
     """
-    from fa_core.formats.slices import slices
+    from fa_core.formats.slices import Text, slices
     from fa_core.report_columns import ReportColumns
 
-    reader = _Reader(path)
     try:
-        pieces = slices(file, head)
+        text = Text(os.fstat(file.fileno()).st_size)
+        reader = _Reader(path, text)
+        pieces = slices(text, file, head)
         while batch := list(islice(pieces, _BATCH)):
             reader.take(batch)
     except (ValueError, RecursionError):
@@ -123,18 +140,19 @@ def read_sliced(path: str, file: BinaryIO, head: bytes) -> SlicedTable | None:
     columns = ReportColumns.concat(reader.columns)
     if len(set(columns.key)) < len(columns):
         return None
-    return SlicedTable(SlicedRows(path, columns, reader.slices, reader.counts), reader.problems)
+    return SlicedTable(SlicedRows(path, columns, text, reader.slices, reader.counts), reader.problems)
 
 
 class _Reader:
     """Reads slices into columns."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, text: Text) -> None:
         self.columns: list[ReportColumns] = []
         self.slices: list[Slice] = []
         self.counts: list[int] = []
         self.problems: list[Problem] = []
         self._path = path
+        self._text = text
         self._lean = lean_decoder()
 
     def take(self, batch: Sequence[Slice]) -> None:
@@ -145,12 +163,13 @@ class _Reader:
         """
         from fa_core.report_columns import Numbers, ReportColumns
 
-        read = [self._lean(piece.data) for piece in batch]
+        objects = [self._text.object_of(piece) for piece in batch]
+        read = [self._lean(data) for data in objects]
         if None not in read and (numbers := Numbers.of(reports := _values(read))).surely_valid():
             recorded = recorded_verdicts(reports)
         else:
             surely = [reports is not None for reports in read]
-            read = [dict(self._checked(piece, sure)) for piece, sure in zip(batch, surely, strict=True)]
+            read = [dict(self._checked(data, sure)) for data, sure in zip(objects, surely, strict=True)]
             reports = _values(read)
             recorded = [report.recorded_verdict for report in reports]
             numbers = Numbers.of(reports)
@@ -159,16 +178,16 @@ class _Reader:
         self.slices += batch
         self.counts += [len(members or ()) for members in read]
 
-    def _checked(self, piece: Slice, surely: bool) -> Iterator[tuple[str, DiagnosticReport]]:
+    def _checked(self, data: bytes, surely: bool) -> Iterator[tuple[str, DiagnosticReport]]:
         """The slice's good reports; the others become problems.
 
         Args:
-            piece: the slice.
+            data: the slice.
             surely: whether it is known that no key stands twice.
         """
-        if not surely and isinstance(loads_keeping_repeats(piece.data), RepeatedKeys):
+        if not surely and isinstance(loads_keeping_repeats(data), RepeatedKeys):
             raise ValueError("a key stands twice")
-        for key, node in _nodes(piece.data).items():
+        for key, node in _members(data).items():
             report = self._report(key, node)
             if report is not None:
                 yield key, report
@@ -181,8 +200,7 @@ class _Reader:
             return None
 
 
-@lru_cache(maxsize=16)
-def _nodes(data: bytes) -> Mapping[str, Node]:
+def _members(data: bytes) -> Mapping[str, Node]:
     """The members of a slice."""
     try:
         return _RAWS.decode(data)

@@ -7,9 +7,10 @@ at any comma between its reports, and whether a comma was one of those shows whe
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import BinaryIO, Literal, NamedTuple
 
 import msgspec
@@ -27,21 +28,53 @@ _NO_MORE = msgspec.json.Decoder(msgspec.defstruct("NoMore", [("reports", Literal
 
 
 class Slice(NamedTuple):
-    """Some reports as they stand in the file.
+    """Some reports, by where in the file the first one's key begins and the last one ends."""
 
-    Attributes:
-        data: a JSON object, its own braces included.
-        offset: where in the file the first byte behind its opening brace is.
-    """
-
-    data: bytes
-    offset: int
+    start: int
+    end: int
 
 
-def slices(file: BinaryIO, head: bytes) -> Iterator[Slice]:
-    """The reports of an audit table, slice by slice; only the last holds what else is in the file while it is cut.
+class Text:
+    """A file's bytes, each at its own offset; what nobody read takes no memory.
+
+    The system gives the memory page by page and takes it back whole: the small objects that decoding
+    makes and drops meanwhile would leave holes between slices kept beside them.
 
     Args:
+        size: of the file.
+    """
+
+    def __init__(self, size: int) -> None:
+        private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+        self.data = mmap.mmap(-1, size, **private)
+        self._view = memoryview(self.data)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Text], tuple[bytes]]:
+        return _text_of, (bytes(self.data),)
+
+    def read(self, file: BinaryIO, start: int, end: int) -> int:
+        """Read a part of the file; where it ended, if that is earlier than `end`."""
+        file.seek(start)
+        while start < end and (got := file.readinto(self._view[start:end])):  # type: ignore[attr-defined]
+            start += got
+        return start
+
+    def object_of(self, piece: Slice) -> bytes:
+        """A slice as a JSON object."""
+        return b"".join((b"{", self._view[piece.start : piece.end], b"}"))
+
+
+def _text_of(data: bytes) -> Text:
+    text = Text(len(data))
+    text.data[:] = data
+    return text
+
+
+def slices(text: Text, file: BinaryIO, head: bytes) -> Iterator[Slice]:
+    """The reports of an audit table, slice by slice, read as they are asked for.
+
+    Args:
+        text: takes them up.
         file: the file, opened for reading.
         head: its first bytes.
 
@@ -54,51 +87,38 @@ def slices(file: BinaryIO, head: bytes) -> Iterator[Slice]:
         raise ValueError("no reports at the file's beginning")
     # what stands between two reports, supposing that all begin with the same field
     between = re.compile(rb'\}(\s*,)\s*"[^"\\]*"\s*:\s*\{\s*' + re.escape(first[1]))
-    offset = begin.end()
-    file.seek(offset)
-    block = bytearray(_BLOCK)
-    with memoryview(block) as view:
-        filled = 0
-        while True:
-            got = _fill(file, view[filled:])
-            filled += got
-            start = 0
-            while found := between.search(block, start + SLICE, filled):
-                yield Slice(b"".join((b"{", view[start : found.start() + 1], b"}")), offset + start)
-                start = found.end(1)
-            if not start or filled < _BLOCK:
-                break
-            rest = filled - start
-            view[:rest] = bytes(view[start:filled])
-            offset, filled = offset + start, rest
-        last = bytes(view[start:filled])
-    yield Slice(_ended(last, file), offset + start)
+    start = known = begin.end()
+    size = len(text.data)
+    while known < size and known - start < _BLOCK:
+        known = text.read(file, known, wanted := min(known + _BLOCK, size))
+        while found := between.search(text.data, start + SLICE, known):
+            yield Slice(start, found.start() + 1)
+            start = found.end(1)
+        if known < wanted:
+            raise ValueError("the file became shorter")
+    yield Slice(start, start + _length_of_last(text.data[start:known], file))
 
 
-def _fill(file: BinaryIO, into: memoryview) -> int:
-    """Read until `into` is full or the file ends."""
-    filled = 0
-    while filled < len(into) and (got := file.readinto(into[filled:])):  # type: ignore[attr-defined]
-        filled += got
-    return filled
-
-
-def _ended(last: bytes, file: BinaryIO) -> bytes:
-    """The last reports alone, from the text that they begin; what follows them is the end of an audit table.
+def _length_of_last(last: bytes, file: BinaryIO) -> int:
+    """How long the last reports are; what follows them is the end of an audit table.
 
     A summary is not read: its first and last characters show that it is there and whole.
+
+    Args:
+        last: the last reports and what follows them, as far as it was read.
+        file: the file, just behind it.
     """
     text = "{" + last.decode(errors="surrogateescape")
     _, end = json.JSONDecoder().raw_decode(text)
-    reports = text[:end].encode(errors="surrogateescape")
-    rest = last[len(reports) - 1 :]
+    length = len(text[1:end].encode(errors="surrogateescape"))
+    rest = last[length:]
     if _SUMMARY.match(rest):
         file.seek(max(0, file.seek(0, os.SEEK_END) - _END))
         if _SUMMARY_END.search(file.read()) is None:
             raise ValueError("a summary without an end")
-        return reports
+        return length - 1
     try:
         _NO_MORE.decode(b'{"reports":0' + rest + file.read())
     except msgspec.ValidationError as error:
         raise ValueError("reports stands more than once") from error
-    return reports
+    return length - 1

@@ -46,3 +46,11 @@ class StoredRow(AuditRow, frozen=True, kw_only=True, eq=False):
 
     def __eq__(self, other: Any) -> bool:
         return isinstance(other, AuditRow) and bool(_content(self) == _content(other))
+
+    def __reduce__(self) -> tuple[Callable[..., AuditRow], tuple[object, ...]]:
+        """Sent elsewhere it is a plain row: its store stays here."""
+        return _plain, _content(self)
+
+
+def _plain(*content: Any) -> AuditRow:
+    return AuditRow(**dict(zip(AuditRow.__struct_fields__, content, strict=True)))

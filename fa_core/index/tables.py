@@ -11,7 +11,7 @@ import numpy as np
 
 from fa_core.columns import Floats, Ragged
 from fa_core.formats.sliced import SlicedRows
-from fa_core.formats.slices import Slice
+from fa_core.formats.slices import Slice, Text
 from fa_core.index import store
 from fa_core.index.stamps import Stamp, stamp_of
 from fa_core.report_columns import SCALARS, Numbers, ReportColumns
@@ -65,7 +65,7 @@ def recall(path: str, file: BinaryIO) -> SlicedRows | None:
         table = None if data is None else _TABLE.decode(data)
         if table is None or table.stamp != stamp:
             return None
-        rows = SlicedRows(path, _columns_of(table), _read(table, file), [count for _, _, count in table.slices])
+        rows = _rows_of(table, path, file)
     except (ValueError, IndexError):
         return None
     return rows if stamp_of(os.fstat(file.fileno())) == stamp else None
@@ -84,10 +84,7 @@ def note(path: str, stamp: Stamp, rows: SlicedRows) -> None:
     try:
         table = _Table(
             stamp=stamp,
-            slices=[
-                (piece.offset, len(piece.data) - 2, count)
-                for piece, count in zip(rows.slices, rows.counts, strict=True)
-            ],
+            slices=[(*piece, count) for piece, count in zip(rows.slices, rows.counts, strict=True)],
             key=columns.key,
             seed=columns.seed,
             method=_words(columns.method),
@@ -107,13 +104,21 @@ def _name(path: str) -> str:
     return store.name_of("table", os.path.abspath(path))  # noqa: PTH100 (as the file is found: links may lead elsewhere)
 
 
-def _read(table: _Table, file: BinaryIO) -> list[Slice]:
-    """The text of the slices."""
-    pieces = []
-    for offset, length, _ in table.slices:
-        file.seek(offset)
-        pieces.append(Slice(b"{%b}" % file.read(length), offset))
-    return pieces
+def _rows_of(table: _Table, path: str, file: BinaryIO) -> SlicedRows:
+    """The rows, with the text read from the file.
+
+    Raises:
+        ValueError: the parts do not fit each other or the file.
+    """
+    columns = _columns_of(table)
+    pieces = [Slice(start, end) for start, end, _ in table.slices]
+    size = table.stamp[0]
+    if any(not 0 < piece.start <= piece.end <= size for piece in pieces):
+        raise ValueError("slices outside the file")
+    text = Text(size)
+    if text.read(file, pieces[0].start, pieces[-1].end) < pieces[-1].end:
+        raise ValueError("the file became shorter")
+    return SlicedRows(path, columns, text, pieces, [count for _, _, count in table.slices])
 
 
 def _columns_of(table: _Table) -> ReportColumns:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +146,15 @@ def test_the_file_is_not_needed_any_more_once_it_is_read(path: Path) -> None:
     rows = scan([path]).rows
     path.write_text("{}")
     assert [row.report.h_L for row in rows] == [2.0, 3.0, 4.0, 5.0, 6.0]
+
+
+def test_rows_and_tables_can_be_sent_to_another_process(path: Path) -> None:
+    path.write_text(json.dumps({"reports": reports(5)}))
+    rows, table = pickle.loads(pickle.dumps((scan([path]).rows, load_audits(path))))
+    assert rows == scan([path]).rows
+    assert [row.report.h_L for row in rows] == [2.0, 3.0, 4.0, 5.0, 6.0]
+    assert [row.report.notes for row in table.rows()] == ["as found"] * 5
+    assert copy.copy(scan([path]).rows[1]).report.h_L == 3.0
 
 
 _PIECES = (
