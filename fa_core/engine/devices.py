@@ -8,8 +8,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -142,23 +142,33 @@ def _cuda_devices() -> list[Device]:
 def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
     used = total = load = None
     try:
+        label = _text(nvml.nvmlDeviceGetName(handle))
+    except nvml.NVMLError as error:
+        # a card that fell off the bus while somebody looks
+        return Device(name=f"cuda:{index}", label=f"does not answer any more ({error})")
+    try:
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
         used, total = int(memory.used), int(memory.total)
         load = nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100
     except nvml.NVMLError:
         pass
-    label = nvml.nvmlDeviceGetName(handle)
-    label = label.decode() if isinstance(label, bytes) else label
     return Device(name=f"cuda:{index}", label=label, memory_used=used, memory_total=total, load=load)
 
 
 def _visible(nvml: Any) -> list[Any]:
-    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first unknown name."""
-    every = [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
+    """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first unknown name.
+
+    A card without a handle, because it was lost, keeps its place as None.
+    """
+    try:
+        count = nvml.nvmlDeviceGetCount()
+    except nvml.NVMLError:
+        return []
+    every = [_asked(nvml, nvml.nvmlDeviceGetHandleByIndex, index) for index in range(count)]
     chosen = os.environ.get("CUDA_VISIBLE_DEVICES")
     if chosen is None:
         return every
-    uuids = [_text(nvml.nvmlDeviceGetUUID(handle)) for handle in every]
+    uuids = [_text(_asked(nvml, nvml.nvmlDeviceGetUUID, handle) or "") for handle in every]
     handles: list[Any] = []
     for name in (name.strip() for name in chosen.split(",")):
         if name.isdigit() and int(name) < len(every):
@@ -173,6 +183,14 @@ def _visible(nvml: Any) -> list[Any]:
 
 def _text(value: str | bytes) -> str:
     return value.decode() if isinstance(value, bytes) else value
+
+
+def _asked(nvml: Any, question: Callable[[Any], Any], about: Any) -> Any:
+    """NVML's answer, None where it has none."""
+    try:
+        return question(about)
+    except nvml.NVMLError:
+        return None
 
 
 @contextmanager
@@ -191,7 +209,8 @@ def _nvml() -> Iterator[Any]:
     try:
         yield pynvml
     finally:
-        pynvml.nvmlShutdown()
+        with suppress(pynvml.NVMLError):
+            pynvml.nvmlShutdown()
 
 
 def _torch_has_cuda() -> bool:

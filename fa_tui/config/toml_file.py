@@ -115,7 +115,7 @@ class Fitting:
         try:
             return msgspec.convert(value, field.type)
         except msgspec.ValidationError as error:
-            self.tell(keys, str(error).replace("`", "").replace("Expected", "expected"), _fix(field))
+            self.tell(keys, _what(str(error), field), _fix(field))
             return msgspec.UNSET
 
     def _is_table(self, value: Any, keys: Sequence[str]) -> bool:
@@ -176,6 +176,14 @@ def _metas(kind: object) -> Iterator[msgspec.Meta]:
             yield part
         else:
             yield from _metas(part)
+
+
+def _what(error: str, field: FieldInfo) -> str:
+    """What does not fit, in words instead of a pattern where the setting has such."""
+    described = next((meta.description for meta in _metas(field.type) if meta.description), "")
+    if "regex" in error and described:
+        return f"expected text {described}"
+    return error.replace("`", "").replace("Expected", "expected").replace("Invalid enum value", "there is no")
 
 
 def _fix(field: FieldInfo) -> str:

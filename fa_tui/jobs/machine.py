@@ -26,11 +26,13 @@ class Machine(msgspec.Struct, frozen=True):
         devices: what can be measured on, the CPU last.
         no_gpu: why there is no CUDA device (``""`` if there is one).
         workers: what the workers use; None if none lives, or nobody tells.
+        gone: devices that were there before.
     """
 
     devices: list[Device]
     no_gpu: str = ""
     workers: Usage | None = None
+    gone: tuple[str, ...] = ()
 
 
 class MachineWatch(threading.Thread):
@@ -51,9 +53,14 @@ class MachineWatch(threading.Thread):
         from fa_core.engine.usage import UsageMeter
 
         meter = UsageMeter()
-        no_gpu = why_no_cuda()
+        seen: dict[str, None] = {}
         while not self._stopped.is_set():
-            self._tell(Machine(list_devices(), no_gpu, meter.read(self._pids())))
+            devices = list_devices()
+            here = [device.name for device in devices]
+            seen.update(dict.fromkeys(here))
+            gone = tuple(name for name in seen if name not in here)
+            no_gpu = "" if len(here) > 1 else why_no_cuda()
+            self._tell(Machine(devices, no_gpu, meter.read(self._pids()), gone))
             self._stopped.wait(_SECONDS)
 
     def stop(self) -> None:
@@ -66,6 +73,7 @@ def machine_lines(machine: Machine, glyphs: Glyphs) -> list[str]:
     lines = [_device_line(device, glyphs) for device in machine.devices]
     if machine.no_gpu:
         lines[-1] += f"   {machine.no_gpu}"
+    lines += [f"{name:<8} gone: it was there before; what ran on it has to be tried again" for name in machine.gone]
     used = machine.workers
     if used is not None:
         word = "process" if used.processes == 1 else "processes"

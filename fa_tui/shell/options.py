@@ -17,6 +17,8 @@ from fa_core.rows import AuditRow, Problem, canonical_method
 if TYPE_CHECKING:
     from fa_core.formats import Scan
 
+_TOLD_AT_MOST = 20
+
 PathsArgument = Annotated[
     list[Path] | None,
     typer.Argument(
@@ -130,14 +132,23 @@ def open_paths(paths: Sequence[Path] | None) -> Scan:
     from fa_tui.samples import sample_runs
 
     found = scan(list(paths) if paths else [sample_runs()])
-    tell_problems(found.problems)
+    tell_problems(found.problems, _TOLD_AT_MOST)
     return found
 
 
-def tell_problems(problems: Iterable[Problem]) -> None:
-    """One line on stderr for each path that could not be opened."""
-    for problem in problems:
+def tell_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
+    """One line on stderr for each path that could not be opened.
+
+    Args:
+        problems: each with its message.
+        at_most: so many lines, and then how many more there are: a folder may hold thousands of other files.
+    """
+    told = list(problems)
+    for problem in told[:at_most]:
         print(f"fa-tui: {problem.message}", file=sys.stderr)
+    left = len(told) - len(told[:at_most])
+    if left:
+        print(f"fa-tui: and {left} more that could not be opened; the explorer lists them all (P)", file=sys.stderr)
 
 
 def named_path_failed(paths: Sequence[Path] | None, problems: Iterable[Problem]) -> bool:

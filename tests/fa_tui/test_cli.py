@@ -274,3 +274,15 @@ def test_the_table_has_no_blanks_at_its_edges(published_table, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[0] == "method"
     assert all(line == line.rstrip() for line in lines)
+
+
+def test_a_folder_of_thousands_of_other_files_is_told_in_a_few_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number in range(60):
+        (tmp_path / f"note{number}.pt").write_text("not a checkpoint")
+        (tmp_path / f"note{number}.txt").write_text("not ours")
+    assert main(["show", str(tmp_path)]) == 0
+    told = capsys.readouterr().err.splitlines()
+    assert len(told) == 21
+    assert "and 40 more that could not be opened" in told[-1]

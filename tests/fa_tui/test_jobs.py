@@ -13,7 +13,7 @@ from fa_core.engine.usage import Usage, UsageMeter
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.line import progress_line
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.machine import Machine, machine_lines
+from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
 from fa_tui.jobs.remaining import Pace
 from fa_tui.screens import giving
 from fa_tui.screens.choice import ChoiceScreen
@@ -83,6 +83,28 @@ def test_a_device_tells_its_memory_and_load_and_a_missing_one_why() -> None:
     assert lines == [
         "cpu      2 cores   50% busy   no GPU: no NVIDIA driver answers",
         "workers  2 processes   900 MiB   1.5 cores busy",
+    ]
+
+
+def test_a_device_that_went_away_while_the_screen_is_open_is_said_to_be_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    cuda, cpu = Device(name="cuda:0", label="NVIDIA H200"), Device(name="cpu", label="2 cores")
+    looks = iter([[cuda, cpu], [cpu]])
+    monkeypatch.setattr("fa_core.engine.devices.list_devices", lambda: next(looks))
+    monkeypatch.setattr("fa_core.engine.devices.why_no_cuda", lambda: "no GPU: no NVIDIA driver answers")
+    monkeypatch.setattr("fa_tui.jobs.machine._SECONDS", 0.0)
+    seen: list[Machine] = []
+
+    def tell(machine: Machine) -> None:
+        seen.append(machine)
+        if len(seen) == 2:
+            watch.stop()
+
+    watch = MachineWatch(tell, list)
+    watch.run()
+    assert machine_lines(seen[0], ASCII) == ["cuda:0   NVIDIA H200", "cpu      2 cores"]
+    assert machine_lines(seen[1], ASCII) == [
+        "cpu      2 cores   no GPU: no NVIDIA driver answers",
+        "cuda:0   gone: it was there before; what ran on it has to be tried again",
     ]
 
 

@@ -61,6 +61,41 @@ def test_every_card_is_listed_with_its_memory_and_load_and_the_cpu_last(cards):
     assert cpu.name == "cpu"
 
 
+@pytest.mark.parametrize("lost", ["nvmlDeviceGetHandleByIndex", "nvmlDeviceGetName", "nvmlDeviceGetUUID"])
+def test_a_card_that_is_lost_while_somebody_looks_keeps_its_place(cards, monkeypatch, lost):
+    answer = getattr(FakeNvml, lost)
+
+    def asked(self, about):
+        if about in (None, 1, FakeNvml.cards[1]):
+            raise RuntimeError("GPU is lost")
+        return answer(self, about)
+
+    monkeypatch.setattr(FakeNvml, lost, asked)
+    if lost != "nvmlDeviceGetName":
+        name = FakeNvml.nvmlDeviceGetName
+        monkeypatch.setattr(FakeNvml, "nvmlDeviceGetName", lambda self, handle: name(self, _there(handle)))
+    listed = {device.name: device.label for device in list_devices()}
+    assert (listed["cuda:0"], listed["cuda:2"]) == ("Card aaaa", "Card cccc")
+    if lost != "nvmlDeviceGetUUID":
+        assert "does not answer any more" in listed["cuda:1"]
+
+
+def _there(handle):
+    if handle is None:
+        raise RuntimeError("GPU is lost")
+    return handle
+
+
+def test_a_driver_that_goes_away_leaves_the_cpu(cards, monkeypatch):
+    def gone(self):
+        raise RuntimeError("driver not loaded")
+
+    monkeypatch.setattr(FakeNvml, "nvmlDeviceGetCount", gone)
+    monkeypatch.setattr(FakeNvml, "nvmlShutdown", gone)
+    assert [device.name for device in list_devices()] == ["cpu"]
+    assert devices.why_no_cuda()
+
+
 @pytest.mark.parametrize(
     ("visible", "labels"),
     [
