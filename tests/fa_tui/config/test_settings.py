@@ -52,7 +52,7 @@ def test_what_the_file_says_counts(file: Path) -> None:
         ("thresholds.g_norm_floor = 'x'", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
         ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
         ("[thresholds]\ng_norm_floor = nan", 1, "g_norm_floor is NaN", "defaults are used"),
-        ("[themes.a]\nprimary = 'red'", 2, "themes.a.primary: expected text as #rgb or #rrggbb", 'write primary = "#56b4e9"'),
+        ("[themes.a]\nprimary = 'red'", 2, "primary: expected text as #rgb or #rrggbb", 'write primary = "#56b4e9"'),
         ("[themes]\na = 3", 2, "themes.a: not a table", "write [themes.a]"),
         ("thresholds = 3", 1, "thresholds: expected object, got int", "for example"),
         ("theme = 'fa-drak'", 1, "theme: no theme 'fa-drak'", "there are fa-dark, fa-light, fa-ansi"),
