@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import CancelledError, as_completed
+from concurrent.futures import CancelledError, Future, as_completed
 from pathlib import Path
 
 import msgspec
@@ -187,6 +187,20 @@ def run_jobs(
     """
     if not todo:
         return False
+    waited_for: dict[Future[DiagnosticReport], Job] = {}
+
+    def take_in(future: Future[DiagnosticReport]) -> None:
+        job = waited_for[future]
+        try:
+            report = future.result()
+        except CancelledError:
+            pass
+        except FaError as error:
+            failures.append(Problem(job.checkpoint, str(error)))
+        else:
+            on_report(int(job.id), report)
+        del waited_for[future]
+
     try:
         with make_pool(
             engine,
@@ -200,17 +214,12 @@ def run_jobs(
             on_notice=on_notice,
             measure=measure,
         ) as pool:
-            futures = {pool.submit(job): job for job in todo}
-            for future in as_completed(futures):
-                job = futures[future]
-                try:
-                    report = future.result()
-                except CancelledError:
-                    continue
-                except FaError as error:
-                    failures.append(Problem(job.checkpoint, str(error)))
-                else:
-                    on_report(int(job.id), report)
+            waited_for.update((pool.submit(job), job) for job in todo)
+            for future in as_completed(list(waited_for)):
+                take_in(future)
     except KeyboardInterrupt:
+        # what was measured before is kept, also what nobody came to take in
+        for future in [future for future in waited_for if future.done()]:
+            take_in(future)
         return True
     return False

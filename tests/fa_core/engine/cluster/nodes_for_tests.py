@@ -32,7 +32,9 @@ class TestCluster:
         return self._cluster.add_node(num_cpus=1, num_gpus=gpus, node_name=name, env_vars=environment)
 
     def kill(self, node: Any) -> None:
-        """At once, as if its plug were pulled."""
+        """At once, with everything that runs on it, as if its plug were pulled."""
+        for process in _processes(node):
+            process.kill()
         self._cluster.remove_node(node, allow_graceful=False)
 
     def remove(self, node: Any) -> None:
