@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.screen import Screen
 
 from fa_core.report import LETTERS
+from fa_tui.screens.explorer_keys import EXPLORER_KEYS
 from fa_tui.screens.runs_shown import RunsShown
 from fa_tui.session import Flip, Session
-from fa_tui.views.axes import METHODS_BY_SEEDS
-from fa_tui.views.overview import Overview, count_words, flipped_words, title_pieces
+from fa_tui.views.overview import count_words, flipped_words, title_pieces
 from fa_tui.views.paths import short_paths
 from fa_tui.views.quantities import BY_NAME
 from fa_tui.widgets.glyphs import Glyphs
@@ -60,24 +60,7 @@ class ExplorerScreen(Screen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("m", "measure", "Measure", tooltip="measure the marked runs, or the one under the cursor"),
-        *(
-            Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
-            for letter in LETTERS
-        ),
-        Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
-        Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
-        Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
-        Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
-        Binding("escape", "matrix", "Matrix", show=False, tooltip="back to the matrix"),
-        Binding("C", "app.show_lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
-        Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
-        Binding("A", "app.show_lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
-        Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
-        Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="what could not be opened, and why"),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = EXPLORER_KEYS
 
     def __init__(self, session: Session, *, title: str, glyphs: Glyphs, show: str = "letters") -> None:
         super().__init__()
@@ -87,15 +70,13 @@ class ExplorerScreen(Screen[None]):
         self.shown_runs = RunsShown(session, glyphs)
         self.matrix = self.shown_runs.matrix
         self.matrix.quantity = BY_NAME.get(show)
-        self.status = StatusLine(glyphs, self.matrix.shade, id="status")
+        self.status = StatusLine(glyphs, self.matrix, id="status")
         self.detail: DetailPane | None = None
         self.charts: LineCharts | None = None
         self.sliders: SlidersPanel | None = None
         self._detail_due = False
         self._can_measure = False
         self._flipped = ""
-        self._said = ("", "")
-        self._progress: list[tuple[str, str]] = []
 
     def classes_at(self, size: Size) -> Iterator[str]:
         """The breakpoint classes of a terminal of this size."""
@@ -117,7 +98,7 @@ class ExplorerScreen(Screen[None]):
     def on_mount(self) -> None:
         self.set_focus(self.matrix)
         self._show_title()
-        self._show_status()
+        self.status.show()
         self._offer_measuring()
         self.set_timer(_SETTLE_SECONDS, self._settle)
 
@@ -235,6 +216,7 @@ class ExplorerScreen(Screen[None]):
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
         await self.shown_runs.toggle(self.query_one("#body"))
         self.set_class(self.shown_runs.in_table, "-table")
+        self.status.explains_numbers = not self.shown_runs.in_table
         self.order_changed()
         self._draw_charts()
         self.set_focus(self.runs)
@@ -247,7 +229,7 @@ class ExplorerScreen(Screen[None]):
     def order_changed(self) -> None:
         """The runs stand in another order, or in the other view: say so."""
         self._show_title()
-        self._show_status()
+        self.status.show()
         self.refresh_bindings()
 
     async def action_filter(self) -> None:
@@ -255,7 +237,7 @@ class ExplorerScreen(Screen[None]):
         from fa_tui.widgets.filter_line import FilterLine
 
         if not self.query(FilterLine):
-            line = FilterLine(self._session, self._filter_text, glyphs=self._glyphs)
+            line = FilterLine(self._session, self.shown_runs.filter_text, glyphs=self._glyphs)
             await self.mount(line, after=self.query_one("#sliders-place"))
             self.set_focus(line.entry)
 
@@ -267,7 +249,7 @@ class ExplorerScreen(Screen[None]):
         """Lay the matrix out along other axes; the cursor stays on its run."""
         self.matrix.lay_out_along(axes)
         self._show_title()
-        self._show_status()
+        self.status.show()
         self._show_detail()
 
     def apply_filter(self, chosen: Filter) -> None:
@@ -276,10 +258,6 @@ class ExplorerScreen(Screen[None]):
         self.show_counts()
         self._show_title()
         self._show_detail()
-
-    @property
-    def _filter_text(self) -> str:
-        return self.shown_runs.filter.text if self.shown_runs.filter is not None else ""
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
         self.apply_filter(message.filter)
@@ -317,36 +295,9 @@ class ExplorerScreen(Screen[None]):
 
     def shared(self) -> Shared:
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
-        from fa_tui.screens.giving import reproducing
-        from fa_tui.sharing.shared import Shared, cell_piece, run_pieces, runs_words, traces_of
+        from fa_tui.screens.runs_given import given_runs
 
-        session, chosen = self._session, self._chosen()
-        rows = [session.rows[index] for index in chosen]
-        name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
-        indices = sorted(session.marked) or self.shown
-        exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
-        return Shared(
-            [
-                *cell_piece(self.shown_runs.cell_text()),
-                *run_pieces(rows, name, session.thresholds),
-                reproducing(self.app, "show", *self._show_options()),
-            ],
-            exported,
-            runs_words(len(exported)),
-            session.thresholds,
-            lambda: session.traces if indices is None else traces_of(exported, session.traces),
-        )
-
-    def _show_options(self) -> list[str]:
-        """What makes `fa-tui show` print the runs that are on screen, in their order."""
-        from fa_tui.views.filters import picking_options
-
-        options = ["--filter", self._filter_text] if self._filter_text else []
-        if "is:marked" in self._filter_text:
-            # a command knows no marks
-            options = picking_options(self._session.rows, self.shown or ())
-        order = self.shown_runs.order
-        return [*options, "--sort", order] if order else options
+        return given_runs(self.app, self._session, self.shown_runs, self._chosen())
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
@@ -362,34 +313,13 @@ class ExplorerScreen(Screen[None]):
 
     def say(self, text: str, tone: str = "") -> None:
         """One line about what just happened."""
-        self._said = (text, tone)
-        self._show_status()
+        self.status.say(text, tone)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how far the jobs are."""
         from fa_tui.jobs.line import progress_line
 
-        self._progress = progress_line(jobs)
-        self._show_status()
-
-    def _show_status(self) -> None:
-        if not self._progress and not self._said[0]:
-            self._explain()
-            return
-        gap = "   " if self._progress and self._said[0] else ""
-        self.status.set((" ", ""), *self._progress, (gap, ""), self._said)
-
-    def _explain(self) -> None:
-        """How to read what is on screen."""
-        matrix = self.matrix
-        if matrix.quantity is None or self.shown_runs.in_table:
-            self.status.explain_letters()
-        else:
-            cells = matrix.cells
-            known = cells.known(matrix.quantity)
-            self.status.explain_numbers(
-                matrix.quantity, cells.scale_of(matrix.quantity), known=known, several=cells.suffix_width > 0
-            )
+        self.status.show_progress(progress_line(jobs))
 
     @on(LineTable.Marked)
     def _marked(self) -> None:
@@ -422,15 +352,7 @@ class ExplorerScreen(Screen[None]):
         if self._too_small:
             title.set(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
             return
-        shown, matrix = self.shown_runs, self.matrix
-        view = Overview(
-            shown.count,
-            filter=self._filter_text,
-            axes="" if shown.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes),
-            quantity=matrix.quantity.label if matrix.quantity and not shown.in_table else "",
-            order=shown.order_words,
-        )
-        title.set(*title_pieces(view, session, self.size.width, self._opened))
+        title.set(*title_pieces(self.shown_runs.overview(), session, self.size.width, self._opened))
 
     def _opened(self, room: int) -> str:
         """What is open, in some cells."""
@@ -438,6 +360,5 @@ class ExplorerScreen(Screen[None]):
 
     @on(Matrix.ShowsChanged)
     def _shows_changed(self) -> None:
-        self._said = ("", "")
         self._show_title()
-        self._show_status()
+        self.status.say("")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from textual.widget import Widget
 
 from fa_tui.session import Flip, Session
+from fa_tui.views.axes import METHODS_BY_SEEDS
+from fa_tui.views.overview import Overview
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.matrix import Matrix
 
@@ -56,6 +58,11 @@ class RunsShown:
     def rows(self) -> list[int] | None:
         """The indices that pass the filter, or None without one."""
         return None if self.filter is None else self.filter.rows(self._session)
+
+    @property
+    def filter_text(self) -> str:
+        """The filter as it was typed, ``""`` without one."""
+        return "" if self.filter is None else self.filter.text
 
     async def toggle(self, body: Widget) -> None:
         """Show the other view; the cursor stays on its run."""
@@ -110,6 +117,17 @@ class RunsShown:
         if not self.order:
             return ""
         return f"{self.order.lstrip('-')} {'↓' if self.order.startswith('-') else '↑'}"
+
+    def overview(self) -> Overview:
+        """What the top line tells of it."""
+        matrix = self.matrix
+        return Overview(
+            self.count,
+            filter=self.filter_text,
+            axes="" if self.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes),
+            quantity=matrix.quantity.label if matrix.quantity and not self.in_table else "",
+            order=self.order_words,
+        )
 
     def cell_text(self) -> str:
         """What the cell under the cursor says."""
