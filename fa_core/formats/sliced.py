@@ -31,7 +31,7 @@ SLICED_FROM = 1 << 20
 REPORTS = b'"reports"'
 """What stands at the beginning of a file that `read_sliced` can read."""
 
-_BATCH = 16
+_BATCH = 32
 _REPORTS_REMEMBERED = 1024
 _SLICES_REMEMBERED = 16
 _RAWS = msgspec.json.Decoder(dict[str, msgspec.Raw])

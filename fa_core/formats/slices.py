@@ -15,8 +15,8 @@ from typing import BinaryIO, Literal, NamedTuple
 
 import msgspec
 
-SLICE = 1 << 16
-"""Bytes of a slice: looking at one report costs decoding its slice one level deep, 0.1 ms."""
+SLICE = 1 << 15
+"""Bytes of a slice: looking at one report costs decoding its slice one level deep, 40 µs."""
 
 _BLOCK = 1 << 22
 _BEGIN = re.compile(rb'\s*\{\s*"reports"\s*:\s*\{')
