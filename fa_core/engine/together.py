@@ -97,11 +97,12 @@ class Together:
             if is_device_lost(error):
                 raise  # whose fault it is shows when they are measured one by one, by another worker
             out_of_memory = is_out_of_memory(error)
-            if not out_of_memory:
+            if not (out_of_memory or isinstance(error, FaError)):
                 traceback.print_exc()
         else:
+            together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
-                self._tell(member, measured, len(members), outlet)
+                self._tell(member, measured, together, outlet)
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -98,11 +99,10 @@ def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     try:
-        with torch.device("meta"):
-            planned = build(manifest.arch, **manifest.arch_args)
+        planned = _planned(manifest.arch, manifest.arch_args)
         # before it takes memory: a manifest can ask for a terabyte
         _check_shapes(planned.state_dict(), checkpoint.tensors, checkpoint.path)
-        return build(manifest.arch, **manifest.arch_args)
+        return planned.to_empty(device="cpu")
     except UsageError as error:
         where = checkpoint.path.parent / MANIFEST
         raise UnknownNetwork(error.what, where=where, hint=error.hint) from error
@@ -113,4 +113,10 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
         arch, arch_args = recognise(checkpoint.shapes)
     except UnknownNetwork as error:
         raise UnknownNetwork(error.what, where=checkpoint.path, hint=error.hint) from error
-    return build(arch, **arch_args)
+    return _planned(arch, arch_args).to_empty(device="cpu")
+
+
+def _planned(arch: str, arch_args: Mapping[str, Any]) -> nn.Module:
+    """The network without memory; drawing initial weights costs more time than reading those that replace them."""
+    with torch.device("meta"):
+        return build(arch, **arch_args)
