@@ -5,6 +5,7 @@ from __future__ import annotations
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
+from textual.timer import Timer
 
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
@@ -17,6 +18,8 @@ from fa_tui.widgets.scale import Scale, covering
 _LEAST = Size(50, 12)
 """Below this no chart can be read."""
 _HIGHEST = 24
+_RESTS_SECONDS = 0.15
+"""A cursor on its way draws nothing: a chart costs some thousand bytes."""
 _RUNS = 6
 """Curves that can be told apart."""
 _SHARED = 500
@@ -45,14 +48,21 @@ class LineCharts(Vertical):
         self._session, self._matrix = session, matrix
         self._title = Line(glyphs)
         self._charts = LayerCharts(glyphs)
+        self._rows: list[int] = []
         self._drawn: list[DiagnosticReport] = []
+        self._waiting: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._charts
 
+    @property
+    def is_due(self) -> bool:
+        """Whether the cursor has just come to the line and it is still to be drawn."""
+        return self._waiting is not None
+
     def follow(self) -> None:
-        """Draw the line under the cursor, if the matrix leaves room and one of its runs was measured."""
+        """Draw the line under the cursor once it rests there, if the matrix leaves room and a run was measured."""
         matrix = self._matrix
         top = matrix.line_count() + 2
         room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
@@ -62,10 +72,19 @@ class LineCharts(Vertical):
             return
         self.styles.offset = (0, top)
         self.styles.width, self.styles.height = room
-        reports = [self._session.rows[row].report for row in rows]
-        if reports == self._drawn:
+        if rows == self._rows and self.is_due:
             return
-        self._drawn = reports
+        self._rows = rows
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
+        if [self._session.rows[row].report for row in rows] != self._drawn:
+            self._waiting = self.set_timer(_RESTS_SECONDS, self._draw)
+
+    def _draw(self) -> None:
+        self._waiting = None
+        rows = [row for row in self._rows if row < len(self._session.rows)]
+        self._drawn = reports = [self._session.rows[row].report for row in rows]
         names = "  ".join(f"{number} {self._session.label(row)}" for number, row in enumerate(rows, 1))
         self._title.set((f" {names}", "dim"))
         self._charts.show(reports, *self._scales(reports))

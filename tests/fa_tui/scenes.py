@@ -279,4 +279,7 @@ def opened_on(scene: Scene, terminal: Terminal) -> tuple[ExplorerApp, Callable[[
 
 def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
+    charts = app.explorer.charts
+    if charts is not None and charts.is_due:
+        return True
     return app.explorer.busy or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)
