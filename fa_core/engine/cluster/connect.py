@@ -12,6 +12,8 @@ import ray
 from fa_core.engine.cluster.address import HOW_TO_START
 from fa_core.errors import FaError, MeasureError
 
+AUTH_MODE = "RAY_AUTH_MODE"
+
 STORE = 100 << 20
 """Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
 
@@ -41,9 +43,9 @@ def connect(address: str | None, reached: Callable[[], None]) -> str:
             "local", include_dashboard=False, object_store_memory=STORE, log_to_driver=False, configure_logging=False
         )
         return "Ray started on this machine, until this ends"
-    _await_head(running)
-    reached()
     try:
+        _await_head(running)
+        reached()
         ray.init(running, log_to_driver=False, configure_logging=False)
     except Exception as error:
         raise _unwelcome(running, error) from error
@@ -64,7 +66,16 @@ def _find(address: str | None) -> str | None:
 def _await_head(address: str) -> None:
     """Hangs where nobody answers; whoever started this process ends it then."""
     raylet: Any = importlib.import_module("ray._raylet")
-    raylet.GcsClient(address=address)
+    try:
+        raylet.GcsClient(address=address)
+    except ray.exceptions.RayError:
+        # `ray start` asks for a token where there is one; who connects takes it up only if RAY_AUTH_MODE says so
+        if AUTH_MODE in os.environ:
+            raise
+        tokens: Any = importlib.import_module("ray._private.authentication.authentication_token_setup")
+        if not tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False):
+            raise
+        raylet.GcsClient(address=address)
 
 
 def _unwelcome(address: str, error: Exception) -> FaError:
@@ -72,5 +83,5 @@ def _unwelcome(address: str, error: Exception) -> FaError:
     why = lines[0][:300] if lines else type(error).__name__
     return MeasureError(
         f"the Ray cluster at {address} will not have this machine ({why})",
-        hint=f"this machine must be one of its nodes (`ray start --address={address}`), with the same Ray and Python",
+        hint=f"it must be one of its nodes (`ray start --address={address}`), with the same Ray, Python and token",
     )
