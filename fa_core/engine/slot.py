@@ -15,8 +15,8 @@ from fa_core.engine.process import WorkerProcess
 from fa_core.engine.queueing import most_together
 from fa_core.errors import FaError
 
-STRIKES = 2
-"""Jobs in a row that a device may spoil before its share of the queue goes to other devices."""
+STRIKES = 3
+"""Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
 
 
 class Slot(threading.Thread):
@@ -58,11 +58,7 @@ class Slot(threading.Thread):
         while not self._retired and self._board.wait():
             worker = self._ready_worker()
             if isinstance(worker, FaError):
-                jobs, _ = self._board.take(self, 1, self._held.take)
-                for job in jobs:
-                    if self._over(job.id):
-                        self._board.finish(job.id, JobFailed(worker.what, where=job.checkpoint, hint=worker.hint))
-                    self._strike(worker, lost=True)
+                self._strike(worker, lost=True)
                 continue
             jobs, ahead = self._board.take(self, most_together(self._device, self._group), self._held.take)
             if jobs:
@@ -202,14 +198,17 @@ class Slot(threading.Thread):
         return self._held.over(job_id)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
-        """Count what the device has spoilt; True if this slot gives its work up to others."""
+        """Count what the device has spoilt; True if this slot gives its work up to others.
+
+        The last slot has nobody to give it to: if its device is lost, what is queued fails for the same reason.
+        """
         self._strikes += 1
         if self._strikes < STRIKES:
             return False
+        self._strikes = 0
         self._retired = self._board.leave(self)
-        if not self._retired and lost:
-            self._strikes = 0
-            self._board.fail_queued(JobFailed(error.what, hint=error.hint))
+        if lost and not self._retired:
+            self._board.fail_queued(f"{error.what} ({STRIKES} times in a row)", error.hint)
         return self._retired
 
     def _dismiss(self, worker: WorkerProcess) -> None:
