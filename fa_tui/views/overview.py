@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from fa_core.report import DiagnosticThresholds
 from fa_tui.session import Flip, Session, letters_of
-from fa_tui.widgets.diagnostics import DIAGNOSTICS
-from fa_tui.widgets.numbers import short
 
 Pieces = list[tuple[str, str]]
 
@@ -93,6 +91,10 @@ def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThr
     """
     if not flips:
         return ""
+    # after the first paint: decimal and dataclasses cost 7 ms
+    from fa_tui.widgets.diagnostics import DIAGNOSTICS
+    from fa_tui.widgets.numbers import short
+
     moved = [
         f"{one.letter} {'>' if one.above else '<'} {short(one.of(session.thresholds))}"
         for one in DIAGNOSTICS
