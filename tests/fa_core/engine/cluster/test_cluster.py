@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -140,6 +141,24 @@ def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp
         assert told.wait_for(lambda view: view.state is JobState.DONE).device.startswith("g/cuda:")
     finally:
         cluster.remove(node)
+
+
+def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_pool(told, gate, monkeypatch):
+    pytest.importorskip("ray")
+    import psutil
+
+    with tempfile.TemporaryDirectory(prefix="ray-", dir="/tmp") as folder:
+        monkeypatch.setenv("RAY_TMPDIR", folder)
+        monkeypatch.setenv("HOME", folder)
+        monkeypatch.delenv("RAY_ADDRESS", raising=False)
+        gate.open()
+        notices: list[str] = []
+        with RayPool(None, told, measure="remote:measure", on_notice=notices.append) as pool:
+            assert pool.submit(gate.job("net")).result(60).method_name == "net"
+            started = psutil.Process(pool.pids()[0]).children(recursive=True)
+        assert notices[0].startswith("Ray started on this machine, until this ends: 1 node, ")
+        assert started
+        assert psutil.wait_procs(started, timeout=30)[1] == []
 
 
 @contextmanager
