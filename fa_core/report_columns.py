@@ -79,6 +79,7 @@ class ReportColumns:
         key: the run's name in its file. method, seed, checkpoint, axes: as in `AuditRow`.
         recorded_verdict: the verdict text found in the file, or None.
         numbers: what was measured.
+        has_credit: whether any report says something of credit quality.
     """
 
     key: list[str]
@@ -88,6 +89,7 @@ class ReportColumns:
     axes: list[dict[str, Any]]
     recorded_verdict: list[str | None]
     numbers: Numbers
+    has_credit: bool = True
 
     @classmethod
     def of(
@@ -104,7 +106,8 @@ class ReportColumns:
         method, seed, axes, checkpoint = identities_of(keys, reports)
         texts: dict[str | None, str | None] = {}  # one text for all equal ones
         recorded = [texts.setdefault(text, text) for text in recorded]
-        return cls(list(keys), method, seed, checkpoint, axes, recorded, numbers)
+        has_credit = any(_column(reports, "credit"))
+        return cls(list(keys), method, seed, checkpoint, axes, recorded, numbers, has_credit)
 
     @classmethod
     def concat(cls, parts: Sequence[ReportColumns]) -> ReportColumns:
@@ -115,7 +118,8 @@ class ReportColumns:
         for name, whole in lists.items():
             for part in parts:
                 whole += getattr(part, name)
-        return cls(**lists, numbers=Numbers.concat([part.numbers for part in parts]))
+        has_credit = any(part.has_credit for part in parts)
+        return cls(**lists, numbers=Numbers.concat([part.numbers for part in parts]), has_credit=has_credit)
 
     def lists(self) -> list[list[Any]]:
         """The columns named in `NAMES`."""

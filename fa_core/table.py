@@ -145,6 +145,26 @@ class AuditTable:
         texts: list[str] = _VERDICTS[np.where(flags | self.coverage, flags, _UNMEASURED)].tolist()
         return texts
 
+    def numbers(self, name: str) -> list[float | None]:
+        """A measured column as plain numbers: None where nobody measured it (a NaN that was measured stays one).
+
+        Args:
+            name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline`` or ``margin_pp``.
+        """
+        measured = {
+            "growth": (self.coverage & BIT["a"]) != 0,
+            "h_L": self.residual_norms.lengths > 0,
+            "g_L": self.bp_grad_norms.lengths > 0,
+            "stability": (self.coverage & BIT["c"]) != 0,
+            "acc": self._has_acc,
+            "baseline": self._has_baseline,
+            "margin_pp": self._has_acc & self._has_baseline,
+        }[name]
+        values: list[float | None] = getattr(self, name).tolist()
+        for index in np.flatnonzero(~measured).tolist():
+            values[index] = None
+        return values
+
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""
         row: AuditRow = self._stores[self._store[index]][int(self._slot[index])]

@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
+from fa_core.report import (
+    LETTERS,
+    NOT_MEASURED,
+    DiagnosticReport,
+    DiagnosticThresholds,
+    recorded_flags,
+    verdict_text,
+)
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
@@ -248,11 +255,21 @@ class Session:
 
     def recorded_differs(self, index: int) -> bool:
         """Whether the file recorded another verdict than the thresholds give."""
-        report = self.rows[index].report
-        if report.recorded_verdict in (None, self.verdict(index)):
+        text = self.recorded(index)
+        if text in (None, self.verdict(index)):
             return False
         # by its letters: published lists word their verdicts in their own way
-        return report.with_thresholds(self.thresholds).recorded_differs
+        letters = recorded_flags(text)
+        if letters is None:
+            return True
+        return mask_of(letters) != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
+
+    def recorded(self, index: int) -> str | None:
+        """The verdict that the file recorded."""
+        if len(self.rows) <= SCALAR_LIMIT:
+            return self.rows[index].report.recorded_verdict
+        text: str | None = self.table.recorded_verdict[index]
+        return text
 
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""

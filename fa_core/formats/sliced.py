@@ -55,6 +55,7 @@ class SlicedRows(Sequence[AuditRow]):
         self.columns = columns
         self.slices = slices
         self.counts = counts
+        self.has_credit = columns.has_credit
         self._text = text
         self._ends = list(accumulate(counts))
         self._decoded: dict[int, DiagnosticReport] = {}

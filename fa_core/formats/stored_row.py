@@ -11,7 +11,9 @@ from fa_core.rows import AuditRow
 
 
 class ReportStore(Protocol):
-    """Where the reports of rows are."""
+    """Where the reports of rows are; `has_credit`: whether any of them says something of credit quality."""
+
+    has_credit: bool
 
     def report(self, slot: int) -> DiagnosticReport: ...
 

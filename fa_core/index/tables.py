@@ -47,6 +47,7 @@ class _Table(msgspec.Struct, array_like=True, frozen=True):
     residual: _Ragged
     gradient: _Ragged
     scalars: list[tuple[bytes, bytes]]
+    has_credit: bool
 
 
 _TABLE = msgspec.msgpack.Decoder(_Table)
@@ -94,6 +95,7 @@ def note(path: str, stamp: Stamp, rows: SlicedRows) -> None:
             residual=_ragged(numbers.residual),
             gradient=_ragged(numbers.gradient),
             scalars=[(_bytes(values, _FLOAT), present.tobytes()) for values, present in numbers.scalars],
+            has_credit=columns.has_credit,
         )
         store.write(_name(path), msgspec.msgpack.encode(table))
     except (OverflowError, TypeError, ValueError):  # an integer of more than 64 bits, a name that is no text
@@ -131,6 +133,7 @@ def _columns_of(table: _Table) -> ReportColumns:
         axes=_spelled([msgspec.msgpack.decode(axes) for axes in table.axes.values], table.axes.codes),
         recorded_verdict=_spelled(table.recorded_verdict.values, table.recorded_verdict.codes),
         numbers=Numbers(_unpacked(table.residual), _unpacked(table.gradient), scalars),
+        has_credit=table.has_credit,
     )
     rows = sum(count for _, _, count in table.slices)
     lengths = {

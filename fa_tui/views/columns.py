@@ -10,7 +10,7 @@ from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import own_axes, sign
-from fa_tui.views.quantities import QUANTITIES, Quantity
+from fa_tui.views.quantities import QUANTITIES, Quantity, value_of
 
 
 class Column(NamedTuple):
@@ -97,8 +97,8 @@ def _of_quantity(quantity: Quantity) -> Column:
         quantity.name,
         quantity.label,
         max(9, len(quantity.label) + 1) + 2,
-        lambda session, row: quantity.of(session.rows[row].report),
-        lambda session, row: quantity.text(session.rows[row].report),
+        lambda session, row: value_of(quantity, session, row),
+        lambda session, row: quantity.say(value_of(quantity, session, row)),
         right=True,
         letter=quantity.letter,
     )
@@ -131,7 +131,7 @@ def _source(session: Session, row: int) -> str:
 
 
 def _recorded(session: Session, row: int) -> str | None:
-    return session.rows[row].report.recorded_verdict if session.recorded_differs(row) else None
+    return session.recorded(row) if session.recorded_differs(row) else None
 
 
 def _recorded_text(session: Session, row: int) -> str:

@@ -21,7 +21,7 @@ from fa_core.errors import UsageError
 from fa_core.report import LETTERS
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
-from fa_tui.views.quantities import BY_NAME, QUANTITIES
+from fa_tui.views.quantities import BY_NAME, QUANTITIES, value_of
 
 Test = Callable[[Session, int], bool]
 
@@ -38,8 +38,7 @@ _STATES: dict[str, Test] = {
     "walkback": lambda session, row: bool(session.flags[row]),
     "differs": lambda session, row: session.recorded_differs(row),
     "nonfinite": lambda session, row: any(
-        (value := quantity.of(session.rows[row].report)) is not None and not math.isfinite(value)
-        for quantity in QUANTITIES
+        (value := value_of(quantity, session, row)) is not None and not math.isfinite(value) for quantity in QUANTITIES
     ),
 }
 
@@ -184,7 +183,7 @@ def _numeric(name: str, sign: str, text: str) -> Test:
 
     def test(session: Session, index: int) -> bool:
         row = session.rows[index]
-        value = quantity.of(row.report) if quantity else row.seed if name == "seed" else row.axes.get(name)
+        value = value_of(quantity, session, index) if quantity else row.seed if name == "seed" else row.axes.get(name)
         return isinstance(value, (int, float)) and bool(compare(value, bound))
 
     return test

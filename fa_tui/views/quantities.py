@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary
 
+from fa_core.formats.stored_row import StoredRow
 from fa_core.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui.session import SCALAR_LIMIT, Session
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
 
 
 class Quantity(NamedTuple):
@@ -18,6 +25,7 @@ class Quantity(NamedTuple):
         label: what the column is headed.
         letter: the diagnostic that judges it, or ``""``.
         of: the number of a report; None where it was not measured.
+        column: the same in an `AuditTable`, or ``""``.
         write: a finite number as text.
         log: whether it is read by orders of magnitude.
     """
@@ -26,6 +34,7 @@ class Quantity(NamedTuple):
     label: str
     letter: str
     of: Callable[[DiagnosticReport], float | None]
+    column: str
     write: Callable[[float], str]
     log: bool = False
 
@@ -74,15 +83,38 @@ def _gamma(report: DiagnosticReport) -> float | None:
 
 
 QUANTITIES: tuple[Quantity, ...] = (
-    Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, magnitude, log=True),
-    Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, magnitude, log=True),
-    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, _cosine),
-    Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, _signed),
-    Quantity("acc", "accuracy", "", lambda report: report.headline_acc, _accuracy),
-    Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, magnitude, log=True),
-    Quantity("frozen", "frozen", "", lambda report: report.frozen_baseline_acc, _accuracy),
-    Quantity("gamma", "deep Γ", "", _gamma, _cosine),
+    Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, "growth", magnitude, log=True),
+    Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, "g_L", magnitude, log=True),
+    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, "stability", _cosine),
+    Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", _signed),
+    Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _accuracy),
+    Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
+    Quantity("frozen", "frozen", "", lambda report: report.frozen_baseline_acc, "baseline", _accuracy),
+    Quantity("gamma", "deep Γ", "", _gamma, "", _cosine),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
+
+_LISTS: WeakKeyDictionary[AuditTable, dict[str, list[float | None]]] = WeakKeyDictionary()
+
+
+def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
+    """The numbers of some runs; None where one was not measured. Of many runs' the reports are not looked at."""
+    if quantity.column and len(session) > SCALAR_LIMIT:
+        lists = _LISTS.setdefault(session.table, {})
+        if quantity.column not in lists:
+            lists[quantity.column] = session.table.numbers(quantity.column)
+        return map(lists[quantity.column].__getitem__, rows)
+    runs = map(session.rows.__getitem__, rows)
+    return (None if quantity.name == "gamma" and _has_no_credit(run) else quantity.of(run.report) for run in runs)
+
+
+def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
+    """The number of one run."""
+    return next(values_of(quantity, session, [row]))
+
+
+def _has_no_credit(run: AuditRow) -> bool:
+    return isinstance(run, StoredRow) and run.is_as_stored and not run.store.has_credit
+
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}

@@ -9,7 +9,7 @@ from rich.style import Style
 
 from fa_tui.session import BITS, Session
 from fa_tui.views.heat import Scale, scale_of
-from fa_tui.views.quantities import Quantity
+from fa_tui.views.quantities import Quantity, values_of
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.shades import Shades
@@ -66,8 +66,8 @@ class RunCells:
 
     def known(self, quantity: Quantity) -> int:
         """How many runs have the number."""
-        reports = (self._session.rows[row].report for cell in self._cells for row in cell)
-        return sum(quantity.of(report) is not None for report in reports)
+        rows = (row for cell in self._cells for row in cell)
+        return sum(value is not None for value in values_of(quantity, self._session, rows))
 
     def shade(self, number: int) -> Style | None:
         """The style of one shade; None where the terminal chooses the colours."""
@@ -85,7 +85,7 @@ class RunCells:
         return [Segment(text, self._table.style_of(several_tone(walked, measured)))]
 
     def _number(self, quantity: Quantity, rows: Cell, width: int) -> Segment:
-        found = [value for row in rows if (value := quantity.of(self._session.rows[row].report)) is not None]
+        found = [value for value in values_of(quantity, self._session, rows) if value is not None]
         value = median(found)
         suffix = self._glyphs.say(f" ×{len(found)}") if len(rows) > 1 and found else ""
         number = quantity.say(value, self._glyphs.unmeasured).rjust(width - self.suffix_width)
@@ -97,8 +97,8 @@ class RunCells:
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """From the lowest number to the highest; None where no two differ."""
         if self._scale is None or self._scale[0] is not quantity:
-            reports = (self._session.rows[row].report for cell in self._cells for row in cell)
-            self._scale = (quantity, scale_of(map(quantity.of, reports), log=quantity.log))
+            rows = (row for cell in self._cells for row in cell)
+            self._scale = (quantity, scale_of(values_of(quantity, self._session, rows), log=quantity.log))
         return self._scale[1]
 
     def _tone(self, quantity: Quantity, rows: Cell) -> str:

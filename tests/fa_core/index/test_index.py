@@ -264,7 +264,7 @@ def test_columns_that_do_not_fit_each_other_are_ignored(cache: Path, table: Path
     data = store.read(path.stem)
     assert data is not None
     fields = msgspec.msgpack.decode(data)
-    for place in range(1, len(fields)):
+    for place in [place for place, field in enumerate(fields) if isinstance(field, list)]:
         spoiled = [*fields]
         spoiled[place] = fields[place][:-1]
         store.write(path.stem, msgspec.msgpack.encode(spoiled))

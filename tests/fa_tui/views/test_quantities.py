@@ -1,0 +1,82 @@
+"""Numbers of many runs come from columns; they are those of the reports."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from fa_core.formats.stored_row import UNREAD, StoredRow
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui import session as sessions
+from fa_tui.session import Session
+from fa_tui.views import quantities
+from fa_tui.views.quantities import BY_NAME, QUANTITIES, value_of, values_of
+from tests.fa_core.strategies import audit_rows
+
+
+@pytest.fixture(autouse=True)
+def columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns even for few runs."""
+    monkeypatch.setattr(sessions, "SCALAR_LIMIT", 0)
+    monkeypatch.setattr(quantities, "SCALAR_LIMIT", 0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=st.lists(audit_rows(), min_size=1, max_size=8))
+def test_every_quantity_is_that_of_the_report(rows: list[AuditRow]) -> None:
+    session = Session(rows)
+    for quantity in QUANTITIES:
+        of_reports = [quantity.of(row.report) for row in rows]
+        assert repr(list(values_of(quantity, session, range(len(rows))))) == repr(of_reports)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    rows=st.lists(audit_rows(), min_size=1, max_size=4),
+    recorded=st.sampled_from(
+        [
+            None,
+            "trustworthy",
+            "not measured",
+            "walk-back: (a)",
+            "walk-back: (a), (d)",
+            "???",
+            "needs walk-back: residual stream exploded",
+        ]
+    ),
+)
+def test_a_recorded_verdict_differs_as_the_report_says(rows: list[AuditRow], recorded: str | None) -> None:
+    rows = [replace(row, report=replace(row.report, recorded_verdict=recorded)) for row in rows]
+    session = Session(rows)
+    for index, row in enumerate(rows):
+        assert session.recorded(index) == recorded
+        assert session.recorded_differs(index) == (recorded != row.report.verdict and row.report.recorded_differs)
+
+
+def run(*norms: float) -> AuditRow:
+    return AuditRow(source="", key=str(norms), method="bp", report=DiagnosticReport(residual_norms=list(norms)))
+
+
+def test_a_row_measured_anew_shows_its_new_number() -> None:
+    session = Session([run(1.0, 2.0), run(1.0, 3.0)])
+    assert value_of(BY_NAME["h_L"], session, 1) == 3.0
+    session.replace_rows({1: run(1.0, 4.0)})
+    assert value_of(BY_NAME["h_L"], session, 1) == 4.0
+
+
+def test_reports_are_not_decoded_for_numbers_that_stand_in_columns() -> None:
+    class Store:
+        has_credit = False
+
+        def report(self, slot: int) -> DiagnosticReport:
+            raise AssertionError("looked at")
+
+    session = Session([run(1.0, math.e)])
+    session.rows[0] = StoredRow(source="", key="", method="bp", report=UNREAD, store=Store(), slot=0)
+    assert value_of(BY_NAME["h_L"], session, 0) == math.e
+    assert value_of(BY_NAME["gamma"], session, 0) is None
