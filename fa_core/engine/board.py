@@ -162,12 +162,12 @@ class JobBoard:
             self._set(replace(self._views[job_id], state=JobState.CANCELLED))
             return True
 
-    def fail_queued(self, what: str, hint: str) -> None:
-        """Fail everything that is queued: there is nobody left who could measure it."""
+    def fail_queued(self, error: FaError) -> None:
+        """Fail everything that is queued, each under its own name: there is nobody left who could measure it."""
         with self._changed:
             jobs = [self._views[job_id].job for job_id in list(self._queue) if self._taken_out(job_id)]
         for job in jobs:
-            self.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
+            self.finish(job.id, JobFailed(error.what, where=job.checkpoint, hint=error.hint))
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""

@@ -208,7 +208,7 @@ class Slot(threading.Thread):
         self._strikes = 0
         self._retired = self._board.leave(self)
         if lost and not self._retired:
-            self._board.fail_queued(f"{error.what} ({STRIKES} times in a row)", error.hint)
+            self._board.fail_queued(JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint))
         return self._retired
 
     def _dismiss(self, worker: WorkerProcess) -> None:
