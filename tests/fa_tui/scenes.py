@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 from textual.pilot import Pilot
+from textual.widgets import Input
 
 from fa_core.engine.devices import Device
 from fa_core.engine.usage import Usage
@@ -272,6 +273,8 @@ def opened_on(scene: Scene, terminal: Terminal) -> tuple[ExplorerApp, Callable[[
         if scene.staging is not None:
             await scene.staging(pilot, app)
         await until(pilot, lambda: scene.shows in screen_text(app) and not _is_due(app))
+        for entry in app.screen.query(Input):
+            entry.cursor_blink = False
         await pilot.pause()
 
     return app, play
