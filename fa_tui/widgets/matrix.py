@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -13,15 +13,14 @@ from textual.geometry import Size
 from textual.message import Message
 
 from fa_tui.session import Flip, Session
-from fa_tui.views.abbreviations import abbreviated, lengths
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, sign
 from fa_tui.views.grid import Grid, GridLine, build_grid
+from fa_tui.views.name_column import NameColumn
 from fa_tui.views.quantities import QUANTITIES, Quantity
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.run_cells import RunCells
 
-_LONGEST_NAME, _SHORTEST_NAME = 44, 14
 _COLUMNS_KEPT = 2
 """Names give way until so many columns are on screen, then the columns scroll."""
 _LONGEST_TITLE = 12
@@ -89,13 +88,13 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self._glyphs = glyphs
         self._grid: Grid = build_grid(())
         self._counts: dict[int, str] = {}
-        self._longest_name = self._name_width = self._count_width = self._gap = 0
+        self._name_width = self._count_width = self._gap = 0
+        self._names = NameColumn({}, 0, glyphs.ellipsis)
         self.quantity: Quantity | None = None
         self.axes = METHODS_BY_SEEDS
         self._shown: list[int] | None = None
         self._headings: list[int] = []
         self._turn = (0, 0, 0)
-        self._labels: Mapping[int, str] = {}
         self.cells = RunCells(self, session, glyphs)
         self.lay_out()
 
@@ -107,8 +106,9 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self._counts.clear()
         self.cells.set_cells([cell for line in self._grid.lines for cell in line.filled()])
         self._headings = [number for number, line in enumerate(self._grid.lines) if line.is_heading]
-        longest = max(map(len, self._names().values()), default=0)
-        self._longest_name = max(9, min(_LONGEST_NAME, longest) + self.lead + 1)
+        lines = enumerate(self._grid.lines)
+        labels = {number: self._glyphs.say(line.label) for number, line in lines if not line.is_heading}
+        self._names = NameColumn(labels, self.lead + 1, self._glyphs.ellipsis)
         fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
         self._fit()
@@ -125,9 +125,11 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         columns = self._grid.columns
         cell = self._cell_width
         room = self._room - self._count_width - len(columns) * cell
-        self._gap = next((gap for gap in (4, 3) if self._longest_name + len(columns) * gap <= room), 2)
-        self._name_width = self._name_width_in(room - len(columns) * self._gap + 1)
-        self._labels = self._shortened()
+        self._gap = next((gap for gap in (4, 3) if self._names.natural + len(columns) * gap <= room), 2)
+        kept = min(len(columns), _COLUMNS_KEPT) * (cell + self._gap)
+        self._name_width = self._names.width_in(
+            room - len(columns) * self._gap + 1, at_most=self._room - self._count_width - kept
+        )
         # behind the last column only a mark has to fit
         widths = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
         self.set_widths(self._name_width + self._count_width, widths)
@@ -138,30 +140,10 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         width, height = self.size
         return width - (self.styles.scrollbar_size_vertical if self.line_count() >= height else 0) if width else 1000
 
-    def _name_width_in(self, room: int) -> int:
-        """The longest names that leave every column on screen; else the shortest that are not cut."""
-        widths = [min(length, _LONGEST_NAME) + self.lead + 1 for length in lengths([*self._names().values()])]
-        fitting = next((width for width in widths if width <= room), None)
-        if fitting is None:
-            kept = min(len(self._grid.columns), _COLUMNS_KEPT) * (self._cell_width + self._gap)
-            fitting = min(widths[-1], self._room - self._count_width - kept)
-        return max(_SHORTEST_NAME, fitting)
-
-    def _names(self) -> Mapping[int, str]:
-        """Line → its label."""
-        lines = enumerate(self._grid.lines)
-        return {number: self._glyphs.say(line.label) for number, line in lines if not line.is_heading}
-
-    def _shortened(self) -> Mapping[int, str]:
-        """Line → its label, in the room there is."""
-        names = self._names()
-        shorter = abbreviated([*names.values()], self._name_width - self.lead - 1, self._glyphs.ellipsis)
-        return dict(zip(names, shorter, strict=True))
-
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """The width in which no name is cut and every column is seen."""
         columns = self._grid.columns
-        return self._longest_name + self._count_width + len(columns) * (self._cell_width + 2) + 1
+        return self._names.natural + self._count_width + len(columns) * (self._cell_width + 2) + 1
 
     @property
     def _cell_width(self) -> int:
@@ -260,7 +242,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
             return self._corner()
-        label = self._labels.get(line, "")
+        label = self._names.written(self._name_width)[line]
         count = self._counts.get(line)
         if count is None:
             count = self._counts[line] = count_text(self._grid.lines[line], self._session)
