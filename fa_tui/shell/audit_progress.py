@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from fa_core.engine.jobs import JobState, JobView
 from fa_tui.views.axes import axes_text
@@ -13,14 +13,19 @@ if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 
+Worker: TypeAlias = tuple[str, str]
+"""A device, and the log of the worker on it."""
+
+
 class AuditProgress:
-    """Listens to jobs (from another thread) and shows how far they are."""
+    """Listens to jobs (from another thread) and shows how far they are: a bar per worker, one for all."""
 
     def __init__(self) -> None:
         self._total = self._over = 0
-        self._noted: set[str] = set()
+        self._noted: set[tuple[str, str]] = set()
         self._bars: Progress | None = None
-        self._tasks: dict[str, TaskID] = {}
+        self._tasks: dict[Worker, TaskID] = {}
+        self._running: dict[str, Worker] = {}
         self._overall: TaskID | None = None
 
     def __enter__(self) -> AuditProgress:
@@ -42,33 +47,47 @@ class AuditProgress:
             self._overall = self._bars.add_task("all", total=todo)
 
     def __call__(self, view: JobView) -> None:
-        if view.note and view.job.id not in self._noted:
-            self._noted.add(view.job.id)
+        # a worker says the same of every run of a group
+        if view.note and (view.note, view.log) not in self._noted:
+            self._noted.add((view.note, view.log))
             self.say(f"{name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
             self._show(view)
-        elif view.state.final:
+        else:
+            self._leave(view.job.id)
+        if view.state.final:
             self._end(view)
 
     def _show(self, view: JobView) -> None:
         if self._bars is None:
             return
-        if view.job.id not in self._tasks:
-            self._tasks[view.job.id] = self._bars.add_task(f"{name(view)} on {view.device}", total=None)
-        task = self._tasks[view.job.id]
+        worker = (view.device, view.log)
+        if self._running.get(view.job.id) != worker:
+            self._leave(view.job.id)
+            self._running[view.job.id] = worker
+        if worker not in self._tasks:
+            self._tasks[worker] = self._bars.add_task("", total=None)
+        runs = sum(other == worker for other in self._running.values())
+        what = name(view) if runs == 1 else f"{runs} runs"
         self._bars.update(
-            task, completed=view.done, total=view.total or None, description=f"{name(view)} {view.device}"
+            self._tasks[worker],
+            completed=view.done,
+            total=view.total or None,
+            description=f"{what} {view.device}",
         )
+
+    def _leave(self, job_id: str) -> None:
+        """The run is not measured any more; a worker that measures none has no bar."""
+        worker = self._running.pop(job_id, None)
+        if self._bars is not None and worker is not None and worker not in self._running.values():
+            self._bars.remove_task(self._tasks.pop(worker))
 
     def _end(self, view: JobView) -> None:
         self._over += 1
         if view.state is not JobState.CANCELLED:
             self.say(f"[{self._over}/{self._total}] {name(view)}: {view.error or view.state.value}")
-        if self._bars is not None:
-            if view.job.id in self._tasks:
-                self._bars.remove_task(self._tasks.pop(view.job.id))
-            if self._overall is not None:
-                self._bars.advance(self._overall)
+        if self._bars is not None and self._overall is not None:
+            self._bars.advance(self._overall)
 
     def say(self, text: str) -> None:
         """A line of its own, above the bars."""

@@ -1,0 +1,55 @@
+"""The bars of an audit: one per worker, whatever it measures at once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.engine.jobs import Job, JobState, JobView
+from fa_tui.shell.audit_progress import AuditProgress
+
+
+def view(seed: int, **fields: object) -> JobView:
+    job = Job(id=str(seed), checkpoint=f"/nets/dfa_s{seed}.pt", method="dfa", seed=seed)
+    return replace(JobView(job=job, state=JobState.RUNNING, device="cuda:0", log="/logs/1"), **fields)
+
+
+@pytest.fixture
+def progress(monkeypatch: pytest.MonkeyPatch) -> Iterator[AuditProgress]:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with AuditProgress() as progress:
+        progress.plan(40, 0)
+        yield progress
+
+
+def bars(progress: AuditProgress) -> list[tuple[str, float, float | None]]:
+    assert progress._bars is not None
+    return [(task.description, task.completed, task.total) for task in progress._bars.tasks]
+
+
+def test_a_group_has_one_bar_and_each_worker_its_own(progress: AuditProgress) -> None:
+    for seed in range(32):
+        progress(view(seed, done=3, total=20))
+    progress(view(32, device="cuda:1", log="/logs/2", done=1, total=20))
+    assert bars(progress) == [("all", 0, 40), ("32 runs cuda:0", 3, 20), ("dfa seed 32 cuda:1", 1, 20)]
+
+
+def test_a_bar_goes_when_the_last_of_its_runs_is_over_or_back_in_the_queue(progress: AuditProgress) -> None:
+    for seed in range(3):
+        progress(view(seed))
+    progress(view(0, state=JobState.DONE))
+    progress(view(1, state=JobState.QUEUED, device="", log=""))
+    assert [text for text, _, _ in bars(progress)] == ["all", "3 runs cuda:0"]
+    progress(view(2, state=JobState.FAILED, error="is empty"))
+    assert bars(progress) == [("all", 2, 40)]
+
+
+def test_what_a_worker_says_of_a_whole_group_is_told_once(
+    progress: AuditProgress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for seed in range(8):
+        progress(view(seed, note="out of memory: measured in groups of 4 instead of 8"))
+    assert capsys.readouterr().err.count("measured in groups of 4") == 1
