@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
@@ -66,7 +68,8 @@ class LineCharts(Vertical):
         matrix = self._matrix
         top = matrix.line_count() + 2
         room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
-        rows = [row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms][:_RUNS]
+        measured = (row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms)
+        rows = list(islice(measured, _RUNS))
         self.display = bool(rows) and matrix.display and room.width >= _LEAST.width and room.height >= _LEAST.height
         if not self.display:
             return
