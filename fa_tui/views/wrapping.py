@@ -46,12 +46,23 @@ def wrapped(line: str, width: int) -> list[str]:
     if hanging > width // 2:
         hanging = min(indent + 2, width // 2)
     return textwrap.wrap(
-        line.strip(), max(_LEAST, width), initial_indent=" " * indent, subsequent_indent=" " * hanging
+        line.strip(),
+        max(_LEAST, width),
+        initial_indent=" " * indent,
+        subsequent_indent=" " * hanging,
+        # what has a hyphen is mostly a name, or an option
+        break_on_hyphens=False,
     ) or [""]
 
 
 def _hanging(line: str) -> int:
-    """Where the second column begins; a little right of the indent where there is none; 0 in a paragraph."""
+    """Where the second column begins; a little right of the indent where there is none; 0 in a paragraph.
+
+    >>> wrapped("- one point of several", 14)
+    ['- one point of', '  several']
+    """
+    if line.startswith("- "):
+        return 2
     if not line.startswith(" "):
         return 0
     item = _ITEM.match(line)

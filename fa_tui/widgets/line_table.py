@@ -169,8 +169,9 @@ class LineTable(ScrollView, can_focus=True):
         width, scroll_y = self.view.width, self.scroll_offset.y
         line = None if y == 0 else scroll_y + y - 1
         if line is not None and line >= self.line_count():
-            words = self.empty_words() if y == 2 and not self.line_count() else ""
-            return Strip([Segment(f" {words}"[:width], self.style_of("dim"))]).crop_extend(0, width, self.rich_style)
+            words = [] if self.line_count() else self._empty_lines(width)
+            text = words[y - 2] if 0 <= y - 2 < len(words) else ""
+            return Strip([Segment(text, self.style_of("dim"))]).crop_extend(0, width, self.rich_style)
         whole = None if line is None else self.heading(line)
         if whole is not None:
             strip = Strip(whole)
@@ -179,6 +180,11 @@ class LineTable(ScrollView, can_focus=True):
             return strip.crop_extend(0, width, self.rich_style)
         moving = self._moving(line, width - self.frozen_width)
         return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.rich_style)
+
+    def _empty_lines(self, width: int) -> list[str]:
+        from fa_tui.views.wrapping import wrapped
+
+        return [f" {line}" for line in wrapped(self._glyphs.say(self.empty_words()), width - 1)]
 
     def _moving(self, line: int | None, room: int) -> Strip:
         """The columns in `room` cells. Where text is cut there is a sign; the header says that there is more."""
