@@ -1,37 +1,60 @@
-"""Every budget, measured one after the other on this machine.
+"""Every budget and every curve, measured one after the other on this machine.
 
-    python -m tests.bench [NAME …]
+    python -m tests.bench [NAME …] [--markdown]
 
 Figures of a busy machine are still comparable where they are ratios of paired runs; the machine and its load are
-printed first. Do not run it with PYTHONDONTWRITEBYTECODE set: without bytecode the imports dominate.
+printed first. `--markdown` prints tables alone, as they stand in the README.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.metadata
 import os
 import platform
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
-BENCHES = ("explorer", "read", "diagnose", "group", "monitor")
+from tests.bench.figures import MARKDOWN
+
+BENCHES: Mapping[str, str] = {
+    "explorer": "bench_explorer",
+    "many": "bench_many",
+    "read": "bench_read",
+    "folders": "bench_folders",
+    "diagnose": "bench_diagnose",
+    "monitor": "bench_monitor",
+    "group": "bench_group",
+    "cluster": "bench_cluster",
+    "curves": "bench_curves",
+    "cost": "cost_model",
+}
 
 
-def main(names: Sequence[str]) -> int:
-    """Run the named benchmarks (all for none); returns 2 on an unknown name, 1 if one failed."""
-    unknown = [name for name in names if name not in BENCHES]
-    if unknown:
-        print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHES)}", file=sys.stderr)
-        return 2
-    print(machine())
+def main(argv: Sequence[str]) -> int:
+    """Run the named benchmarks (all for none); returns 1 if one failed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHES))
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args(argv)
+    if unknown := [name for name in options.names if name not in BENCHES]:
+        parser.error(f"no benchmark {', '.join(unknown)}; there are: {', '.join(BENCHES)}")
+    print(machine(), flush=True)
+    # without bytecode the imports dominate
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    failed = 0
-    for name in names or BENCHES:
-        print(f"\n{name}", flush=True)
-        command = [sys.executable, "-m", f"tests.bench.bench_{name}"]
-        failed |= subprocess.run(command, env=environment, check=False).returncode != 0
-    return int(failed)
+    if options.markdown:
+        environment[MARKDOWN] = "1"
+    failed = []
+    for name in options.names or BENCHES:
+        print(flush=True)
+        command = [sys.executable, "-m", f"tests.bench.{BENCHES[name]}"]
+        if subprocess.run(command, env=environment, check=False).returncode:
+            failed.append(name)
+    if failed:
+        print(f"failed: {', '.join(failed)}", file=sys.stderr)
+    return int(bool(failed))
 
 
 def machine() -> str:
@@ -40,7 +63,22 @@ def machine() -> str:
     versions = ", ".join(
         f"{name} {importlib.metadata.version(name)}" for name in ("torch", "textual", "numpy", "msgspec")
     )
-    return f"{platform.machine()}, {os.cpu_count()} cores{load}; Python {platform.python_version()}, {versions}"
+    return f"{processor()}, {os.cpu_count()} cores{load}, {gpu()}; Python {platform.python_version()}, {versions}"
+
+
+def processor() -> str:
+    """The processor's name where the system tells it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def gpu() -> str:
+    """The GPU's name, asked in a process of its own: the CUDA runtime stays out of this one."""
+    code = "import torch; print(torch.cuda.get_device_name() if torch.cuda.is_available() else 'no GPU: no GPU lines')"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":

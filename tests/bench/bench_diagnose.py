@@ -4,7 +4,7 @@ Prints the median ratio of paired runs (the two alternate, so that a busy machin
 every g_l of every batch. `diagnose` as it is called by default goes back to layer L//2 only in the batches that
 serve drift alone, hence ratios below 1; "all batches for norms" asks for as many gradients as the floor.
 
-    python tests/bench/bench_diagnose.py [--width 256 --depth 4 --pairs 15 --device cpu]
+    python -m tests.bench.bench_diagnose [--width 256 --depth 4 --pairs 15 --device cpu]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core import diagnose
+from tests.bench.figures import amount, ratio_within, report
 
 Batches = list[tuple[Tensor, Tensor]]
 BUDGET = 1.10
@@ -86,14 +87,17 @@ def main() -> None:
         "all batches for norms": lambda: diagnose(net, batches, norm_batches=given.batches),
         "module taps": lambda: diagnose(net, batches, taps=["embed", "blocks.*"]),
     }
+    figures = []
     for name, way in ways.items():
         seconds(way, given.device), seconds(lambda: floor(net, batches), given.device)
-        ratios = []
-        for _ in range(given.pairs):
-            bare = seconds(lambda: floor(net, batches), given.device)
-            ratios.append(seconds(way, given.device) / bare)
-        ratio = statistics.median(ratios)
-        print(f"{name}: {ratio:.3f}x the floor ({'within' if ratio <= BUDGET else 'OVER'} {BUDGET:.2f}x)")
+        pairs = [
+            (seconds(lambda: floor(net, batches), given.device), seconds(way, given.device)) for _ in range(given.pairs)
+        ]
+        bare, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
+        ratio = statistics.median(one / least for least, one in pairs)
+        against = f"bare passes {amount(1000 * bare, 'ms')}"
+        figures.append(ratio_within(f"diagnose, {name}", ratio, BUDGET, amount(1000 * ours, "ms"), against))
+    report(f"diagnose: d={given.width}, L={given.depth}, {given.batches} batches of 128", figures)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,8 @@
-"""The explorer's budgets on the real app in a real pseudo-terminal of 120×40.
+"""The explorer's budgets, on the real program in a real pseudo-terminal of 120×40.
 
-    python -m tests.bench.bench_explorer [--starts 7] [--big 10000]
+    python -m tests.bench.bench_explorer [--starts 7]
 
-start     first paint over a bare Textual app's, both from the process's start, --starts of each in turns
-step      bytes, key to last byte, and the program's own processor time per key on slider (a)
-resident  memory after the steps
+Times run from a key to the last byte that it caused. Starts of the explorer and of its floor take turns.
 """
 
 from __future__ import annotations
@@ -21,42 +19,48 @@ import sys
 import tempfile
 import termios
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.synthetic import audit_table
+from tests.bench.figures import Figure, amount, ratio_within, report, within
+from tests.e2e.synthetic import PUBLISHED, SAMPLE_RUNS, audit_table
 from tests.e2e.terminal import PseudoTerminal
 
 REPOSITORY = Path(__file__).parents[2]
-PUBLISHED = REPOSITORY / "sample_runs" / "audit_table_s42_s123_s456.json"
 MARK = b"walk"
 EXPLORER = [sys.executable, "-m", "fa_tui.cli"]
 BARE = [sys.executable, "-m", "tests.bench.bare_app"]
+THERE_AND_BACK = ["left"] * 20 + ["right"] * 20
+SLOW_LINE = 3000
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Medians over several keys: bytes, and milliseconds from key to last byte."""
+
+    size: float
+    milliseconds: float
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starts", type=int, default=7)
-    parser.add_argument("--big", type=int, default=10_000)
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
-        big = audit_table(Path(folder) / "big.json", options.big)
-        print(f"{'':28}{'':>8}{'budget':>10}")
-        for name, paths in (("sample runs", [REPOSITORY / "sample_runs"]), ("15 runs", [PUBLISHED])):
-            wall, processor = start_ratio(paths, options.starts)
-            print(f"{'start, ' + name:28}{wall:>7.2f}×{'1.25×':>10}   processor {processor:.2f}×")
-        for name, path, milliseconds in (("15 runs", PUBLISHED, 8), (f"{options.big:,} runs", big, 25)):
-            report_steps(name, path, milliseconds)
+        many = audit_table(Path(folder) / "many.json", 10_000)
+        figures = [*starts(options.starts), *steps(many), *lags(many), resizes(), *memory()]
+    report("Explorer", figures)
 
 
-def start_ratio(paths: Sequence[Path], starts: int) -> tuple[float, float]:
-    """First paint of the explorer over a bare app's, taken in turns: medians of time, minima of processor time."""
-    ours, bare = [], []
-    for _ in range(starts):
-        bare.append(first_paint(BARE))
-        ours.append(first_paint([*EXPLORER, *map(str, paths)]))
-    (wall, processor), (bare_wall, bare_processor) = (list(zip(*runs, strict=True)) for runs in (ours, bare))
-    return statistics.median(wall) / statistics.median(bare_wall), min(processor) / min(bare_processor)
+def starts(pairs: int) -> Iterator[Figure]:
+    """First useful paint over a bare app's."""
+    for name, path in (("sample runs", SAMPLE_RUNS), ("15 runs", PUBLISHED)):
+        runs = [(first_paint(BARE)[0], first_paint([*EXPLORER, str(path)])[0]) for _ in range(pairs)]
+        bare, ours = (statistics.median(column) for column in zip(*runs, strict=True))
+        ratio = statistics.median(one / floor for floor, one in runs)
+        against = f"bare Textual app {amount(bare, 's')}"
+        yield ratio_within(f"first paint, {name}", ratio, 1.25, amount(ours, "s"), against)
 
 
 def first_paint(program: Sequence[str]) -> tuple[float, float]:
@@ -82,32 +86,79 @@ def first_paint(program: Sequence[str]) -> tuple[float, float]:
     return taken, usage.ru_utime + usage.ru_stime
 
 
-def report_steps(name: str, path: Path, budget_ms: float) -> None:
-    """One line each for steps, cursor moves and pages, and for memory."""
-    with PseudoTerminal([*EXPLORER, str(path)]) as terminal:
-        terminal.wait_for("walk back", limit=60)
-        terminal.read(quiet=1.0)
-        terminal.press("a")
-        _line(f"step, {name}", terminal, ["left"] * 20 + ["right"] * 20, f"{budget_ms} ms")
-        _line(f"jump to flips, {name}", terminal, ["["] * 6 + ["]"] * 6, "")
-        terminal.press("escape")
-        _line(f"cursor, {name}", terminal, ["down", "down", "right", "up", "up", "left"] * 3, "")
-        _line(f"page, {name}", terminal, ["pagedown"] * 4 + ["pageup"] * 4, "")
-        status = Path(f"/proc/{terminal.process.pid}/status").read_text()
-        resident = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
-        print(f"{'resident, ' + name:28}{resident:>5.0f} MB{'100 MB' if len(name) < 8 else '':>10}")
+def opened(path: Path, *, answers: bool = True, mark: str = "walk back") -> PseudoTerminal:
+    """The explorer, painted and at rest."""
+    terminal = PseudoTerminal([*EXPLORER, str(path)], answers=answers)
+    terminal.wait_for(mark, limit=120)
+    terminal.read(quiet=1.0)
+    return terminal
 
 
-def _line(name: str, terminal: PseudoTerminal, keys: Sequence[str], budget: str) -> None:
-    before = terminal.cpu_seconds()
-    bursts = [terminal.press(key, quiet=0.1) for key in keys]
-    cpu = 1000 * (terminal.cpu_seconds() - before) / len(keys)
-    sizes = [len(burst) for burst in bursts]
-    times = [1000 * burst.last for burst in bursts if burst.data]
-    print(
-        f"{name:28}{statistics.median(sizes):>6.0f} B{budget:>10}   median {statistics.median(times or [0]):.1f} ms, "
-        f"best {min(times or [0]):.1f} ms, processor {cpu:.1f} ms, largest {max(sizes)} B"
-    )
+def pressed(terminal: PseudoTerminal, keys: Sequence[str], limit: float = 20) -> Keys:
+    """Press keys one after the other, each after the last one's paint."""
+    bursts = [terminal.press(key, quiet=0.1, limit=limit) for key in keys]
+    sent = [burst for burst in bursts if burst.data]
+    return Keys(statistics.median(len(burst) for burst in sent), statistics.median(1000 * burst.last for burst in sent))
+
+
+def steps(many: Path) -> Iterator[Figure]:
+    """A step of slider (a)."""
+    for name, path, budget in (("15 runs", PUBLISHED, 8), ("10,000 runs", many, 25)):
+        with opened(path) as terminal:
+            terminal.press("a", quiet=0.5)
+            step = pressed(terminal, THERE_AND_BACK)
+            jump = pressed(terminal, ["["] * 6 + ["]"] * 6)
+        limit = 800 if path is PUBLISHED else None
+        yield within(f"slider step, {name}", step.size, "B", limit, "changed cell of a DataTable 8,800 B", 8800)
+        yield within(f"slider step, {name}, key to last byte", step.milliseconds, "ms", budget)
+        yield within(f"jump to the next flip, {name}", jump.size, "B", None)
+
+
+def lags(many: Path) -> Iterator[Figure]:
+    """What is left to come when a held key is let go."""
+    for name, path in (("15 runs", PUBLISHED), ("10,000 runs", many)):
+        with opened(path) as terminal:
+            terminal.press("a", quiet=0.5)
+            held = terminal.hold(THERE_AND_BACK * 7 + ["left"] * 20, per_second=60)
+        yield within(f"slider held 5 s, {name}, after the last key", 1000 * held.after.last, "ms", None)
+    for answers in (True, False):
+        with opened(many, answers=answers) as terminal:
+            terminal.press("a", quiet=1.2)
+            terminal.slow_down(SLOW_LINE)
+            held = terminal.hold(THERE_AND_BACK * 3, per_second=60, quiet=1.6)
+        kind = "answers" if answers else "is silent"
+        yield within(f"held 2 s at 3 KB/s, terminal {kind}, after the last key", 1000 * held.after.last, "ms", None)
+
+
+def resizes() -> Figure:
+    """Bytes of a window dragged through 60 sizes in half a second."""
+    with opened(PUBLISHED) as terminal:
+        terminal.resize(100, 30)
+        one = len(terminal.read(quiet=0.5))
+        before = len(terminal.sent)
+        for step in range(60):
+            terminal.resize(100 + step % 40, 30 + step % 20)
+            terminal.read(quiet=0.008, limit=0.008)
+        terminal.read(quiet=0.7)
+        total = len(terminal.sent) - before
+    return within("60 resizes in 0.5 s", total / 1000, "KB", None, f"one resize {one / 1000:.1f} KB", one / 1000)
+
+
+def memory() -> Iterator[Figure]:
+    """Resident memory on the sample runs."""
+    with PseudoTerminal(BARE) as terminal:
+        terminal.wait_for("walk back")
+        bare = resident(terminal)
+    with opened(SAMPLE_RUNS) as terminal:
+        terminal.press("a", "left", "right")
+        ours = resident(terminal)
+    yield within("resident, sample runs", ours, "MB", 100, f"bare Textual app {bare:.0f} MB", bare)
+
+
+def resident(terminal: PseudoTerminal) -> float:
+    """Megabytes that a program has in memory."""
+    status = Path(f"/proc/{terminal.process.pid}/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmRSS")) / 1024
 
 
 if __name__ == "__main__":

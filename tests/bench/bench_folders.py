@@ -25,6 +25,7 @@ from pathlib import Path
 
 from tests.bench.bench_explorer import BARE, EXPLORER, REPOSITORY, first_paint
 from tests.bench.bench_read import SETTLED_SECONDS
+from tests.bench.figures import amount, ratio_within, report, within
 
 _SCAN = """
 import json, sys, time, resource
@@ -77,7 +78,6 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "runs"
         run_folders(folder, options.folders, options.strangers)
-        print(f"{options.folders:,} run folders, {options.strangers:,} other files")
         time.sleep(SETTLED_SECONDS)
         scans, paints = [], []
         for number in range(options.pairs):
@@ -90,16 +90,19 @@ def main() -> None:
                 painted.append(first_paint([*EXPLORER, str(folder)]))
             paints.append([bare, *painted])
         size = sum(path.stat().st_size for path in Path(index).iterdir()) / 1e6
-    for position, name in enumerate(("off", "first time", "again")):
-        mine = [run[position] for run in scans]
-        wall, cpu, taken = (statistics.median(one[key] for one in mine) for key in ("wall", "cpu", "megabytes"))
+    figures = []
+    plain = statistics.median(run[0]["cpu"] for run in scans)
+    for position, name in ((1, "scan, the first time"), (2, "scan, again")):
+        cpu = amount(statistics.median(run[position]["cpu"] for run in scans), "s")
         over = statistics.median(run[position]["cpu"] / run[0]["cpu"] for run in scans)
-        print(f"{name:12} {wall:6.2f} s wall {cpu:6.2f} s cpu {taken:5.0f} MB peak  x{over:.2f} cpu")
-    print(f"index: {size:.1f} MB")
-    for position, name in enumerate(("bare app", "paint, off", "paint, again")):
-        wall, cpu = (statistics.median(run[position][part] for run in paints) for part in (0, 1))
+        figures.append(ratio_within(f"{name}, processor", over, None, cpu, f"without an index {amount(plain, 's')}"))
+    bare = statistics.median(run[0][0] for run in paints)
+    for position, name in ((1, "first paint without an index"), (2, "first paint with it")):
+        wall = amount(statistics.median(run[position][0] for run in paints), "s")
         over = statistics.median(run[position][0] / run[0][0] for run in paints)
-        print(f"{name:12} {wall:6.2f} s wall {cpu:6.2f} s cpu{'':16} x{over:.2f} wall")
+        figures.append(ratio_within(name, over, None, wall, f"bare Textual app {amount(bare, 's')}"))
+    figures.append(within("index", size, "MB", None))
+    report(f"{options.folders:,} run folders among {options.strangers:,} other files", figures)
 
 
 if __name__ == "__main__":

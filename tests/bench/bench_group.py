@@ -28,6 +28,7 @@ from fa_core.measure.arithmetic import full_float32
 from fa_core.measure.group import measure_together
 from fa_core.measure.group.stacked import make_stack, stacked_pass
 from fa_core.models import StreamNet, build
+from tests.bench.figures import Figure, amount, ratio_within, report
 from tests.bench.op_counts import count
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -166,10 +167,20 @@ def timed(nets: Sequence[StreamNet], batches: Batches, test: Batches, rounds: in
     cuda = clock.device.startswith("cuda")
     chosen, wanted = ("grouped", GAIN_ON_CUDA) if cuda else ("fused", GAIN_ON_CPU)
     over, gain = _ratio(taken, chosen, *FLOORS), 1 / _ratio(taken, chosen, PEER)
-    print(f"{chosen} over the bare pass: {over:.2f}x ({'within' if over <= FLOOR_BUDGET else 'OVER'} {FLOOR_BUDGET}x)")
-    print(f"{chosen} against four passes: {1 / _ratio(taken, chosen, 'four passes'):.2f}x as fast")
-    print(f"{chosen} against {PEER}: {gain:.2f}x as fast ({'reaches' if gain >= wanted else 'BELOW'} {wanted}x)")
-    return {name: statistics.median(found[name] for found in taken) for name in spent}
+    spent = {name: statistics.median(found[name] for found in taken) for name in spent}
+    ours, floor, peer = (
+        amount(1000 * seconds / len(nets), "ms")
+        for seconds in (spent[chosen], min(spent[name] for name in FLOORS), spent[PEER])
+    )
+    gained = f"{gain:.2f}× as fast"
+    report(
+        f"{len(nets)} checkpoints of the published size, per checkpoint",
+        [
+            ratio_within("audit over the arithmetic", over, FLOOR_BUDGET, ours, f"bare pass {floor}"),
+            Figure("audit against " + PEER, gained, peer, None, f"≥ {wanted:g}× as fast", gain >= wanted),
+        ],
+    )
+    return spent
 
 
 def _ratio(taken: list[dict[str, float]], name: str, *over: str) -> float:

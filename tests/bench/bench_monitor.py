@@ -4,7 +4,7 @@
 `ProtocolMonitor` measurement of ten batches of 128. Steps and measurements alternate, so that a busy
 machine hits both; the medians are scaled to the epoch.
 
-    python tests/bench/bench_monitor.py [--rounds 12 --method bp --device cpu]
+    python -m tests.bench.bench_monitor [--rounds 12 --method bp --device cpu]
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import torch
 from fa_core.methods import make_method
 from fa_core.models import build
 from fa_core.monitor import ProtocolMonitor
+from tests.bench.figures import report, within
 
 SAMPLES, BATCH, K = 50_000, 128, 10
 BUDGET = 0.02
@@ -68,7 +69,8 @@ def main() -> None:
     if args.threads:
         torch.set_num_threads(args.threads)
     found = share(args.method, args.rounds, args.device)
-    print(f"one audit per epoch: {100 * found:.2f} % of an epoch (budget {100 * BUDGET:.0f} %)")
+    figure = within("one audit per epoch of 50,000 samples", 100 * found, "%", 100 * BUDGET, "the epoch's training")
+    report("Monitor", [figure])
 
 
 if __name__ == "__main__":

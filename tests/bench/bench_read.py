@@ -28,11 +28,11 @@ from fa_core.formats import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from tests.bench.bench_explorer import EXPLORER
+from tests.bench.figures import amount, ratio_within, report, within
 from tests.e2e.terminal import PseudoTerminal
 
 READ_BUDGET = 0.4
 FLAGS_BUDGET_MS = 1.0
-MEMORY_BUDGET = 3.0
 EXPLORER_BUDGET_MB = 600
 SETTLED_SECONDS = 2.5
 """A table that was just written is not remembered yet."""
@@ -123,7 +123,6 @@ def main() -> None:
         writing.start()
         writing.join()
         size = path.stat().st_size / 1e6
-        print(f"{options.reports:,} reports, {size:.0f} MB")
         time.sleep(SETTLED_SECONDS)
         runs = []
         for number in range(options.pairs):
@@ -132,18 +131,19 @@ def main() -> None:
             runs.append([measured(code, path, where) for code, where in readers])
         os.environ["FA_TUI_INDEX"] = "off"
         resident, peak = explorer_megabytes(path)
-    for position, name in enumerate(("json.load", "load_audits", "first time", "again", "scan")):
-        mine = [run[position] for run in runs]
-        wall, cpu, taken = (statistics.median(one[key] for one in mine) for key in ("wall", "cpu", "megabytes"))
-        over = [statistics.median(run[position][key] / run[0][key] for run in runs) for key in ("wall", "cpu")]
-        budget = f"  (budget {READ_BUDGET})" if name == "load_audits" else ""
-        took = f"{wall:6.2f} s wall {cpu:6.2f} s cpu {taken:5.0f} MB peak"
-        print(f"{name:12} {took}  x{over[0]:.2f} wall x{over[1]:.2f} cpu{budget}")
+    figures = []
+    floor = statistics.median(run[0]["wall"] for run in runs)
+    for position, name in enumerate(("load_audits", "first time", "again", "scan"), 1):
+        wall = amount(statistics.median(run[position]["wall"] for run in runs), "s")
+        over = statistics.median(run[position]["wall"] / run[0]["wall"] for run in runs)
+        budget = READ_BUDGET if name == "load_audits" else None
+        figures.append(ratio_within(name, over, budget, wall, f"json.load {amount(floor, 's')}"))
     flags = statistics.median(run[1]["flags_ms"] for run in runs)
-    print(f"flags of all rows: {flags:.2f} ms (budget {FLAGS_BUDGET_MS} ms)")
-    for name, megabytes in (("resident", resident), ("peak", peak)):
-        budget = f"budget {EXPLORER_BUDGET_MB} MB and x{MEMORY_BUDGET}"
-        print(f"explorer, {name}: {megabytes:.0f} MB, x{megabytes / size:.2f} the file's size ({budget})")
+    figures.append(within("flags of all rows", flags, "ms", FLAGS_BUDGET_MS))
+    for name, megabytes in (("resident", resident), ("at its peak", peak)):
+        against = f"file {size:.0f} MB"
+        figures.append(within(f"explorer, {name}", megabytes, "MB", EXPLORER_BUDGET_MB, against, size))
+    report(f"{options.reports:,} reports, {size:.0f} MB", figures)
 
 
 if __name__ == "__main__":
