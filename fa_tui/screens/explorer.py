@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.sharing.shared import Shared
     from fa_tui.views.axes import Axes
-    from fa_tui.views.filters import Filter
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.line_charts import LineCharts
@@ -252,15 +251,11 @@ class ExplorerScreen(Screen[None]):
         self.status.show()
         self._show_detail()
 
-    def apply_filter(self, chosen: Filter) -> None:
-        """Show only the runs that pass."""
-        self.shown_runs.apply(chosen)
+    def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
+        self.shown_runs.apply(message.filter, message.rows)
         self.show_counts()
         self._show_title()
         self._show_detail()
-
-    def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
-        self.apply_filter(message.filter)
 
     def on_filter_line_closed(self) -> None:
         self.set_focus(self.runs)

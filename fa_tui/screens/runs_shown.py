@@ -29,6 +29,7 @@ class RunsShown:
         matrix: methods × seeds, or other axes.
         table: the long view, once it was asked for.
         filter: what is left out, if anything is.
+        rows: the indices that pass the filter, or None without one.
         count: how many runs the filter leaves.
     """
 
@@ -37,6 +38,7 @@ class RunsShown:
         self.matrix = Matrix(session, glyphs=glyphs, id="matrix")
         self.table: RunTable | None = None
         self.filter: Filter | None = None
+        self.rows: list[int] | None = None
         self.count = len(session)
 
     @property
@@ -53,11 +55,6 @@ class RunsShown:
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         return self.view.row
-
-    @property
-    def rows(self) -> list[int] | None:
-        """The indices that pass the filter, or None without one."""
-        return None if self.filter is None else self.filter.rows(self._session)
 
     @property
     def filter_text(self) -> str:
@@ -79,16 +76,19 @@ class RunsShown:
         if row is not None:
             self.view.go_to(row)
 
-    def apply(self, chosen: Filter | None) -> None:
-        """Show only the runs that pass."""
-        self.filter = chosen if chosen is not None and chosen.text else None
-        self.lay_out()
+    def apply(self, chosen: Filter, rows: list[int] | None) -> None:
+        """Show only the runs that pass: these."""
+        self.filter = chosen if chosen.text else None
+        self._show(rows)
 
     def lay_out(self) -> None:
         """Lay the runs out anew."""
-        shown = self.rows
-        self.count = len(self._session) if shown is None else len(shown)
-        self.view.lay_out(shown)
+        self._show(None if self.filter is None else self.filter.rows(self._session))
+
+    def _show(self, rows: list[int] | None) -> None:
+        self.rows = rows
+        self.count = len(self._session) if rows is None else len(rows)
+        self.view.lay_out(rows)
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
         """Show verdicts that flipped; whether other runs are shown now."""

@@ -17,6 +17,9 @@ from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line import Line
 
+_AT_ONCE = 2000
+"""Up to so many runs every letter filters anew."""
+_PAUSE_SECONDS = 0.05
 _KEYS = "enter keeps it, esc drops it"
 _HINT = "words, method:dfa,fa  flag:ab  growth>100  seed:42  lam:0.01  is:walkback; -term is its opposite"
 
@@ -59,10 +62,10 @@ The filter: only the runs that match are shown
     """
 
     class Changed(Message):
-        """Another filter."""
+        """Another filter, and the rows that it leaves (None: all)."""
 
-        def __init__(self, chosen: Filter) -> None:
-            self.filter = chosen
+        def __init__(self, chosen: Filter, rows: list[int] | None) -> None:
+            self.filter, self.rows = chosen, rows
             super().__init__()
 
     class Closed(Message):
@@ -74,6 +77,8 @@ The filter: only the runs that match are shown
         self._axes = own_axes(session.rows)
         self._note = Line(glyphs, id="filter-error")
         self._wrong = ""
+        self._applied = text
+        self._is_due = False
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -92,8 +97,18 @@ The filter: only the runs that match are shown
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        # not the event's: more may have been typed, or kept, since
-        self._understand(self.entry.value)
+        if len(self._session) <= _AT_ONCE:
+            self._catch_up()
+        elif not self._is_due:
+            # laying many runs out for every letter would fall behind the typing
+            self._is_due = True
+            self.set_timer(_PAUSE_SECONDS, self._catch_up)
+
+    def _catch_up(self) -> None:
+        self._is_due = False
+        # not the event's text: more may have been typed, or kept, since
+        if self.is_attached:
+            self._understand(self.entry.value)
 
     def _understand(self, text: str) -> None:
         """Apply what is typed; without its last term while that one is not a filter yet."""
@@ -111,8 +126,14 @@ The filter: only the runs that match are shown
             if beginning:
                 note = (f"no run is called {split(text)[-1]}; write {how_to_use(beginning)}", "warn")
                 chosen = self._without_last(text)
-        self.post_message(self.Changed(chosen))
+                found = chosen.rows(self._session)
+        if chosen.text != self._applied:
+            self._apply(chosen, found)
         self._say(note, typed=bool(text.strip()))
+
+    def _apply(self, chosen: Filter, found: list[int] | None) -> None:
+        self._applied = chosen.text
+        self.post_message(self.Changed(chosen, found))
 
     def _begins(self, text: str) -> str:
         """The name that the last word is the beginning of, or ``""``."""
@@ -141,12 +162,14 @@ The filter: only the runs that match are shown
         self._understand(self.entry.value)
         if not self._wrong:
             # also a word that was taken for the beginning of a name is meant now
-            self.post_message(self.Changed(Filter(self.entry.value, self._axes)))
+            chosen = Filter(self.entry.value, self._axes)
+            if chosen.text != self._applied:
+                self._apply(chosen, chosen.rows(self._session))
             self._close()
 
     def action_drop(self) -> None:
         """Close the line and show all runs again."""
-        self.post_message(self.Changed(Filter("")))
+        self.post_message(self.Changed(Filter(""), None))
         self._close()
 
     def _close(self) -> None:
