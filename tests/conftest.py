@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# how long an example takes is the machine's affair
+hypothesis.settings.register_profile("any machine", deadline=None)
+hypothesis.settings.load_profile("any machine")
 
 # a grey screen fails every snapshot, and it is decided when the first App is built
 for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
