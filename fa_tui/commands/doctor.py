@@ -56,6 +56,7 @@ class DoctorFormat(str, enum.Enum):
 EXTRAS = {
     "scikit-learn": ("digits", "the data set `--data digits`"),
     "pyarrow": ("parquet", "Parquet reports"),
+    "ray": ("ray", "`fa-tui audit --engine ray`, measuring on a cluster"),
     "textual-serve": ("web", "`fa-tui serve`, the explorer in a browser"),
 }
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import ray
@@ -23,7 +24,7 @@ def connect(address: str | None, reached: Callable[[], None]) -> str:
 
     Args:
         address: ``host:port``; ``auto`` = the running one; None = that, or else one started here, which ends with us.
-        reached: told once the head of the cluster has answered: from then on it may take its time.
+        reached: told once the head of the cluster has answered; from then on it may take its time.
 
     Returns:
         Which cluster it is, in words.
@@ -31,14 +32,11 @@ def connect(address: str | None, reached: Callable[[], None]) -> str:
     Raises:
         FaError: there is none, or it will not have us.
     """
-    # `uv run` would have every node install the folder the person started in
-    os.environ["RAY_ENABLE_UV_RUN_RUNTIME_ENV"] = "0"
     running = _find(address)
     if running is None and address is not None:
         raise MeasureError("no Ray cluster runs here", hint=f"{HOW_TO_START}; --address HOST:PORT names another one")
     if running is None:
         reached()
-        os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         ray.init(
             "local", include_dashboard=False, object_store_memory=STORE, log_to_driver=False, configure_logging=False
         )
@@ -53,14 +51,29 @@ def connect(address: str | None, reached: Callable[[], None]) -> str:
 
 
 def _find(address: str | None) -> str | None:
-    """``host:port`` of the running cluster; None if there is none. RAY_ADDRESS goes first, as everywhere in Ray."""
+    """``host:port`` of the running cluster; None if there is none. RAY_ADDRESS goes first, as everywhere in Ray.
+
+    Whoever runs a cluster can run code in its drivers: one of another user is joined only when somebody asked for it.
+    """
     from ray._private.services import canonicalize_bootstrap_address
 
+    if address is None and not os.environ.get("RAY_ADDRESS") and not _own_cluster():
+        return None
     try:
         found: str | None = canonicalize_bootstrap_address(address)
     except ConnectionError:
         return None
     return found
+
+
+def _own_cluster() -> bool:
+    """Whether the note that `ray start` left on this machine is this user's."""
+    from ray._private.utils import get_ray_address_file
+
+    try:
+        return not hasattr(os, "getuid") or Path(get_ray_address_file(None)).stat().st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 def _await_head(address: str) -> None:

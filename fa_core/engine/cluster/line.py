@@ -23,6 +23,12 @@ REACH = 8.5
 LEAST_REACH = 4.0
 """Seconds of them that are left to the driver, however long the address took to accept a connection."""
 
+RAY_SETTINGS = {
+    # `uv run` would have every node install the folder the person started in
+    "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
+    "RAY_USAGE_STATS_ENABLED": "0",
+}
+
 JOIN = 60.0
 """Seconds that starting Ray on this machine, or joining a cluster that answers, may take."""
 
@@ -106,7 +112,9 @@ class Line(threading.Thread):
         with self._lock:
             if self._hung_up:
                 return JobFailed("cancelled")
-            self._process = process = ChildProcess(arguments, log=self._log, environment=environment(None))
+            self._process = process = ChildProcess(
+                arguments, log=self._log, environment={**environment(None), **RAY_SETTINGS}
+            )
         self._allow(reach)
         while (line := process.read()) is not None:
             match wire.from_driver(line):
