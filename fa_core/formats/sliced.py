@@ -77,13 +77,19 @@ class SlicedRows(Sequence[AuditRow]):
         """One row's report. The last few are remembered: what is on screen is looked at again and again."""
         known = self._decoded.get(slot)
         if known is None:
-            key = self.columns.key[slot]
-            node = self._nodes(bisect_right(self._ends, slot))[key]
-            known = decode_report(node, f"{self.source}: $.reports.{key}")
+            known = decode_report(self._node(slot), f"{self.source}: $.reports.{self.columns.key[slot]}")
             if len(self._decoded) >= _REPORTS_REMEMBERED:
                 self._decoded.clear()
             self._decoded[slot] = known
         return known
+
+    def text(self, slot: int) -> bytes | None:
+        """One row's report as it stands in the file; None where only a slow decoder can read it."""
+        node = self._node(slot)
+        return bytes(node) if isinstance(node, msgspec.Raw) else None
+
+    def _node(self, slot: int) -> Node:
+        return self._nodes(bisect_right(self._ends, slot))[self.columns.key[slot]]
 
     def _nodes(self, number: int) -> Mapping[str, Node]:
         """The members of a slice."""

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats import load_audits, reading, scan, slices, write_audit_table
+from fa_core.formats import load_audits, reading, scan, sliced, slices, write_audit_table
 from fa_core.formats.reports import identities_of, identity_of
 from fa_core.formats.stored_row import StoredRow
 from fa_core.report import DiagnosticReport
@@ -139,6 +139,19 @@ def test_rows_are_like_any_other_rows(path: Path, monkeypatch: pytest.MonkeyPatc
     assert mixed.h_L.tolist() == [5.0, 4.0, 3.0, 2.0, 4.0]
     assert mixed.baseline[1] == 0.5
     assert [mixed.row(index).key for index in range(5)] == ["bp_s3", "bp_s2", "bp_s1", "bp_s0", "bp_s2"]
+
+
+def test_a_file_written_anew_is_compared_by_its_text(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_text(json.dumps({"reports": reports(5)}))
+    before = scan([path]).rows
+    path.write_text(json.dumps({"reports": {**reports(5), "bp_s3": REPORT}}, indent=1))
+    assert [new == old for new, old in zip(scan([path]).rows, before, strict=True)] == [True, True, True, False, True]
+    path.write_text(json.dumps({"reports": {**reports(5), "bp_s3": REPORT}}))
+    after = scan([path]).rows
+    assert after[3] != before[3]
+    monkeypatch.setattr(sliced, "decode_report", None)
+    assert after[:3] == before[:3]
+    assert not any(new != old for new, old in zip(after[:3], before[:3], strict=True))
 
 
 def test_the_file_is_not_needed_any_more_once_it_is_read(path: Path) -> None:

@@ -76,6 +76,9 @@ def test_reports_are_not_decoded_for_numbers_that_stand_in_columns() -> None:
         def report(self, slot: int) -> DiagnosticReport:
             raise AssertionError("looked at")
 
+        def text(self, slot: int) -> bytes | None:
+            raise AssertionError("looked at")
+
     session = Session([run(1.0, math.e)])
     session.rows[0] = StoredRow(source="", key="", method="bp", report=UNREAD, store=Store(), slot=0)
     assert value_of(BY_NAME["h_L"], session, 0) == math.e
