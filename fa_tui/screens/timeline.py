@@ -53,8 +53,10 @@ class TimelineScreen(JudgedScreen):
 
     help_text = """\
 The runs over their epochs
-  Every curve is a run; the bold one is the run under the matrix' cursor. The dashed line is the
-  threshold, ✗ the epoch at which a run first fires (∞ at the top: its value is not finite there).
+  Every curve is a run; the bold one is the run under the matrix' cursor.
+  Dashed across: the threshold. Dotted down: where that run would have been
+  stopped. ✗ is the epoch at which a run first fires (∞ at the top: its value
+  is not finite there).
 
   1 2 3 4   growth, ‖g_L‖, stability or accuracy alone
   0         all four, where there is room

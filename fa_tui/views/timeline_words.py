@@ -83,7 +83,7 @@ def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int) -> P
     return [
         (f"{name} would have stopped {here} ", "warn"),
         (f"({', '.join(stop.on)})", "bad"),
-        (f": saves {stop.saved:.0%}", "strong"),
+        (f": saves {stop.saved:.0%}" if stop.saved else ": its last epoch so far", "strong"),
     ]
 
 

@@ -24,13 +24,17 @@ class Scrubber(PaintedWidget, can_focus=True):
     """
 
     help_text = """\
-The epochs. What the matrix shows is how the runs stood at the epoch under the knob.
+The epochs. The matrix shows how the runs stood at the epoch under the knob.
 
-  ← → or h l     one epoch             Home End or g G   the first, the last
-  PgUp PgDn      a tenth of them       [ ]               to the next epoch at which some letter changes
-  ↑ ↓ or k j     choose another run    click, drag       go there, here or on a chart
+  ← → or h l     one epoch
+  PgUp PgDn      a tenth of them
+  Home End       the first, the last (or g G)
+  [ ]            to the next epoch at which some letter changes
+  ↑ ↓ or k j     choose another run
+  click, drag    go there, here or on a chart
 
-Letters on the track are first fires of the chosen run, ┴ an epoch at which some other run's letters change.
+Letters on the track are first fires of the chosen run, ┴ an epoch at which
+some other run's letters change.
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
