@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
-SAMPLES = HERE.parent / "sample_runs"
+SAMPLES = Path("sample_runs")
 
 
 class Shot(NamedTuple):
@@ -42,7 +42,7 @@ async def take(shot: Shot) -> None:
     found = scan([shot.opened])
     terminal = detect({"TERM": "xterm-256color", "COLORTERM": "truecolor", "LC_ALL": "C.UTF-8"})
     session = Session(found.rows, problems=found.problems, traces=found.traces)
-    app = ExplorerApp(session, title=str(shot.opened.relative_to(HERE.parent)), terminal=terminal)
+    app = ExplorerApp(session, title=str(shot.opened), terminal=terminal)
     async with app.run_test(size=shot.size) as pilot:
         await pilot.pause(0.3)
         for key in shot.keys:
