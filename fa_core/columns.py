@@ -83,6 +83,8 @@ class Ragged:
 
 def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
     """Numbers with NaN for None, and where they are not None (a NaN that was measured is there)."""
+    if values.count(None) == len(values):
+        return np.full(len(values), np.nan), np.zeros(len(values), np.bool_)
     numbers = np.fromiter(values, np.float64, len(values))  # None becomes NaN
     present = ~np.isnan(numbers)
     if not present.all():

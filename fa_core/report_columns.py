@@ -106,7 +106,7 @@ class ReportColumns:
         method, seed, axes, checkpoint = identities_of(keys, reports)
         texts: dict[str | None, str | None] = {}  # one text for all equal ones
         recorded = [texts.setdefault(text, text) for text in recorded]
-        has_credit = any(_column(reports, "credit"))
+        has_credit = any(map(attrgetter("credit"), reports))
         return cls(list(keys), method, seed, checkpoint, axes, recorded, numbers, has_credit)
 
     @classmethod

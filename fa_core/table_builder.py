@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 
 import numpy as np
 
@@ -68,7 +68,7 @@ class TableBuilder:
         nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
         counts = [len(store) for store in self._stores]
         return AuditTable(
-            source=_objects([source for sources in self._sources for source in sources]),
+            source=_objects(list(chain.from_iterable(self._sources))),
             **{name: _objects(getattr(whole, name)) for name in NAMES},
             residual_norms=residual,
             bp_grad_norms=gradient,
