@@ -131,7 +131,9 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         return screen
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Problems are only offered where there are some."""
+        """Problems are only offered where there are some, thresholds only where runs are judged."""
+        if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
+            return getattr(self.screen, "judges", True)
         return action != "show_problems" or bool(self.session.problems)
 
     def on_mount(self) -> None:
@@ -243,7 +245,7 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         """Open the command palette."""
         from fa_tui.screens.palette import Palette
 
-        if not Palette.is_open(self):
+        if not isinstance(self.screen, Palette):
             self.push_screen(Palette())
 
     def action_help(self) -> None:

@@ -63,6 +63,15 @@ class JobsScreen(Screen[None]):
 
     app: ExplorerApp
 
+    help_text = """\
+The jobs: runs that are measured here, then commands that were started from here.
+Finished runs are on disk as soon as their line says done. A worker that dies fails its one job.
+A training run that is cancelled keeps every complete epoch; trying it again goes on from there.
+Cancelling a command twice ends it at once. The time left is told once there is a rate to tell it from.
+"""
+
+    judges: ClassVar[bool] = False
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,J", "dismiss", "Back", key_display="esc", tooltip="back to the matrix"),
         Binding("x,delete", "cancel", "Cancel", key_display="x", tooltip="cancel the job under the cursor"),
@@ -161,17 +170,13 @@ class JobsScreen(Screen[None]):
         """The log, the list, and the command line of the job under the cursor."""
         job, jobs = self.query_one(JobsTable).job, self._jobs.listed()
         log = self.query_one("#log", TextLines).text
-        table = Grid(
-            headings=("job", "state", "device", "done", "of", "says"),
-            rows=tuple(
-                (each.name, each.state, each.device, f"{each.done}", f"{each.total}", each.words) for each in jobs
-            ),
-            words=3,
-        )
+        lines = tuple((each.name, each.state, each.device, f"{each.done}/{each.total}", each.words) for each in jobs)
+        grid = Grid(headings=("job", "state", "device", "done", "says"), rows=lines, words=5)
+        table = Table("jobs", [grid]) if jobs else None
         pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
         if job is not None and job.line:
             pieces.append(command_piece(job.line))
-        return Shared([*pieces, *(table_pieces(Table("jobs", [table])) if jobs else ())])
+        return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
 
     def action_cancel(self) -> None:
         """Cancel the job under the cursor."""

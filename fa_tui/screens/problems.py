@@ -31,6 +31,8 @@ One line per path: what is wrong with it, where, and what to do. Everything else
 A file that is mended is read again by itself, and leaves this list the next time it is opened.
 """
 
+    judges: ClassVar[bool] = False
+
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
     ]

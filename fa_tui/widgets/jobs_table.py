@@ -24,13 +24,6 @@ _WORDS = 20
 class JobsTable(LineTable):
     """One line per job; the cursor stays on its job when their order changes."""
 
-    help_text = """\
-The jobs: runs that are measured here, then commands that were started from here.
-Finished runs are on disk as soon as their line says done. A worker that dies fails its one job.
-A training run that is cancelled keeps every complete epoch; trying it again goes on from there.
-Cancelling a command twice ends it at once. The time left is told once there is a rate to tell it from.
-"""
-
     def __init__(self, glyphs: Glyphs = UNICODE) -> None:
         super().__init__(id="jobs")
         self._glyphs = glyphs

@@ -11,6 +11,9 @@ from textual.screen import Screen
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.painted import PaintedWidget, Row
 
+_PALETTE = "command_palette"
+"""What every key does can be done from there too, also by mouse."""
+
 
 class Hint(NamedTuple):
     """One key, as pressed and as shown, and what it does."""
@@ -47,6 +50,7 @@ class KeyBar(PaintedWidget):
         super().__init__(id=id)
         self._glyphs = glyphs
         self._hints: list[Hint] = []
+        self._more: Hint | None = None
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)
@@ -60,32 +64,45 @@ class KeyBar(PaintedWidget):
                 shown = binding.key_display or self.app.get_key_display(binding)
                 hints[binding.action] = Hint(binding.key, self._glyphs.say(shown), binding.description)
         self._hints = list(hints.values())
+        palette = next(
+            (active for active in screen.active_bindings.values() if active.binding.action == _PALETTE), None
+        )
+        self._more = None if palette is None else Hint(palette.binding.key, self._glyphs.say("^p"), "More")
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         row: Row = []
-        for hint in fitting(self._hints, width):
+        for hint in fitting(self._hints, width, self._more):
             row += [(f" {hint.shown}", "keybar--key"), (f" {hint.does} ", "keybar--text")]
         return [row]
 
     def on_click(self, event: events.Click) -> None:
         end = 0
-        for hint in fitting(self._hints, self.size.width):
+        for hint in fitting(self._hints, self.size.width, self._more):
             end += hint.width
             if event.x < end:
                 self.app.simulate_key(hint.key)
                 return
 
 
-def fitting(hints: Iterable[Hint], width: int) -> list[Hint]:
+def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:
     """The hints that fit a width whole; the last two (help, quit) go before all others.
+
+    Args:
+        hints: all of them.
+        width: cells.
+        more: leads to those that are left out, and stands only where some are.
 
     >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"), Hint("q", "q", "quit")]
     >>> [hint.key for hint in fitting(bar, 27)]
     ['m', '?', 'q']
+    >>> [hint.key for hint in fitting(bar, 27, Hint("ctrl+p", "^p", "more"))]
+    ['ctrl+p', '?', 'q']
     """
     hints = list(hints)
-    first, last = hints[:-2], hints[-2:]
+    if sum(hint.width for hint in hints) <= width:
+        return hints
+    first, last = hints[:-2], [*([more] if more else []), *hints[-2:]]
     room = width - sum(hint.width for hint in last)
     kept = []
     for hint in first:

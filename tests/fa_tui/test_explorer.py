@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from textual.command import CommandPalette
 from textual.pilot import Pilot
 from textual.widgets import Input
 
@@ -421,3 +422,15 @@ async def test_a_folder_without_audits_says_where_to_go() -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         assert "no audits here; T shows traces" in screen_text(app)
+
+
+async def test_what_the_footer_has_no_room_for_is_reached_by_mouse_through_the_palette(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.sliders is not None)
+        await pilot.pause()
+        line = screen_text(app).splitlines()[-1]
+        assert "Analysis" not in line
+        await pilot.click(KeyBar, offset=(line.index("More"), 0))
+        await until(pilot, lambda: isinstance(app.screen, CommandPalette))
+        await pilot.press(*"analysis")
+        await until(pilot, lambda: "sweep, utility, seeds (A)" in screen_text(app))

@@ -166,6 +166,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: Ma
 
         await until(pilot, lambda: "x" in keys())
         assert not {"r", "plus"} & keys(), "it runs"
+        assert not {"p", "w"} & keys(), "no thresholds to be seen here"
         await pilot.press("down")
         await until(pilot, lambda: {"x", "plus", "minus"} <= keys())
         await pilot.press("x")

@@ -1,0 +1,81 @@
+"""Help: in every pane of every screen, in the words of that pane."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from textual.screen import ModalScreen
+
+from fa_core.formats import scan
+from fa_core.rows import Problem
+from fa_tui.app import ExplorerApp
+from fa_tui.screens.help import HelpScreen, help_lines
+from fa_tui.session import Session
+from tests.fa_tui.looks import app_on, screen_text
+from tests.fa_tui.waiting import until
+
+SCREENS = {
+    "matrix": (),
+    "long view": ("t",),
+    "compare": ("C",),
+    "timeline": ("T",),
+    "sweep": ("A",),
+    "jobs": ("J",),
+    "problems": ("P",),
+    "copy": ("y",),
+    "presets": ("p",),
+    "what if": ("w",),
+    "healthy methods": ("A", "M"),
+    "start": ("N",),
+    "jump": ("ctrl+o",),
+}
+"""Screen → the keys that open it."""
+
+
+@pytest.fixture
+def app(sample_runs: Path) -> ExplorerApp:
+    found = scan([sample_runs / "floor"])
+    return app_on(Session(found.rows, traces=found.traces, problems=[Problem("x.pt", "x.pt: not a checkpoint")]))
+
+
+async def go(pilot: Any, app: ExplorerApp, *keys: str) -> None:
+    await until(pilot, lambda: app.explorer.sliders is not None)
+    for key in keys:
+        before, focused = app.screen, app.focused
+        await pilot.press(key)
+        await until(pilot, lambda b=before, f=focused: app.screen is not b or app.focused is not f)  # type: ignore[misc]
+    await pilot.pause()
+
+
+@pytest.mark.parametrize("name", SCREENS)
+async def test_every_pane_explains_itself_before_its_keys(app: ExplorerApp, name: str) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await go(pilot, app, *SCREENS[name])
+        screen = app.screen
+        panes = list(screen.focus_chain)
+        assert panes or isinstance(screen, ModalScreen)
+        for pane in panes or [None]:
+            if pane is not None:
+                pane.focus()
+                await pilot.pause()
+            title, *rest = help_lines(screen)
+            assert title.startswith("# "), (name, pane)
+            assert not title.startswith("# Keys"), (name, pane, "only lists keys")
+            assert "# Keys that work here" in rest
+            assert any(line.startswith("  ") for line in rest[rest.index("# Keys that work here") :]), (name, pane)
+
+
+@pytest.mark.parametrize("name", [name for name in SCREENS if name != "what if"])
+async def test_the_question_mark_opens_it(app: ExplorerApp, name: str) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await go(pilot, app, *SCREENS[name], "question_mark")
+        assert isinstance(app.screen, HelpScreen)
+        assert "esc Close" in screen_text(app), "the keys stay on screen however long the help is"
+
+
+async def test_where_a_question_mark_can_be_typed_f1_opens_it(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await go(pilot, app, "w", "f1")
+        assert isinstance(app.screen, HelpScreen)
