@@ -53,27 +53,20 @@ def connect(address: str | None, reached: Callable[[], None]) -> str:
 def _find(address: str | None) -> str | None:
     """``host:port`` of the running cluster; None if there is none. RAY_ADDRESS goes first, as everywhere in Ray.
 
-    Whoever runs a cluster can run code in its drivers: one of another user is joined only when somebody asked for it.
+    Whoever runs a cluster can run code in its drivers: one of another user is joined only when somebody asked for it,
+    and the processes of this machine are not searched for one, which Ray would do.
     """
-    from ray._private.services import canonicalize_bootstrap_address
-
-    if address is None and not os.environ.get("RAY_ADDRESS") and not _own_cluster():
-        return None
-    try:
-        found: str | None = canonicalize_bootstrap_address(address)
-    except ConnectionError:
-        return None
-    return found
-
-
-def _own_cluster() -> bool:
-    """Whether the note that `ray start` left on this machine is this user's."""
     from ray._private.utils import get_ray_address_file
 
+    named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS")
+    if named and named != "auto":
+        return named if named != "local" else None
+    note = Path(get_ray_address_file(None))
     try:
-        return not hasattr(os, "getuid") or Path(get_ray_address_file(None)).stat().st_uid == os.getuid()
+        of_another_user = hasattr(os, "getuid") and note.stat().st_uid != os.getuid()
+        return None if address is None and of_another_user else note.read_text().strip() or None
     except OSError:
-        return False
+        return None
 
 
 def _await_head(address: str) -> None:
