@@ -42,6 +42,10 @@ class Palette(CommandPalette):
         super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
 
 
+_LESS = 0.9
+"""What is found in a command's explanation counts a little less than what is found in its name."""
+
+
 class Command(NamedTuple):
     """One entry: what it is called, what it does, and the key that does it too."""
 
@@ -61,10 +65,10 @@ class ExplorerCommands(Provider):
     async def search(self, query: str) -> Hits:
         matcher, say = self.matcher(query), self._explorer_app.terminal.glyphs.say
         for command in self._commands():
-            name = say(command.name)
-            score = matcher.match(name)
+            name, explains = say(command.name), say(command.explains)
+            score = max(matcher.match(name), _LESS * matcher.match(explains))
             if score:
-                yield Hit(score, matcher.highlight(name), command.run, help=say(command.explains))
+                yield Hit(score, matcher.highlight(name), command.run, help=explains)
 
     def _commands(self) -> Iterator[Command]:
         yield from self._bindings()

@@ -18,6 +18,7 @@ from fa_tui.config.settings import Loaded, Settings, ThemeColours
 from fa_tui.screens import giving
 from fa_tui.screens.choice import ChoiceList, ChoiceScreen
 from fa_tui.screens.entry import EntryScreen
+from fa_tui.screens.palette import ExplorerCommands
 from fa_tui.session import Session
 from fa_tui.sharing import clipboard
 from fa_tui.sharing.clipboard import Copied
@@ -276,3 +277,14 @@ async def test_a_terminal_of_16_colours_is_offered_no_theme_that_it_cannot_show(
         await ready(pilot)
         assert app.theme == "fa-ansi"
         assert app.themes_here == ["fa-ansi"]
+
+
+@pytest.mark.parametrize(("typed", "found"), [("sweep", "Analysis"), ("frozen baseline", "What if")])
+async def test_the_palette_finds_what_a_command_does_not_only_its_name(
+    app: ExplorerApp, typed: str, found: str
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        provider = ExplorerCommands(app.screen)
+        hits = sorted([hit async for hit in provider.search(typed)], reverse=True)
+        assert str(hits[0].match_display) == found
