@@ -188,3 +188,11 @@ def test_what_cannot_be_meant_is_one_line_and_an_exit_code(campaign, arguments, 
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
+
+
+def test_an_address_without_the_engine_it_belongs_to_is_a_usage_error(tmp_path):
+    run = make_run(tmp_path / "bp", "bp")
+    result = fa_tui("audit", run, "--out", tmp_path / "out.json", "--address", "auto")
+    assert result.returncode == 2
+    assert result.stderr == "fa-tui: --address is of a Ray cluster; add --engine ray\n"
+    assert not (tmp_path / "out.json").exists()

@@ -45,19 +45,30 @@ def run_on(told, node: str):
     return told.wait_for(lambda view: view.total and view.device.startswith(f"{node}/")).job
 
 
-def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path, monkeypatch):
+def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     for method in ("bp", "dfa", "fa"):
         make_run(tmp_path / "runs" / method, method)
-    rows = scan([tmp_path / "runs"]).rows
-    here = audit(rows, tmp_path / "here.json", device="cpu")
-    there = audit(rows, tmp_path / "there.json", engine="ray", address=cluster.address)
-    assert [row.method for row in there.rows] == [row.method for row in here.rows]
-    assert (here.failures, there.failures) == ([], [])
-    for mine, theirs in zip(here.rows, there.rows, strict=True):
-        comparison = compare(mine.report, theirs.report)
+    here = audit(scan([tmp_path / "runs"]).rows, device="cpu")
+    command = [
+        sys.executable,
+        "-m",
+        "fa_tui.cli",
+        "audit",
+        str(tmp_path / "runs"),
+        "--out",
+        str(tmp_path / "there.json"),
+    ]
+    there = subprocess.run([*command, "--engine", "ray", "--address", cluster.address], capture_output=True, text=True)
+    first, which, *done = there.stderr.splitlines()
+    assert (there.returncode, first) == (0, "3 runs to measure")
+    assert which.startswith(f"Ray cluster at {cluster.address}: 3 nodes, 2 cores")
+    assert [line[:5] for line in done] == ["[1/3]", "[2/3]", "[3/3]"]
+    measured = {row.method: row.report for row in scan([tmp_path / "there.json"]).rows}
+    assert len(measured) == len(here.rows) == 3
+    for row in here.rows:
+        comparison = compare(row.report, measured[row.method])
         assert comparison.agrees, comparison.differences
-        assert theirs.report.provenance["node"].startswith(("a (", "b ("))
-    assert len(scan([tmp_path / "there.json"]).rows) == 3
+        assert measured[row.method].provenance["node"].startswith(("a (", "b ("))
 
 
 def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c, pool, told, gate):
