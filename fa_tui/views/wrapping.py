@@ -21,10 +21,9 @@ def reflowed(text: str) -> Iterator[str]:
     """
     line = ""
     for part in text.rstrip().splitlines():
-        indent = len(part) - len(part.lstrip())
-        goes_on = bool(line) and bool(part) and (indent >= _hanging(line) > 0 or not (indent or line[0] == " "))
-        if goes_on:
-            line = f"{line} {part.strip()}"
+        if line and part and _goes_on(line, part):
+            # an indented paragraph is set flush, so that it wraps as one
+            line = f"{line if _ITEM.match(line) else line.strip()} {part.strip()}"
             continue
         if line:
             yield line
@@ -35,13 +34,25 @@ def reflowed(text: str) -> Iterator[str]:
         yield line
 
 
+def _goes_on(line: str, part: str) -> bool:
+    """Whether a line is the continuation of the one before."""
+    indent = _indent(part)
+    if _ITEM.match(line) and line.startswith(" "):
+        return indent >= _hanging(line)
+    return not (_ITEM.match(part) and indent) and (indent == _indent(line) or not _indent(line))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
 def wrapped(line: str, width: int) -> list[str]:
     """A line in pieces of at most a width; what goes on stands under the second column, or a little to the right.
 
     >>> wrapped("  a b   two keys and what they do", 20)
     ['  a b   two keys and', '        what they do']
     """
-    indent = len(line) - len(line.lstrip())
+    indent = _indent(line)
     hanging = _hanging(line)
     if hanging > width // 2:
         hanging = min(indent + 2, width // 2)
@@ -66,4 +77,4 @@ def _hanging(line: str) -> int:
     if not line.startswith(" "):
         return 0
     item = _ITEM.match(line)
-    return item.end() if item else len(line) - len(line.lstrip()) + 2
+    return item.end() if item else _indent(line) + 2

@@ -25,7 +25,8 @@ The matrix as it was at the scrubbed epoch; a run not begun by then reads ?··�
 The character before a method marks its curves; the run under the cursor is drawn on top of the others.
 
   ↑ ↓ ← → or h j k l   choose a run
-  space                draw this run, and only those marked so      *   draw all again
+  space                draw this run, and only those marked so
+  *                    draw all again
   v, V                 show a number instead of letters
 """
 
