@@ -29,6 +29,7 @@ class KeysInOrder(App[ReturnType]):
 
     _under_way: events.Key | None = None
     _waiting_since = 0.0
+    _waited_enough = False
 
     @cached_property
     def _typed_ahead(self) -> deque[events.Key]:
@@ -54,7 +55,11 @@ class KeysInOrder(App[ReturnType]):
     async def _next_key(self) -> None:
         if self._under_way is not None or not self._typed_ahead:
             return
-        if not self._settled and time.monotonic() - self._waiting_since < _PATIENCE_SECONDS:
+        if self._settled:
+            self._waited_enough = False
+        elif not self._waited_enough:
+            # once: what takes longer, such as writing a file, must not slow every key down
+            self._waited_enough = time.monotonic() - self._waiting_since > _PATIENCE_SECONDS
             self.set_timer(_LOOK_AGAIN_SECONDS, self._next_key)
             return
         key = self._under_way = self._typed_ahead.popleft()

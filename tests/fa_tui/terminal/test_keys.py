@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
@@ -11,6 +12,7 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.compare import CompareScreen
+from fa_tui.terminal.keys import DIALOGS
 
 SIZE = (120, 40)
 
@@ -58,6 +60,25 @@ async def test_keys_after_the_one_that_opens_a_screen_go_to_that_screen(app: Exp
         assert isinstance(screen, CompareScreen)
         assert screen.group is not None and screen.group.name == "dfa"
         assert app.session.thresholds.g_norm_floor == 1e-8
+
+
+async def test_what_goes_on_behind_a_closed_dialog_delays_one_key_and_not_every_one(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fa_tui.terminal.keys._PATIENCE_SECONDS", 0.05)
+    written = asyncio.Event()
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause(0.1)
+        app.run_worker(written.wait(), group=DIALOGS)
+        await at_once(pilot, "a7")
+        await at_once(pilot, "\r")
+        assert app.session.thresholds.h_norm_explosion_ratio == 7.0
+        assert app._waited_enough
+        written.set()
+        await pilot.pause(0.1)
+        await at_once(pilot, "b1e-8\r")
+        assert app.session.thresholds.g_norm_floor == 1e-8
+        assert not app._waited_enough
 
 
 async def test_a_key_that_fails_to_come_back_does_not_cost_the_keyboard(
