@@ -57,6 +57,8 @@ _UNFINISHED = re.compile(rb"\x1b(?:\[[0-9;?<>=$ ]*|[\]P][^\x07\x1b]*\x1b?)?$")
 _SYNC_QUERY = b"\x1b[?2026$p"
 _CURSOR_QUERY = b"\x1b[6n"
 _LINE_TICK = 0.02
+_PATIENCE = 1.0
+"""Most keys paint something: on a busy machine it is not there at once."""
 _REPOSITORY = Path(__file__).resolve().parents[2]
 
 
@@ -143,20 +145,24 @@ class PseudoTerminal:
         if (self.screen.columns, self.screen.lines) != (columns, lines):
             self.screen.resize(lines, columns)
 
-    def read(self, quiet: float = 0.15, limit: float = 20.0, since: float | None = None) -> Burst:
+    def read(
+        self, quiet: float = 0.15, limit: float = 20.0, since: float | None = None, patience: float = 0.0
+    ) -> Burst:
         """Everything sent until nothing has come for `quiet` seconds (or `limit` is over).
 
         Args:
             quiet: how long silence must last.
             limit: when to stop all the same.
             since: what times count from (default: now).
+            patience: how long to wait for the first byte, if that is longer than `quiet`.
         """
         start = time.perf_counter() if since is None else since
         deadline = time.perf_counter() + limit
         chunks: list[bytes] = []
         first = last = start
         while (now := time.perf_counter()) < deadline:
-            ready, _, _ = select.select([self._fd], [], [], min(quiet, deadline - now))
+            silence = quiet if chunks else max(quiet, patience)
+            ready, _, _ = select.select([self._fd], [], [], min(silence, deadline - now))
             if not ready:
                 break
             try:
@@ -230,7 +236,7 @@ class PseudoTerminal:
         """Send bytes and read what comes of it."""
         start = time.perf_counter()
         os.write(self._fd, data)
-        return self.read(quiet, limit, since=start)
+        return self.read(quiet, limit, start, _PATIENCE)
 
     def slow_down(self, bytes_per_second: int) -> None:
         """From now on read no faster than a line of that speed would."""
