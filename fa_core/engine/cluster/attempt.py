@@ -88,6 +88,8 @@ class Attempt:
             self._end_all(_cannot_run(error))
         except ray.exceptions.RayError as error:
             self._end_all(Lost(_first_line(error)))
+        except Exception as error:  # what a node of another version says cannot be read here
+            self._end_all(Broken(f"{type(error).__name__}: {_first_line(error)}", "is it the same version there?"))
 
     def _hear(self, message: FromNode) -> None:
         now = time.monotonic()
