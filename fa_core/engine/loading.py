@@ -93,7 +93,7 @@ def placed(files: Read, device: str) -> Loaded:
 
 
 class Loader:
-    """Loads jobs in a thread of its own, while the device computes.
+    """Loads jobs in a thread of its own, while the device computes: on CUDA up to the device, on a CPU their files.
 
     The person's own code is not run there but when a job's turn comes: it may draw random numbers, and so may
     what is measured meanwhile.
@@ -138,11 +138,12 @@ class Loader:
 
     def _load(self, job: Job) -> Read:
         files = read(job, self._device)
-        if job.options.model is not None:
+        # a CPU has no time to spare for building: it would take it from what is measured
+        if self._stream is None or job.options.model is not None:
             return files
         files = built(files)
-        if self._stream is not None and files.network is not None:
-            _move(files.network, self._stream)
+        assert files.network is not None
+        _move(files.network, self._stream)
         return files
 
 
