@@ -171,7 +171,10 @@ Analyses of all runs, as the commands of the same names print them
 
     def _say_title(self) -> None:
         runs = f" {runs_words(len(self.session))}"
-        self.set_title((" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (runs, "dim"))
+        filtered = "   all of them: the filter holds in the matrix" if self.app.explorer.shown is not None else ""
+        self.set_title(
+            (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (runs, "dim"), (filtered, "warn")
+        )
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
         self.action_open(message.place)

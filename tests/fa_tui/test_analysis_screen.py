@@ -20,6 +20,7 @@ from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from fa_tui.views.lens_text import SLICES, curve_chart, parts
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.waiting import until
 
 
 @pytest.fixture
@@ -145,3 +146,34 @@ def test_the_utility_table_is_the_commands(session: Session) -> None:
     grid, said = parts(utility_blocks(decision_utility(session.table)))
     assert [row[0] for row in grid.rows] == ["S0", "S1", "S2", "S3", "S4", "S5", "S_full"]
     assert any("Smallest set" in line for line in said)
+
+
+async def test_it_says_that_it_is_about_all_runs_where_a_filter_shows_some(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.explorer.sliders is not None)
+        await pilot.press("slash", *"dfa", "enter")
+        await until(pilot, lambda: app.explorer.shown is not None)
+        await _open(pilot)
+        assert "15 runs   all of them: the filter holds in the matrix" in screen_text(app)
+
+
+async def test_where_there_is_no_run_it_says_so_instead_of_a_table_of_nothing() -> None:
+    app = app_on(Session([]))
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await _open(pilot, "2")
+        for key in "123":
+            await pilot.press(key)
+            await settled(pilot, screen)
+            assert "there is nothing to analyse" in screen_text(app)
+            assert "S_full" not in screen_text(app)
+
+
+async def test_one_method_is_told_how_to_choose_the_groups(session: Session) -> None:
+    app = app_on(Session([row for row in session.rows if row.method == "dfa"]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        assert "the healthy group is empty: no separation (choose the groups with the key M)" in screen.about.text
+        await pilot.press("M", "1", "escape")
+        await until(pilot, lambda: app.screen is screen)
+        await settled(pilot, screen)
+        assert "the degenerate group is empty" in screen.about.text
