@@ -132,13 +132,13 @@ def test_a_device_that_is_gone_and_was_the_last_fails_what_is_queued_at_once(mak
 
 
 def test_a_device_whose_worker_cannot_start_costs_no_job_where_another_can(make_pool, told, job):
-    pool = make_pool(("cuda:9", "cpu"), measure="faults_on_import:measure", group=1)
+    pool = make_pool(("cuda:9", "cpu"), group=1)
     futures = [pool.submit(job(f"run-{number}")) for number in range(6)]
     assert {future.result(30).notes for future in futures} == {"cpu"}
 
 
 def test_workers_that_cannot_start_are_not_tried_for_every_job(make_pool, job, tmp_path):
-    pool = make_pool(("cuda:9",), measure="faults_on_import:measure")
+    pool = make_pool(("cuda:9",))
     futures = [pool.submit(job(f"run-{number}")) for number in range(8)]
     assert all("no worker could start on cuda:9" in str(future.exception(30)) for future in futures)
     assert all("there is no such card" in str(future.exception(30)) for future in futures)
