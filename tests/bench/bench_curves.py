@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from fa_core.models import StreamNet, build
-from tests.bench.bench_group import Batches, Clock, bare, four_passes, fused, grouped
+from tests.bench.bench_group import Batches, Clock, bare, clock_for, four_passes, fused, grouped
 from tests.bench.bench_read import FLOOR, TABLE, measured, table_of
 from tests.bench.figures import amount, table
 
@@ -34,9 +34,7 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     given = parser.parse_args()
     torch.manual_seed(0)
-    # networks this small gain nothing from a second thread
-    torch.set_num_threads(1)
-    clock = Clock(given.device, processor=not given.device.startswith("cuda"))
+    clock = clock_for(given.device)
     table(("checkpoints", *HEAD), checkpoints(clock, given.rounds), "Milliseconds per checkpoint over checkpoints")
     for name, key, values in (("depth L", "L", (1, 2, 4, 8, 16)), ("width d", "d", (32, 64, 128, 256, 512))):
         rows = [

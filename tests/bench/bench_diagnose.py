@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 
 import torch
@@ -19,6 +18,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core import diagnose
+from tests.bench.bench_group import clock_for
 from tests.bench.figures import amount, ratio_within, report
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -58,24 +58,15 @@ def floor(net: nn.Module, batches: Batches) -> None:
         torch.autograd.grad(F.cross_entropy(logits, y), hidden)
 
 
-def seconds(run: Callable[[], object], device: str) -> float:
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    run()
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--depth", type=int, default=4)
     parser.add_argument("--batches", type=int, default=10)
-    parser.add_argument("--pairs", type=int, default=15)
+    parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--device", default="cpu")
     given = parser.parse_args()
+    clock = clock_for(given.device)
     torch.manual_seed(0)
     net = ResMLP(given.width, given.depth).to(given.device).eval().requires_grad_(False)
     batches = [
@@ -89,10 +80,8 @@ def main() -> None:
     }
     figures = []
     for name, way in ways.items():
-        seconds(way, given.device), seconds(lambda: floor(net, batches), given.device)
-        pairs = [
-            (seconds(lambda: floor(net, batches), given.device), seconds(way, given.device)) for _ in range(given.pairs)
-        ]
+        clock.seconds(way), clock.seconds(lambda: floor(net, batches))
+        pairs = [(clock.seconds(lambda: floor(net, batches)), clock.seconds(way)) for _ in range(given.pairs)]
         bare, ours = (statistics.median(column) for column in zip(*pairs, strict=True))
         ratio = statistics.median(one / least for least, one in pairs)
         against = f"bare passes {amount(1000 * bare, 'ms')}"

@@ -131,6 +131,14 @@ class Clock:
             torch.cuda.synchronize()
 
 
+def clock_for(device: str) -> Clock:
+    """On a CPU processor time, and one thread from now on; both are steady on a machine that others use, too."""
+    cuda = device.startswith("cuda")
+    if not cuda:
+        torch.set_num_threads(1)
+    return Clock(device, processor=not cuda)
+
+
 def counted(nets: Sequence[StreamNet], batches: Batches, test: Batches) -> None:
     """Operations and waits per checkpoint, in every way."""
     ways: dict[str, tuple[Callable[[], object], int]] = {
@@ -209,11 +217,12 @@ def main() -> None:
     parser.add_argument("--networks", type=int, default=15)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    parser.add_argument("--threads", type=int)
-    parser.add_argument("--processor-time", action="store_true", help="instead of wall time; give --threads 1 with it")
+    parser.add_argument("--threads", type=int, help="measure wall time with that many, not processor time with one")
     given = parser.parse_args()
+    clock = clock_for(given.device)
     if given.threads:
         torch.set_num_threads(given.threads)
+        clock = Clock(given.device)
     torch.manual_seed(0)
     nets = [build("resmlp", seed=seed).to(given.device) for seed in range(given.networks)]
     batches, test = (
@@ -224,7 +233,6 @@ def main() -> None:
         for samples, size in ((K * B, B), (SAMPLES, TEST_BATCH))
     )
     counted(nets, batches, test)
-    clock = Clock(given.device, given.processor_time)
     took = timed(nets, batches, test, given.rounds, clock)
     if given.device.startswith("cuda"):
         against_the_card(nets, batches, test, took["grouped"], clock)

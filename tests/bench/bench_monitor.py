@@ -11,29 +11,17 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import time
-from collections.abc import Callable
 
 import torch
 
 from fa_core.methods import make_method
 from fa_core.models import build
 from fa_core.monitor import ProtocolMonitor
+from tests.bench.bench_group import clock_for
 from tests.bench.figures import report, within
 
 SAMPLES, BATCH, K = 50_000, 128, 10
 BUDGET = 0.02
-
-
-def seconds(run: Callable[[], object], device: str) -> float:
-    """Wall time of one call."""
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    start = time.perf_counter()
-    run()
-    if device.startswith("cuda"):
-        torch.cuda.synchronize()
-    return time.perf_counter() - start
 
 
 def share(method_name: str, rounds: int, device: str) -> float:
@@ -54,20 +42,18 @@ def share(method_name: str, rounds: int, device: str) -> float:
             method.extra_step(net, info)
 
     ten_steps(), monitor.measure()
-    pairs = [(seconds(ten_steps, device), seconds(monitor.measure, device)) for _ in range(rounds)]
+    clock = clock_for(device)
+    pairs = [(clock.seconds(ten_steps), clock.seconds(monitor.measure)) for _ in range(rounds)]
     epoch = statistics.median(steps for steps, _ in pairs) / K * (SAMPLES // BATCH)
     return statistics.median(measured for _, measured in pairs) / epoch
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Cost of one audit per epoch.")
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--method", default="bp")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int)
     args = parser.parse_args()
-    if args.threads:
-        torch.set_num_threads(args.threads)
     found = share(args.method, args.rounds, args.device)
     figure = within("one audit per epoch of 50,000 samples", 100 * found, "%", 100 * BUDGET, "the epoch's training")
     report("Monitor", [figure])
