@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import importlib
 import os
 import shutil
 import tempfile
@@ -59,7 +60,7 @@ class _Bench:
         if self._worker is None or not self._worker.alive or self._made_for != wanted:
             self.dismiss()
             if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="fa-tui-node-"))
+                self._folder = Path(tempfile.mkdtemp(prefix="fa-tui-", dir=_ray_logs()))
                 atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
             log = self._folder / "worker.log"
             self._worker = WorkerProcess(station.device, threads=THREADS, measure=station.measure, log=log)
@@ -164,6 +165,13 @@ def _death(job: Job, worker: WorkerProcess, station: Station) -> protocol.Failed
     if cause.endswith("SIGKILL"):
         hints.append("the system may have run out of memory")
     return protocol.Failed(job.id, what, job.checkpoint, "; ".join(hints), "" if worker.ready else "lost")
+
+
+def _ray_logs() -> str | None:
+    """The folder of Ray's own logs, which goes with the cluster: a process that Ray kills cleans up nothing itself."""
+    worker: Any = importlib.import_module("ray._private.worker")
+    node = getattr(worker, "_global_node", None)
+    return None if node is None else node.get_logs_dir_path()
 
 
 def _node_id() -> str:

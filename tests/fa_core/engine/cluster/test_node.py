@@ -18,6 +18,7 @@ FAULTS = Path(__file__).parent.parent
 def measured(monkeypatch, tmp_path):
     """Everything that is said of jobs by these names; their checkpoints are there unless the name is ``gone``."""
     monkeypatch.setattr(node, "_node_id", lambda: "node-7")
+    monkeypatch.setattr(node, "_ray_logs", lambda: None)
     monkeypatch.chdir(tmp_path)
 
     def run(*names: str) -> list[object]:
