@@ -1,13 +1,23 @@
-"""Figures against their budgets, and curves, as tables for a terminal or for the README."""
+"""Figures against their budgets, and curves, as tables for a terminal or for the README.
+
+    python -m tests.bench.figures FILE.md …
+
+prints the rows that have a budget, out of what `python -m tests.bench --markdown` printed, as one table.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 MARKDOWN = "FA_BENCH_MARKDOWN"
 """Set by `--markdown`: the benchmarks run as processes of their own and print what is pasted into the README."""
+
+
+HEAD = ("what", "figure", "floor or peer", "ratio", "budget", "")
 
 
 @dataclass(frozen=True)
@@ -57,7 +67,7 @@ def report(title: str, figures: Iterable[Figure]) -> None:
     """Print figures as a table."""
     verdicts = {None: "", True: "held", False: "missed"}
     table(
-        ("what", "figure", "floor or peer", "ratio", "budget", ""),
+        HEAD,
         [
             (f.what, f.figure, f.against, "" if f.ratio is None else f"{f.ratio:.2f}×", f.budget, verdicts[f.held])
             for f in figures
@@ -80,3 +90,24 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], title: str = "") -
     for first, *others in lines:
         cells = [first.ljust(widths[0]), *(text.rjust(width) for text, width in zip(others, widths[1:], strict=True))]
         print("  " + "  ".join(cells).rstrip(), flush=True)
+
+
+def budget_rows(markdown: str) -> list[list[str]]:
+    """The rows with a budget, each under the heading of its table.
+
+    >>> budget_rows("**Explorer**\\n| step | 300 B | | | ≤ 800 B | held |\\n| jump | 900 B | | | | |")
+    [['Explorer: step', '300 B', '', '', '≤ 800 B', 'held']]
+    """
+    rows, title = [], ""
+    for line in markdown.splitlines():
+        if line.startswith("**"):
+            title = line.strip("*")
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if len(cells) == len(HEAD) and cells[-2].startswith(("≤", "≥")):
+            rows.append([f"{title}: {cells[0]}", *cells[1:]])
+    return rows
+
+
+if __name__ == "__main__":
+    os.environ[MARKDOWN] = "1"
+    table(HEAD, [row for name in sys.argv[1:] for row in budget_rows(Path(name).read_text())])
