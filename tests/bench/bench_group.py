@@ -28,7 +28,7 @@ from fa_core.measure.arithmetic import full_float32
 from fa_core.measure.group import measure_together
 from fa_core.measure.group.stacked import make_stack, stacked_pass
 from fa_core.models import StreamNet, build
-from tests.bench.figures import Figure, amount, ratio_within, report
+from tests.bench.figures import Figure, amount, ratio_within, report, table
 from tests.bench.op_counts import count
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -146,12 +146,11 @@ def counted(nets: Sequence[StreamNet], batches: Batches, test: Batches) -> None:
         "fused": (lambda: fused(nets[0], batches, test), 1),
         "grouped": (lambda: grouped(nets, batches, test), len(nets)),
     }
+    rows = []
     for name, (run, checkpoints) in ways.items():
         found = count(run)
-        print(
-            f"{name}: {found.operations / checkpoints:.0f} operations and {found.waits / checkpoints:.1f} waits "
-            "per checkpoint"
-        )
+        rows.append((name, f"{found.operations / checkpoints:.0f}", f"{found.waits / checkpoints:.1f}"))
+    table(("way", "operations", "waits"), rows, "Asked of the device, per checkpoint")
 
 
 def timed(nets: Sequence[StreamNet], batches: Batches, test: Batches, rounds: int, clock: Clock) -> dict[str, float]:
@@ -169,9 +168,11 @@ def timed(nets: Sequence[StreamNet], batches: Batches, test: Batches, rounds: in
                 spent[name] += clock.seconds(partial(together, nets, batches, test))
         if one:  # the first warms up
             taken.append(spent)
+    rows = []
     for name in spent:
         milliseconds = 1000 * statistics.median(found[name] for found in taken) / len(nets)
-        print(f"{name}: {milliseconds:.2f} ms per checkpoint, {_ratio(taken, name, *FLOORS):.2f}x the bare pass")
+        rows.append((name, f"{milliseconds:.2f}", f"{_ratio(taken, name, *FLOORS):.2f}×"))
+    table(("way", "milliseconds", "over the bare pass"), rows, "Every way, per checkpoint")
     cuda = clock.device.startswith("cuda")
     chosen, wanted = ("grouped", GAIN_ON_CUDA) if cuda else ("fused", GAIN_ON_CPU)
     over, gain = _ratio(taken, chosen, *FLOORS), 1 / _ratio(taken, chosen, PEER)
