@@ -10,6 +10,7 @@ import msgspec
 from fa_core.report import DiagnosticReport
 
 _KEY = re.compile(r"^(?P<method>.+?)[_-](?:s|seed[_-]?)(?P<seed>\d+)$")
+_SEEDED = re.compile(r"[_-](?:s|seed[_-]?)\d+")
 _BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
 _PENALTY = re.compile(r"[_-](?:pen[_-])?lam(?P<lam>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?)")
 
@@ -52,8 +53,16 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     ('dfa', 42, {'lam': 0.01})
     >>> split_key("model")
     ('model', None, {})
+
+    What stands behind an ``@`` only tells runs of one method and seed apart (see `fa_core.formats.write`).
+
+    >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
+    (('bp', 1, {}), ('dfa@home', 42, {}))
     """
     axes: dict[str, Any] = {}
+    run, _, _ = key.partition("@")
+    if _SEEDED.search(run):
+        key = run
     penalty = _PENALTY.search(key)
     if penalty:
         axes["lam"] = float(penalty["lam"])
