@@ -37,10 +37,11 @@ SLOW_LINE = 3000
 
 @dataclass(frozen=True)
 class Keys:
-    """Medians over several keys: bytes, and milliseconds from key to last byte."""
+    """Medians over several keys: bytes, and milliseconds from key to last byte; processor milliseconds on average."""
 
     size: float
     milliseconds: float
+    processor: float
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -96,9 +97,12 @@ def opened(path: Path, *, answers: bool = True, mark: str = "walk back") -> Pseu
 
 def pressed(terminal: PseudoTerminal, keys: Sequence[str], limit: float = 20) -> Keys:
     """Press keys one after the other, each after the last one's paint."""
+    used = terminal.cpu_seconds()
     bursts = [terminal.press(key, quiet=0.1, limit=limit) for key in keys]
+    processor = 1000 * (terminal.cpu_seconds() - used) / len(keys)
     sent = [burst for burst in bursts if burst.data]
-    return Keys(statistics.median(len(burst) for burst in sent), statistics.median(1000 * burst.last for burst in sent))
+    size = statistics.median(len(burst) for burst in sent)
+    return Keys(size, statistics.median(1000 * burst.last for burst in sent), processor)
 
 
 def steps(many: Path) -> Iterator[Figure]:
@@ -111,6 +115,7 @@ def steps(many: Path) -> Iterator[Figure]:
         limit = 800 if path is PUBLISHED else None
         yield within(f"slider step, {name}", step.size, "B", limit, "changed cell of a DataTable 8,800 B", 8800)
         yield within(f"slider step, {name}, key to last byte", step.milliseconds, "ms", budget)
+        yield within(f"slider step, {name}, processor time", step.processor, "ms", None)
         yield within(f"jump to the next flip, {name}", jump.size, "B", None)
 
 
