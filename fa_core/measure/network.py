@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import json
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -110,7 +113,7 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     try:
-        arch, arch_args = recognise(checkpoint.shapes)
+        arch, arch_args = _recognised(tuple(checkpoint.shapes.items()))
     except UnknownNetwork as error:
         raise UnknownNetwork(error.what, where=checkpoint.path, hint=error.hint) from error
     return _planned(arch, arch_args).to_empty(device="cpu")
@@ -118,5 +121,15 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
 
 def _planned(arch: str, arch_args: Mapping[str, Any]) -> nn.Module:
     """The network without memory; drawing initial weights costs more time than reading those that replace them."""
+    return copy.deepcopy(_plan(arch, json.dumps(arch_args)))
+
+
+@lru_cache(maxsize=8)
+def _plan(arch: str, arch_args: str) -> nn.Module:
     with torch.device("meta"):
-        return build(arch, **arch_args)
+        return build(arch, **json.loads(arch_args))
+
+
+@lru_cache(maxsize=8)
+def _recognised(shapes: tuple[tuple[str, tuple[int, ...]], ...]) -> tuple[str, dict[str, Any]]:
+    return recognise(dict(shapes))
