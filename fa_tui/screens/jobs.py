@@ -153,18 +153,26 @@ Cancelling a command twice ends it at once. The time left is told once there is 
 
     def _offer(self) -> None:
         """Show the keys that would do something to the job under the cursor."""
-        jobs, job = self._jobs.listed(), self.query_one(JobsTable).job
-        offered = {"cancel_all"} if any(not each.over for each in jobs) else set()
-        if job is not None:
-            offered |= {"cancel"} if not job.over else {"retry"} if job.state != "done" else set()
-            offered |= {"move"} if job.state == "queued" else set()
+        offered = self._works_now()
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
 
+    def _works_now(self) -> set[str]:
+        """The actions that would do something."""
+        jobs, shown = self._jobs.listed(), [table.job for table in self.query(JobsTable)]
+        # the line under the cursor may be a tenth of a second old
+        here = {job.id for job in shown if job is not None}
+        job = next((job for job in jobs if job.id in here), None)
+        works = {"cancel_all"} if any(not each.over for each in jobs) else set()
+        if job is not None:
+            works |= {"cancel"} if not job.over else {"retry"} if job.state != "done" else set()
+            works |= {"move"} if job.state == "queued" else set()
+        return works
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now: there is nothing to cancel of a job that is over."""
-        return action not in ("cancel", "cancel_all", "retry", "move") or action in self._offered
+        return action not in ("cancel", "cancel_all", "retry", "move") or action in self._works_now()
 
     def shared(self) -> Shared:
         """The log, the list, and the command line of the job under the cursor."""
