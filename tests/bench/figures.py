@@ -101,10 +101,10 @@ def budget_rows(markdown: str) -> list[list[str]]:
     rows, title = [], ""
     for line in markdown.splitlines():
         if line.startswith("**"):
-            title = line.strip("*")
+            title = line.strip("*").split(":")[0]
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) == len(HEAD) and cells[-2].startswith(("≤", "≥")):
-            rows.append([f"{title}: {cells[0]}", *cells[1:]])
+            rows.append([cells[0] if cells[0].startswith(title) else f"{title}: {cells[0]}", *cells[1:]])
     return rows
 
 
