@@ -128,7 +128,7 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
         if not hasattr(error, "format_message"):
             raise
         # a usage error of the click that Typer carries privately
-        raise UsageError(error.format_message(), hint=f"see `fa-tui {args[0]} --help`") from error
+        raise UsageError(error.format_message().rstrip("."), hint=f"see `fa-tui {args[0]} --help`") from error
     return 0
 
 

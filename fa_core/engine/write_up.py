@@ -39,11 +39,15 @@ def written_up(
         diagnosis: what was measured.
         acc: its accuracy on the whole test part.
         device: where.
-        note: told where memory makes passes smaller.
+        note: told where memory makes passes smaller, and where there are fewer batches than were asked for.
         group: how many networks were measured at once.
     """
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
     options, batch = job.options, samples.batches[0]
+    if len(samples.batches) < plan.batches:
+        note(
+            f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"
+        )
     report = diagnosis.report(headline_acc=acc)
     report = with_reliability(report, diagnosis, loaded.network, batch, options, len(samples.test_y), note)
     method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))

@@ -181,11 +181,12 @@ def audit_command(
 
         fa-tui audit runs/ --out audit.json --engine ray --address auto
     """
-    from fa_core.engine.audit import audit
+    from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
     from fa_tui.commands.show import judged, print_rows
     from fa_tui.shell.audit_progress import AuditProgress
+    from fa_tui.views.names import labels, with_seed
 
     found = options.open_paths(paths)
     settings = MeasureOptions(
@@ -204,7 +205,9 @@ def audit_command(
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return judged(baseline.apply(rows), thresholds)
 
-    with AuditProgress() as progress:
+    targets = measurable(found.rows)
+    names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
+    with AuditProgress(names) as progress:
         result = audit(
             found.rows,
             out,
@@ -224,6 +227,7 @@ def audit_command(
     options.tell_problems(result.failures)
     print_rows(result.rows, format.value)
     if result.interrupted:
-        print(f"fa-tui: interrupted; {out} holds what is finished, --resume goes on", file=sys.stderr)
+        kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
+        print(f"fa-tui: interrupted; {kept}", file=sys.stderr)
         raise typer.Exit(130)
     raise typer.Exit(3 if result.failures or options.named_path_failed(paths, found.problems) else 0)

@@ -6,6 +6,7 @@ import csv
 import enum
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -293,6 +294,7 @@ def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
     if any(evidence(row) for row in rows):
         yield EVIDENCE_LEGEND
     yield from causes(rows)
+    yield from reasons(rows)
     for row, label in zip(rows, labels(rows), strict=True):
         name = with_seed(label, row)
         for what in row.report.nonfinite.values():
@@ -300,6 +302,18 @@ def summary(rows: Sequence[AuditRow]) -> Iterator[str]:
         if row.report.coverage and row.report.recorded_differs:
             recorded = printable(f"“{row.report.recorded_verdict}” in {row.source}")
             yield f"{name}: recorded as {recorded}"
+
+
+def reasons(rows: Sequence[AuditRow]) -> Iterator[str]:
+    """Why a diagnostic was not measured, where the report says why; one line for all runs of which it is the same."""
+    found = Counter(
+        (letter, why)
+        for row in rows
+        for letter, why in row.report.unmeasured.items()
+        if row.report.coverage and letter not in row.report.coverage
+    )
+    for (letter, why), count in sorted(found.items()):
+        yield f"({letter}) not measured: {why} ({count} {'run' if count == 1 else 'runs'})"
 
 
 def causes(rows: Sequence[AuditRow]) -> Iterator[str]:

@@ -199,7 +199,7 @@ class WorkingApp(FollowingApp):
         self.session.replace_rows({measured.index: measured.row for measured in arrived})
         self.rows_changed(only=[measured.index for measured in arrived])
         name = self.session.label(arrived[-1].index)
-        names = name if len(arrived) == 1 else f"{len(arrived)} runs, the last {name},"
+        names = name if len(arrived) == 1 else f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
         if problem:
             self.say(f"{names} measured, but not saved: {problem}", "bad")

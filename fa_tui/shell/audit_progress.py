@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -18,9 +19,15 @@ Worker: TypeAlias = tuple[str, str]
 
 
 class AuditProgress:
-    """Listens to jobs (from another thread) and shows how far they are: a bar per worker, one for all."""
+    """Listens to jobs (from another thread) and shows how far they are: a bar per worker, one for all.
 
-    def __init__(self) -> None:
+    Args:
+        names: checkpoint → what its run is called beside the others.
+    """
+
+    def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        self._names = names or {}
+        self._failures: set[str] = set()
         self._total = self._over = 0
         self._noted: set[tuple[str, str]] = set()
         self._bars: Progress | None = None
@@ -50,7 +57,7 @@ class AuditProgress:
         # a worker says the same of every run of a group
         if view.note and (view.note, view.log) not in self._noted:
             self._noted.add((view.note, view.log))
-            self.say(f"{name(view)}: {view.note}")
+            self.say(f"{self._name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
             self._show(view)
         else:
@@ -68,7 +75,7 @@ class AuditProgress:
         if worker not in self._tasks:
             self._tasks[worker] = self._bars.add_task("", total=None)
         runs = sum(other == worker for other in self._running.values())
-        what = name(view) if runs == 1 else f"{runs} runs"
+        what = self._name(view) if runs == 1 else f"{runs} runs"
         self._bars.update(
             self._tasks[worker],
             completed=view.done,
@@ -85,9 +92,18 @@ class AuditProgress:
     def _end(self, view: JobView) -> None:
         self._over += 1
         if view.state is not JobState.CANCELLED:
-            self.say(f"[{self._over}/{self._total}] {name(view)}: {view.error or view.state.value}")
+            self.say(f"[{self._over}/{self._total}] {self._name(view)}: {self._outcome(view)}")
         if self._bars is not None and self._overall is not None:
             self._bars.advance(self._overall)
+
+    def _name(self, view: JobView) -> str:
+        return self._names.get(view.job.checkpoint) or name(view)
+
+    def _outcome(self, view: JobView) -> str:
+        if view.error in self._failures:
+            return "the same"  # what is wrong with --model or --data is wrong for every run
+        self._failures.update([view.error] if view.error else [])
+        return view.error or view.state.value
 
     def say(self, text: str) -> None:
         """A line of its own, above the bars."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -137,16 +138,16 @@ def open_paths(paths: Sequence[Path] | None) -> Scan:
 
 
 def tell_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
-    """One line on stderr for each path that could not be opened.
+    """One line on stderr for each path that could not be opened; one for all of which the same is wrong.
 
     Args:
         problems: each with its message.
         at_most: so many lines, and then how many more there are: a folder may hold thousands of other files.
     """
-    told = list(problems)
-    for problem in told[:at_most]:
-        print(f"fa-tui: {problem.message}", file=sys.stderr)
-    left = len(told) - len(told[:at_most])
+    told = Counter(problem.message for problem in problems)
+    for message, times in list(told.items())[:at_most]:
+        print(f"fa-tui: {message}{f' ({times} runs)' if times > 1 else ''}", file=sys.stderr)
+    left = 0 if at_most is None else sum(list(told.values())[at_most:])
     if left:
         print(f"fa-tui: and {left} more that could not be opened; the explorer lists them all (P)", file=sys.stderr)
 

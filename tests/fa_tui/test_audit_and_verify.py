@@ -196,3 +196,10 @@ def test_an_address_without_the_engine_it_belongs_to_is_a_usage_error(tmp_path):
     assert result.returncode == 2
     assert result.stderr == "fa-tui: --address is of a Ray cluster; add --engine ray\n"
     assert not (tmp_path / "out.json").exists()
+
+
+def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaign, tmp_path):
+    few = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "few.json", "--batches", "7")
+    assert "(c) not measured: only 7 eval batches, drift needs at least 8 (1 run)" in few.stdout
+    many = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "many.json", "--batches", "50")
+    assert "the data hold 10 eval batches of 128, not the 50 asked for" in many.stderr

@@ -49,4 +49,4 @@ def no_answer(address: str | None, why: str = "") -> FaError:
     if address in (None, "auto"):
         hint = f"`ray stop` forgets one that is gone; {HOW_TO_START}"
         return MeasureError(f"the Ray cluster of this machine does not answer{reason}", hint=hint)
-    return MeasureError(f"the Ray cluster at {address} does not answer{reason}", hint=f"is it up? {HOW_TO_START}")
+    return MeasureError(f"no Ray cluster answers at {address}{reason}", hint=f"is it up? {HOW_TO_START}")

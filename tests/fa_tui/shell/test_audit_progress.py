@@ -53,3 +53,23 @@ def test_what_a_worker_says_of_a_whole_group_is_told_once(
     for seed in range(8):
         progress(view(seed, note="out of memory: measured in groups of 4 instead of 8"))
     assert capsys.readouterr().err.count("measured in groups of 4") == 1
+
+
+def test_runs_have_the_names_that_tell_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
+    with AuditProgress({"/nets/dfa_s1.pt": "dfa (nets/first) seed 1"}) as progress:
+        progress.plan(2, 0)
+        progress(view(1, state=JobState.DONE))
+        progress(view(2, state=JobState.DONE))
+    assert capsys.readouterr().err.splitlines()[1:] == ["[1/2] dfa (nets/first) seed 1: done", "[2/2] dfa seed 2: done"]
+
+
+def test_what_is_wrong_with_every_run_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with AuditProgress() as progress:
+        progress.plan(3, 0)
+        for seed in range(3):
+            progress(view(seed, state=JobState.FAILED, error="--model: mymod has no 'nope'"))
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "[1/3] dfa seed 0: --model: mymod has no 'nope'",
+        "[2/3] dfa seed 1: the same",
+        "[3/3] dfa seed 2: the same",
+    ]

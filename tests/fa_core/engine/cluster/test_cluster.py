@@ -24,7 +24,8 @@ from fa_core.formats import scan
 from ..runs_for_tests import make_run
 from .conftest import HERE
 
-pytestmark = pytest.mark.slow
+# one worker has the cluster: a second one would start another
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 
 @pytest.fixture

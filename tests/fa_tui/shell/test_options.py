@@ -1,0 +1,23 @@
+"""What could not be opened or measured, on stderr."""
+
+from __future__ import annotations
+
+import pytest
+
+from fa_core.rows import Problem
+from fa_tui.shell.options import tell_problems
+
+
+def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_problems([*(Problem(f"run{i}", "mymod:load: returned tuple") for i in range(3)), Problem("x", "x: is empty")])
+    assert capsys.readouterr().err.splitlines() == [
+        "fa-tui: mymod:load: returned tuple (3 runs)",
+        "fa-tui: x: is empty",
+    ]
+
+
+def test_thousands_of_problems_are_some_lines_and_a_count(capsys: pytest.CaptureFixture[str]) -> None:
+    tell_problems([Problem(str(i), f"{i}: is empty") for i in range(50)], at_most=2)
+    *told, rest = capsys.readouterr().err.splitlines()
+    assert told == ["fa-tui: 0: is empty", "fa-tui: 1: is empty"]
+    assert "48 more" in rest
