@@ -21,6 +21,9 @@ from fa_core.engine.desk import Desk, OneByOne
 from fa_core.engine.process import private_stdout
 from fa_core.engine.watch import DEFAULT_MEASURE, Measure, Measurer
 
+POLITENESS = 10
+"""Niceness of a worker that computes on the CPU: who types, here or elsewhere, comes first."""
+
 
 class Control(threading.Thread):
     """Reads the client's messages, so that a cancellation is heard while a batch is computed."""
@@ -55,6 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if args.device == "cpu":
+            os.nice(POLITENESS)
     wire = private_stdout()
     control = Control(sys.stdin.buffer)
     control.start()

@@ -30,6 +30,15 @@ def test_jobs_of_one_device_share_one_worker_and_run_in_order(make_pool, told):
     assert told.states("c") == [JobState.QUEUED, JobState.RUNNING, JobState.DONE]
 
 
+@pytest.mark.skipif(not hasattr(os, "getpriority"), reason="no priorities here")
+def test_a_worker_on_the_cpu_lets_whoever_types_go_first(make_pool):
+    pool = make_pool()
+    pool.submit(job("dfa")).result(30)
+    (worker,) = pool.pids()
+    mine = os.getpriority(os.PRIO_PROCESS, 0)
+    assert os.getpriority(os.PRIO_PROCESS, worker) > mine or mine == 19
+
+
 def test_two_devices_measure_at_the_same_time(make_pool, told, tmp_path):
     pool = make_pool(("cpu", "cuda:7"))
     gates = [tmp_path / str(number) / "gate" for number in range(2)]
