@@ -35,12 +35,17 @@ class JobsTable(LineTable):
         before, self._jobs = self._jobs, list(jobs)
         if [job.id for job in before] != [job.id for job in jobs] or not self.column_count:
             self._fit()
-            if here is not None:
-                self.move_to(next((line for line, job in enumerate(jobs) if job.id == here.id), self.line))
+            self.move_to(self._line_of(here))
             return
         for line, (old, new) in enumerate(zip(before, self._jobs, strict=True)):
             if old != new:
                 self.refresh_cells([(line, column) for column in range(self.column_count)])
+
+    def _line_of(self, here: Listed | None) -> int:
+        """Where a job went; at first the cursor is on the job that is at work."""
+        if here is not None:
+            return next((line for line, job in enumerate(self._jobs) if job.id == here.id), self.line)
+        return next((line for line, job in enumerate(self._jobs) if not job.over), 0)
 
     def _fit(self) -> None:
         """What a job says gets what the other columns leave, and names give way to it."""
@@ -52,6 +57,7 @@ class JobsTable(LineTable):
 
     def on_resize(self) -> None:
         self._fit()
+        self.scroll_to_cursor()
 
     @property
     def job(self) -> Listed | None:

@@ -141,6 +141,22 @@ async def test_a_queued_job_is_moved_by_hand_and_the_cursor_goes_with_it(
     app.close_jobs()
 
 
+async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
+    app = measuring_app("first", "second", "wait", "last")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("asterisk", "m")
+        await until(pilot, lambda: [job.state for job in app.jobs.listed()][:3] == ["done", "done", "running"])
+        await pilot.press("J")
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen))
+        here = app.screen.query_one(JobsTable).job
+        assert here is not None and here.name == "wait s42"
+        (tmp_path / "go").touch()
+        await until(pilot, lambda: app.jobs.active() == 0)
+    app.close_jobs()
+
+
 async def test_the_screen_tells_how_busy_the_machine_is_only_while_it_is_open(measuring_app: MakeApp) -> None:
     app = measuring_app("wait")
     async with app.run_test(size=(80, 24)) as pilot:
