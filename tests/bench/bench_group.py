@@ -175,18 +175,20 @@ def timed(nets: Sequence[StreamNet], batches: Batches, test: Batches, rounds: in
     table(("way", "milliseconds", "over the bare pass"), rows, "Every way, per checkpoint")
     cuda = clock.device.startswith("cuda")
     chosen, wanted = ("grouped", GAIN_ON_CUDA) if cuda else ("fused", GAIN_ON_CPU)
-    over, gain = _ratio(taken, chosen, *FLOORS), 1 / _ratio(taken, chosen, PEER)
+    over, gain = _ratio(taken, chosen, *FLOORS), 1 / _ratio(taken, chosen, "four passes")
     spent = {name: statistics.median(found[name] for found in taken) for name in spent}
-    ours, floor, peer = (
+    ours, floor, four, peer = (
         amount(1000 * seconds / len(nets), "ms")
-        for seconds in (spent[chosen], min(spent[name] for name in FLOORS), spent[PEER])
+        for seconds in (spent[chosen], min(spent[name] for name in FLOORS), spent["four passes"], spent[PEER])
     )
-    gained = f"{gain:.2f}× as fast"
+    plain, gained = f"{gain:.2f}× as fast", f"{1 / _ratio(taken, chosen, PEER):.2f}× as fast"
     report(
         f"{len(nets)} checkpoints of the published size, per checkpoint",
         [
             ratio_within("audit over the arithmetic", over, FLOOR_BUDGET, ours, f"bare pass {floor}"),
-            Figure("audit against " + PEER, gained, peer, None, f"≥ {wanted:g}× as fast", gain >= wanted),
+            Figure("audit against four passes", plain, four, None, f"≥ {wanted:g}× as fast", gain >= wanted),
+            # not like for like: the audit takes the baseline's accuracy as given
+            Figure("audit against " + PEER, gained, peer),
         ],
     )
     return spent
