@@ -15,7 +15,7 @@ import typer
 
 from fa_core.errors import printable
 from fa_core.gain import floor_in_words
-from fa_core.report import NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.shell import options
 from fa_tui.shell.judging import judging
@@ -310,10 +310,10 @@ def reasons(rows: Sequence[AuditRow]) -> Iterator[str]:
         (letter, why)
         for row in rows
         for letter, why in row.report.unmeasured.items()
-        if row.report.coverage and letter not in row.report.coverage
+        if row.report.coverage and letter in LETTERS and letter not in row.report.coverage
     )
     for (letter, why), count in sorted(found.items()):
-        yield f"({letter}) not measured: {why} ({count} {'run' if count == 1 else 'runs'})"
+        yield f"({letter}) not measured: {printable(why)} ({count} {'run' if count == 1 else 'runs'})"
 
 
 def causes(rows: Sequence[AuditRow]) -> Iterator[str]:

@@ -152,5 +152,5 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
             app.post_message(RunMeasured(Measured(index, replace(row, report=report), saved="results.json")))
         await until(pilot, lambda: app.session.walk_backs() == 6)
         assert shown == [1, 5]
-        await until(pilot, lambda: "5 runs, the last net5 s42, measured" in screen_text(app))
+        await until(pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app))
     app.close_jobs()
