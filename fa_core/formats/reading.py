@@ -66,7 +66,7 @@ def scan_again(path: str) -> Scan:
     """
     try:
         if Path(path).is_dir():
-            return _collected(run_folder.read(Path(path)) if run_folder.sniff(Path(path)) else ())
+            return _collected(run_folder.read(Path(path)))
         # not from the index: somebody says that the file changed
         return _collected(_in_file(Place(path, is_folder=False, named=False), read_sliced))
     except FaError as error:
@@ -198,11 +198,7 @@ def _in_folder(place: Place, walk: Walk, index: LazyIndex, run_traces: bool) -> 
     if stamps[0] is None:
         return
 
-    def read() -> Iterator[Finding]:
-        if run_folder.sniff(Path(place.path)):
-            yield from run_folder.read_row(Path(place.path))
-
-    for finding in index.findings(place.path, stamps, read):
+    for finding in index.findings(place.path, stamps, lambda: run_folder.read_row(Path(place.path))):
         walk.skip = run_folder.OWN_FILES
         yield finding
         if run_traces and isinstance(finding, AuditRow):

@@ -16,7 +16,7 @@ from fa_core.formats.reports import decode_report
 from fa_core.formats.stored import Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, canonical_method
-from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
+from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, read_manifest
 
 OWN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
 """What `read` covers; further files of the folder are files like any other."""
@@ -30,8 +30,6 @@ def sniff(folder: Path) -> bool:
     """Whether the folder's ``manifest.json`` is one of ours: web pages and datasets have such files too."""
     path = folder / MANIFEST
     try:
-        if path.stat().st_size > _MANIFEST_LIMIT:
-            return False
         data = loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return path.is_file() and any((folder / name).is_file() for name in (WEIGHTS, CREDIT, TRACE))
@@ -41,7 +39,7 @@ def sniff(folder: Path) -> bool:
 
 
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
-    """One row, and the trace if there is one and it is asked for.
+    """One row, and the trace if there is one and it is asked for; nothing if the manifest is none of ours.
 
     A broken report or trace is a problem, not the end of the run.
 
@@ -56,7 +54,9 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
 
 def read_row(folder: Path) -> Iterator[AuditRow | Problem]:
     """`read` without the trace; what it gives depends on the two files named in `ROW_FILES` alone."""
-    manifest = read_manifest(folder)
+    manifest = _manifest(folder)
+    if manifest is None:
+        return
     name = RunName(folder.absolute().name, canonical_method(manifest.method), manifest.seed, dict(manifest.axes))
     report = DiagnosticReport(method_name=manifest.method, seed=manifest.seed, axes=manifest.axes)
     try:
@@ -72,6 +72,21 @@ def read_row(folder: Path) -> Iterator[AuditRow | Problem]:
         checkpoint=str(folder),
         axes=name.axes,
     )
+
+
+def _manifest(folder: Path) -> Manifest | None:
+    """The manifest; None if it is none of ours. What reads like one is one, and is read once."""
+    try:
+        if (folder / MANIFEST).stat().st_size > _MANIFEST_LIMIT:
+            return None
+    except OSError:
+        pass
+    try:
+        return read_manifest(folder)
+    except UnreadableInput:
+        if sniff(folder):
+            raise
+        return None
 
 
 def read_trace(folder: Path, row: AuditRow) -> Iterator[Finding]:
