@@ -186,7 +186,7 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
     app.explorer.jobs_changed(jobs.listed())
     screen = JobsScreen(jobs, glyphs=app.terminal.glyphs)
     await app.push_screen(screen)
-    await pilot.press("down")
+    await pilot.press("up")
     gib = 1 << 30
     gpu = Device(name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87)
     cpu = Device(name="cpu", label="16 cores", load=0.5)
