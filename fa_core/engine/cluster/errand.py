@@ -19,6 +19,9 @@ from fa_core.engine.jobs import Job
 LIVES = 4
 """How often a job may lose the node or the process it runs in: one that takes them with it must end some time."""
 
+LOOK_AGAIN = 2.0
+"""Seconds between two looks at the nodes for a job that some of them cannot measure."""
+
 Try = Callable[[Job, frozenset[str]], Attempt]
 """(job, nodes to avoid) → an attempt at it alone."""
 
@@ -68,8 +71,10 @@ class Errand:
                 ends: dict[asyncio.Future[Any], Attempt] = {
                     attempt.ends[self._job.id]: attempt for attempt in self._attempts
                 }
+                choosy = bool(self._blind or self._spoilt)
+                timeout = min(self._time_left(), LOOK_AGAIN) if choosy else self._time_left()
                 done, _ = await asyncio.wait(
-                    [self._cancelled, *ends], timeout=self._time_left(), return_when=asyncio.FIRST_COMPLETED
+                    [self._cancelled, *ends], timeout=timeout, return_when=asyncio.FIRST_COMPLETED
                 )
                 if self._cancelled in done:
                     return protocol.Stopped(self._job.id)
@@ -78,6 +83,8 @@ class Errand:
                     final = self._after(attempt)
                     if final is not None:
                         return final
+                if not done and choosy and self._nowhere_left():
+                    return self._unmeasurable()
                 if not done and self._time_left() <= 0:
                     await self._after_silence()
         finally:
@@ -105,15 +112,30 @@ class Errand:
         """A file that is not on a node may be on another; it is an error that no node has it."""
         self._blind.add(node_id)
         if not self._nodes.able() - self._blind:
-            return protocol.Failed(
-                self._job.id,
-                f"no node of the cluster sees it: it is not there on {self._nodes.names(self._blind)}",
-                self._job.checkpoint,
-                "put it on a disk that every node mounts at this path",
-            )
+            return self._unmeasurable()
         self._note(f"{self._job.checkpoint} is not there on {self._nodes.name(node_id)}: tried on another node")
         self._try_elsewhere(set())
         return None
+
+    def _nowhere_left(self) -> bool:
+        """Whether the nodes that an attempt still waits for are gone: Ray would have it wait for ever."""
+        waiting = not any(attempt.node_id for attempt in self._attempts)
+        return waiting and not self._nodes.able() - self._blind - self._spoilt
+
+    def _unmeasurable(self) -> Final:
+        """No node is left that could measure it."""
+        if not self._blind:
+            return protocol.Failed(
+                self._job.id,
+                f"the device is lost or full on {self._nodes.names(self._spoilt)}, and no other node is left",
+                self._job.checkpoint,
+            )
+        return protocol.Failed(
+            self._job.id,
+            f"no node of the cluster sees it: it is not there on {self._nodes.names(self._blind)}",
+            self._job.checkpoint,
+            "put it on a disk that every node mounts at this path",
+        )
 
     def _after_failure(self, node_id: str, failed: protocol.Failed) -> Final | None:
         """A node whose device is lost or full spoils job after job; others need not suffer from it."""

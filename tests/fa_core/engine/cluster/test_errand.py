@@ -102,6 +102,14 @@ def test_a_file_that_no_node_sees_names_all_of_them():
     assert avoided == [{"x"}]
 
 
+def test_a_job_does_not_wait_for_a_node_that_died_when_the_others_do_not_see_its_file(monkeypatch):
+    monkeypatch.setattr("fa_core.engine.cluster.errand.LOOK_AGAIN", 0.01)
+    living = iter([{"x", "y"}])
+    monkeypatch.setattr(FakeNodes, "able", lambda nodes: next(living, {"x"}))
+    end, _, _ = run(("x", Unseen("1")), ("", None))
+    assert "not there on node x" in end.what
+
+
 def test_a_silent_attempt_is_raced_by_another_on_a_node_that_answers():
     end, avoided, notes = run(("x", None), ("y", DONE), deaf="x", patience=0.05)
     assert isinstance(end, protocol.Done)
