@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import tempfile
 from pathlib import Path
 from typing import Any
 
-from fa_core.errors import FaError
+from fa_core.errors import FaError, UsageError
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Put `content` at `path`; a reader sees the old file or the new one, never a part.
+    """Put `content` at `path`, or where it links to; a reader sees the old file or the new one, never a part.
 
     Raises:
+        UsageError: something that is no regular file is there (see `place_of`).
         FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
     """
+    path = place_of(path)
     temporary = ""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -37,6 +40,26 @@ def write_bytes(path: Path, content: bytes) -> None:
         if temporary:
             Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def place_of(path: Path) -> Path:
+    """Where a file named `path` lies once its links are followed.
+
+    A rename would put a regular file in the place of a device or a FIFO that others rely on, so those are refused.
+
+    Raises:
+        UsageError: a folder, a device, a FIFO or a socket is there.
+    """
+    try:
+        # not of the real path: a link in /proc names no file there
+        mode = path.stat().st_mode
+    except OSError:
+        # what is wrong with the place shows, and is told, when the file is written
+        return Path(os.path.realpath(path))
+    if stat.S_ISREG(mode):
+        return Path(os.path.realpath(path))
+    kind = "folder" if stat.S_ISDIR(mode) else "device, FIFO or socket"
+    raise UsageError(f"is a {kind}, no file that can be replaced", where=path, hint="name a regular file")
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, repeat
+from operator import is_
 from typing import TypeAlias
 
 import numpy as np
@@ -90,6 +91,34 @@ def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
     if not present.all():
         present = np.fromiter((value is not None for value in values), np.bool_, len(values))
     return numbers, present
+
+
+def objects(values: Sequence[object]) -> Objects:
+    """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal length).
+
+    One object in all places takes the room of one; such an array cannot be written.
+    """
+    if len(values) > 1 and all(map(is_, values, repeat(values[0]))):
+        return _everywhere(values[0], len(values))
+    return np.fromiter(values, object, len(values))
+
+
+def joined(parts: Sequence[Objects]) -> Objects:
+    """Columns of objects, one after another; see `objects`."""
+    parts = [part for part in parts if len(part)]
+    if parts and all(_is_everywhere(part) and part[0] is parts[0][0] for part in parts):
+        return _everywhere(parts[0][0], sum(map(len, parts)))
+    return np.concatenate([np.zeros(0, object), *parts])
+
+
+def _everywhere(value: object, count: int) -> Objects:
+    one = np.empty((), object)
+    one[()] = value
+    return np.broadcast_to(one, count)
+
+
+def _is_everywhere(column: Objects) -> bool:
+    return len(column) == 1 or column.strides == (0,)
 
 
 def growth_of(norms: Ragged, bounds: Floats) -> Floats:

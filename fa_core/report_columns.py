@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fa_core.columns import Floats, Indices, Mask, Ragged, optional
+from fa_core.columns import Floats, Indices, Mask, Objects, Ragged, joined, objects, optional
 from fa_core.formats.reports import identities_of
 from fa_core.report import DiagnosticReport
 
@@ -73,7 +73,7 @@ class Numbers(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ReportColumns:
-    """Runs as columns; each list and each array of `numbers` has one entry per run.
+    """Runs as columns; each array has one entry per run.
 
     Attributes:
         key: the run's name in its file. method, seed, checkpoint, axes: as in `AuditRow`.
@@ -82,12 +82,12 @@ class ReportColumns:
         has_credit: whether any report says something of credit quality.
     """
 
-    key: list[str]
-    method: list[str]
-    seed: list[int | None]
-    checkpoint: list[str | None]
-    axes: list[dict[str, Any]]
-    recorded_verdict: list[str | None]
+    key: Objects
+    method: Objects
+    seed: Objects
+    checkpoint: Objects
+    axes: Objects
+    recorded_verdict: Objects
     numbers: Numbers
     has_credit: bool = True
 
@@ -107,21 +107,27 @@ class ReportColumns:
         texts: dict[str | None, str | None] = {}  # one text for all equal ones
         recorded = [texts.setdefault(text, text) for text in recorded]
         has_credit = any(map(attrgetter("credit"), reports))
-        return cls(list(keys), method, seed, checkpoint, axes, recorded, numbers, has_credit)
+        return cls(
+            key=objects(keys),
+            method=objects(method),
+            seed=objects(seed),
+            checkpoint=objects(checkpoint),
+            axes=objects(axes),
+            recorded_verdict=objects(recorded),
+            numbers=numbers,
+            has_credit=has_credit,
+        )
 
     @classmethod
     def concat(cls, parts: Sequence[ReportColumns]) -> ReportColumns:
         """One after another."""
         if len(parts) == 1:
             return parts[0]
-        lists: dict[str, list[Any]] = {name: [] for name in NAMES}
-        for name, whole in lists.items():
-            for part in parts:
-                whole += getattr(part, name)
+        names: dict[str, Any] = {name: joined([getattr(part, name) for part in parts]) for name in NAMES}
         has_credit = any(part.has_credit for part in parts)
-        return cls(**lists, numbers=Numbers.concat([part.numbers for part in parts]), has_credit=has_credit)
+        return cls(**names, numbers=Numbers.concat([part.numbers for part in parts]), has_credit=has_credit)
 
-    def lists(self) -> list[list[Any]]:
+    def names(self) -> list[Objects]:
         """The columns named in `NAMES`."""
         return [getattr(self, name) for name in NAMES]
 

@@ -13,12 +13,12 @@ No torch here: the explorer reads manifests.
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from fa_core import lenient_json
 from fa_core.errors import UnreadableInput
 
 MANIFEST = "manifest.json"
@@ -101,7 +101,7 @@ def read_manifest(folder: Path) -> Manifest:
             manifest = _MANIFEST.decode(text)
             if manifest.format == FORMAT:
                 return manifest
-        data = json.loads(text)  # NaN, a number beyond floats, another shape: slower, and with the right words
+        data = lenient_json.loads(text)  # NaN, a number beyond floats, another shape: slower, and with the right words
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
                 f"run format {data['format']!r} is not known here", where=path, hint=f"this version reads {FORMAT}"

@@ -91,8 +91,7 @@ class AuditTable:
 
         builder = TableBuilder()
         builder.problems.extend(problems)
-        for row in rows:
-            builder.add_row(row)
+        builder.add_rows(rows)
         return builder.build()
 
     @classmethod
@@ -151,7 +150,14 @@ class AuditTable:
         Args:
             name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline`` or ``margin_pp``.
         """
-        measured = {
+        values: list[float | None] = getattr(self, name).tolist()
+        for index in np.flatnonzero(~self.measured(name)).tolist():
+            values[index] = None
+        return values
+
+    def measured(self, name: str) -> Mask:
+        """Where somebody measured a column (named as for `numbers`)."""
+        measured: Mask = {
             "growth": (self.coverage & BIT["a"]) != 0,
             "h_L": self.residual_norms.lengths > 0,
             "g_L": self.bp_grad_norms.lengths > 0,
@@ -160,10 +166,7 @@ class AuditTable:
             "baseline": self._has_baseline,
             "margin_pp": self._has_acc & self._has_baseline,
         }[name]
-        values: list[float | None] = getattr(self, name).tolist()
-        for index in np.flatnonzero(~measured).tolist():
-            values[index] = None
-        return values
+        return measured
 
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, groupby
+from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 import numpy as np
 
-from fa_core.columns import Objects, growth_of, margin_of
+from fa_core.columns import Objects, growth_of, joined, margin_of, objects
 from fa_core.formats.lean import recorded_verdicts
+from fa_core.formats.many_rows import ManyRows
 from fa_core.formats.sliced import SlicedRows
 from fa_core.formats.stored import StoredRows
 from fa_core.formats.stored_row import StoredRow
+from fa_core.heap import give_back
 from fa_core.report_columns import NAMES, Numbers, ReportColumns
 from fa_core.rows import AuditRow, Problem
 from fa_core.table import AuditTable, bits_of, depth_utility_bits
 
 _CHUNK = 2000
+_MANY = 10_000
+"""Rows from which what was freed on the way is worth giving back: a fifth of the table's own memory."""
 
 
 class TableBuilder:
@@ -30,17 +34,25 @@ class TableBuilder:
         self.problems: list[Problem] = []
         self._single: list[AuditRow] = []
         self._parts: list[ReportColumns] = []
-        self._sources: list[list[str]] = []
+        self._sources: list[Objects] = []
         self._stores: list[Sequence[AuditRow]] = []
 
     def add_row(self, row: AuditRow) -> None:
         """Take one row."""
         self._single.append(row)
 
+    def add_rows(self, rows: Iterable[AuditRow]) -> None:
+        """Take rows; those of a big table as the columns they are."""
+        for part in rows.parts if isinstance(rows, ManyRows) else [rows]:
+            if isinstance(part, SlicedRows):
+                self.add_sliced(part)
+            else:
+                self._single.extend(part)
+
     def add_sliced(self, rows: SlicedRows) -> None:
         """Take the rows of a big audit table."""
         self._take_singles()
-        self._append(rows.columns, [rows.source] * len(rows), rows)
+        self._append(rows.columns, objects([rows.source] * len(rows)), rows)
 
     def add_stored(self, rows: StoredRows) -> None:
         """Take the rows of an audit table; those that cannot be read become problems."""
@@ -67,9 +79,9 @@ class TableBuilder:
         measured = bits_of(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
         nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
         counts = [len(store) for store in self._stores]
-        return AuditTable(
-            source=_objects(list(chain.from_iterable(self._sources))),
-            **{name: _objects(getattr(whole, name)) for name in NAMES},
+        table = AuditTable(
+            source=joined(self._sources),
+            **dict(zip(NAMES, whole.names(), strict=True)),
             residual_norms=residual,
             bp_grad_norms=gradient,
             growth=growth_of(residual, bounds),
@@ -89,6 +101,9 @@ class TableBuilder:
             _slot=np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)]),
             _stores=tuple(self._stores),
         )
+        if len(table) >= _MANY:
+            give_back()
+        return table
 
     def _take_singles(self) -> None:
         rows, self._single = self._single, []
@@ -100,22 +115,22 @@ class TableBuilder:
         if store is None:
             reports = [row.report for row in rows]
             numbers = Numbers.of(reports)
-            recorded = [report.recorded_verdict for report in reports]
+            recorded = objects([report.recorded_verdict for report in reports])
         else:
-            slots = [row.slot for row in rows if isinstance(row, StoredRow)]
-            whole = slots == list(range(len(store)))
-            numbers = store.columns.numbers if whole else store.columns.numbers.take(np.array(slots, np.int64))
-            recorded = [store.columns.recorded_verdict[slot] for slot in slots]
+            slots = np.array([row.slot for row in rows if isinstance(row, StoredRow)], np.int64)
+            whole = len(slots) == len(store) and bool((slots == np.arange(len(store))).all())
+            numbers = store.columns.numbers if whole else store.columns.numbers.take(slots)
+            recorded = store.columns.recorded_verdict[slots]
         columns = ReportColumns(
-            key=[row.key for row in rows],
-            method=[row.method for row in rows],
-            seed=[row.seed for row in rows],
-            checkpoint=[row.checkpoint for row in rows],
-            axes=[row.axes for row in rows],
+            key=objects([row.key for row in rows]),
+            method=objects([row.method for row in rows]),
+            seed=objects([row.seed for row in rows]),
+            checkpoint=objects([row.checkpoint for row in rows]),
+            axes=objects([row.axes for row in rows]),
             recorded_verdict=recorded,
             numbers=numbers,
         )
-        self._append(columns, [row.source for row in rows], rows)
+        self._append(columns, objects([row.source for row in rows]), rows)
 
     def _take_stored(self, chunk: StoredRows) -> bool:
         """Take a chunk in which surely nothing is wrong; False, and nothing taken, where something may be."""
@@ -123,10 +138,10 @@ class TableBuilder:
         if reports is None or not (numbers := Numbers.of(reports)).surely_valid():
             return False
         columns = ReportColumns.of(chunk.keys, reports, recorded_verdicts(reports), numbers)
-        self._append(columns, [chunk.source] * len(chunk), chunk)
+        self._append(columns, objects([chunk.source] * len(chunk)), chunk)
         return True
 
-    def _append(self, columns: ReportColumns, sources: list[str], store: Sequence[AuditRow]) -> None:
+    def _append(self, columns: ReportColumns, sources: Objects, store: Sequence[AuditRow]) -> None:
         self._parts.append(columns)
         self._sources.append(sources)
         self._stores.append(store)
@@ -137,8 +152,3 @@ def _sliced(row: AuditRow) -> SlicedRows | None:
     if isinstance(row, StoredRow) and row.is_as_stored and isinstance(row.store, SlicedRows):
         return row.store
     return None
-
-
-def _objects(values: Sequence[object]) -> Objects:
-    """An array of the objects themselves (``np.array`` would unpack dicts and lists of equal length)."""
-    return np.fromiter(values, object, len(values))

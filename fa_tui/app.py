@@ -20,13 +20,14 @@ from textual.message import Message
 from textual.screen import Screen
 
 from fa_tui.config.settings import NOTHING_SET, Loaded
+from fa_tui.jobs.setup import Setup
 from fa_tui.jobs.working import WorkingApp
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.abilities import Terminal, detect
 from fa_tui.terminal.keys import DIALOGS, KeysInOrder
+from fa_tui.views.look import Look
 
 if TYPE_CHECKING:
-    from fa_core.engine import MeasureOptions
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
 
@@ -46,14 +47,12 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
     Args:
         session: the runs and what judges them.
         title: what to call what is open (default: its paths).
+        look: how it begins; what it does not say is as the settings say.
         paths: what to follow while it is open.
         since: when reading them began (`time.time`).
         settings: what the person prefers; what is wrong with it is told.
         terminal: what the terminal can show.
-        device: where to measure: ``auto``, ``cpu``, ``cuda:1``, or several with commas.
-        out: results file for checkpoints that lie in no run folder.
-        options: how to measure.
-        measure: ``module:callable`` that workers measure with (tests).
+        setup: how to measure; the device ``auto`` of this machine is what the settings say.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -78,14 +77,12 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         session: Session,
         *,
         title: str = "",
+        look: Look = Look(),  # noqa: B008 (immutable)
         paths: Sequence[Path] = (),
         since: float = 0.0,
         settings: Loaded = NOTHING_SET,
         terminal: Terminal | None = None,
-        device: str = "auto",
-        out: Path | None = None,
-        options: MeasureOptions | None = None,
-        measure: str | None = None,
+        setup: Setup = Setup(),  # noqa: B008 (immutable)
     ) -> None:
         prefers, self._complaints = settings
         super().__init__(
@@ -94,12 +91,10 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
             since,
             terminal or detect(),
             prefers,
-            device=device,
-            out=out,
-            options=options,
-            measure=measure,
+            setup,
         )
         self._opened = title
+        self._begins = look if look.show else look._replace(show=prefers.show)
 
     def _fatal_error(self) -> None:
         """Leave after a defect of ours with one line; with its traceback where --debug asked for it."""
@@ -115,10 +110,11 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
 
     def get_default_screen(self) -> ExplorerScreen:
         from fa_tui.screens.explorer import ExplorerScreen
+        from fa_tui.screens.sizes import classes_at
 
-        screen = ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs, show=self.settings.show)
+        screen = ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs, look=self._begins)
         # known before the first layout, so that nothing is styled and laid out twice
-        screen.set_classes(screen.classes_at(self.size))
+        screen.add_class(*classes_at(self.size))
         return screen
 
     @property
@@ -143,12 +139,18 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
             if hasattr(signal, name) and sys.platform != "win32":
                 number = getattr(signal, name)
                 loop.add_signal_handler(number, self.exit, 128 + number)
-        from fa_tui.jobs.saving import Results
-
-        self.follow([Results(self._out).out])
+        self.follow(self._own_files)
         if self._complaints:
             self.session.problems += self._complaints
-            self.explorer.say(self._complaints[0].message, "warn")
+            from fa_tui.views.paths import briefly
+
+            self.explorer.say(briefly(self._complaints[0]), "warn")
+
+    def _own_files(self) -> list[Path]:
+        """What is written here itself, and shown when it is."""
+        from fa_tui.jobs.saving import Results
+
+        return [Results(self._setup.out).out]
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         from fa_tui.screens.judged import JudgedScreen
@@ -214,10 +216,10 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
             self.explorer.say(str(error), "warn")
 
     def action_show_problems(self) -> None:
-        """Open the list of paths that could not be opened."""
+        """Open the list of what could not be read."""
         from fa_tui.screens.problems import ProblemsScreen
 
-        self.push_screen(ProblemsScreen(self.session.problems, glyphs=self.terminal.glyphs))
+        self.push_screen(ProblemsScreen(self.session, glyphs=self.terminal.glyphs))
 
     def action_jump(self) -> None:
         """Put a letter on every pane; typing it goes there."""

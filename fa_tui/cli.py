@@ -5,7 +5,9 @@ Only the command that was typed is imported, so that the explorer starts as fast
 
 from __future__ import annotations
 
+import contextlib
 import difflib
+import gc
 import importlib
 import os
 import sys
@@ -98,7 +100,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         streams.silence()
         return 0
     except KeyboardInterrupt as error:
-        return _complain(error, "interrupted", 130, debug)
+        # a signal says which it was
+        return _complain(error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug)
     except Exception as error:
         if isinstance(error, OSError) and streams.is_full(error):
             streams.silence()
@@ -115,6 +118,8 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
     """
     import typer
 
+    # off while the program starts, and a command may run for hours
+    gc.enable()
     command = typer.main.get_command(build(names))
     try:
         # not app(): it turns a closed stdout into exit code 1 and a wrong option into four lines
@@ -136,7 +141,9 @@ def _complain(error: BaseException, message: str, code: int, debug: bool) -> int
     """One line on stderr, after the traceback where it was asked for."""
     if debug:
         traceback.print_exception(error)
-    print(f"fa-tui: {message}", file=sys.stderr)
+    # a terminal that is gone hears nothing
+    with contextlib.suppress(OSError):
+        print(f"fa-tui: {message}", file=sys.stderr)
     return code
 
 
@@ -146,8 +153,8 @@ def _catch_misspelling(args: Sequence[str]) -> None:
     Raises:
         UsageError: the first word is no path but nearly a command.
     """
-    word = next((arg for arg in args[1:] if not arg.startswith("-")), "")
-    if not word or Path(word).exists():
+    word = args[1] if len(args) > 1 else ""
+    if not word or word.startswith("-") or Path(word).exists():
         return
     near = difflib.get_close_matches(word, COMMANDS, n=1, cutoff=0.7)
     if near:
@@ -171,7 +178,3 @@ def _flush(code: int, whoever_reads: bool = False) -> int:
         streams.silence()
         return code if whoever_reads else 0
     return code
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,46 +12,49 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
-    from fa_core.engine.jobs import MeasureOptions
     from fa_tui.config.settings import Loaded
+    from fa_tui.jobs.setup import Setup
     from fa_tui.session import Baseline
     from fa_tui.shell.options import FrozenBaseline
+    from fa_tui.views.look import Look
 
 
 def open_explorer(
     paths: Sequence[Path],
     *,
     given: Mapping[str, float] | None = None,
+    look: Look | None = None,
     baseline: FrozenBaseline | None = None,
-    device: str = "auto",
-    measuring: Mapping[str, Any] | None = None,
+    setup: Setup | None = None,
 ) -> int:
     """Open the explorer on paths (the sample runs for none) and stay until the person leaves.
 
     Args:
         paths: audit files, checkpoints, run folders, or folders of them.
         given: thresholds by name that the person gave; the others come from the settings file.
+        look: how it begins; without a terminal, which runs are printed and in which order.
         baseline: accuracies to assume where none was recorded.
-        device: where to measure.
-        measuring: the data SPEC, the network and the taps for checkpoints that name none (`MeasureOptions`).
+        setup: how to measure.
 
     Returns:
         The exit code.
     """
     if not on_a_terminal():
-        from fa_tui.commands.show import print_table
+        gc.enable()
         from fa_tui.shell.options import FrozenBaseline
+        from fa_tui.shell.verdict_table import print_table
+        from fa_tui.views.look import Look
 
         thresholds = msgspec.structs.replace(DiagnosticThresholds(), **(given or {}))
-        return print_table(paths, thresholds, baseline or FrozenBaseline(), "table")
-    # a collection amid the explorer's imports costs more than their garbage; it is on again after the first paint
+        return print_table(paths, thresholds, baseline or FrozenBaseline(), "table", look=look or Look())
+    # as at the program's start; it is on again after the first paint
     gc.disable()
     from fa_tui.config.settings import load_settings
     from fa_tui.samples import sample_runs
@@ -60,9 +63,9 @@ def open_explorer(
     return run_explorer(
         list(paths) or [sample_runs()],
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
+        look=look,
         frozen_baseline=baseline,
-        device=device,
-        options=_options(measuring),
+        setup=setup,
         settings=loaded,
     )
 
@@ -71,10 +74,9 @@ def run_explorer(
     paths: Sequence[Path],
     *,
     thresholds: DiagnosticThresholds | None = None,
+    look: Look | None = None,
     frozen_baseline: Baseline | None = None,
-    device: str = "auto",
-    out: Path | None = None,
-    options: MeasureOptions | None = None,
+    setup: Setup | None = None,
     settings: Loaded | None = None,
 ) -> int:
     """Open the explorer on paths and stay until the person leaves.
@@ -82,10 +84,9 @@ def run_explorer(
     Args:
         paths: audit files, checkpoints, run folders, or folders of them.
         thresholds: where the sliders start (default: where the settings say).
+        look: how it begins.
         frozen_baseline: accuracies to assume where none was recorded.
-        device: where to measure; ``auto`` is what the settings say.
-        out: results file for checkpoints that lie in no run folder.
-        options: how to measure.
+        setup: how to measure; the device ``auto`` of this machine is what the settings say.
         settings: what the person prefers (default: their settings file).
 
     Returns:
@@ -93,14 +94,17 @@ def run_explorer(
 
     Raises:
         UnreadableInput: the only path cannot be read.
+        UsageError: a look that these runs do not have.
     """
     # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fa_core.formats import scan
     from fa_tui.app import ExplorerApp
     from fa_tui.config.settings import load_settings
+    from fa_tui.jobs.setup import Setup
     from fa_tui.session import Session
     from fa_tui.terminal.abilities import detect, preferring
+    from fa_tui.views.look import Look, understood
 
     settings = load_settings() if settings is None else settings
     since = time.time()
@@ -115,13 +119,12 @@ def run_explorer(
     )
     app = ExplorerApp(
         session,
+        look=understood(look or Look(), session),
         paths=paths,
         since=since,
         settings=settings,
         terminal=preferring(detect(), settings.settings.glyphs),
-        device=settings.settings.device if device == "auto" else device,
-        out=out,
-        options=options,
+        setup=setup or Setup(),
     )
     try:
         code = app.run()
@@ -131,14 +134,6 @@ def run_explorer(
             with contextlib.suppress(OSError):
                 print(f"fa-tui: {line}", file=sys.stderr)
     return app.return_code or 0 if code is None else code
-
-
-def _options(measuring: Mapping[str, Any] | None) -> MeasureOptions | None:
-    if not measuring or not any(measuring.values()):
-        return None
-    from fa_core.engine.jobs import MeasureOptions
-
-    return MeasureOptions(**measuring)
 
 
 def on_a_terminal() -> bool:

@@ -6,9 +6,11 @@ screen needs no NumPy; many are judged by columns (`fa_core.table`).
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from fa_core.formats.many_rows import ManyRows
 from fa_core.report import (
     LETTERS,
     NOT_MEASURED,
@@ -70,7 +72,7 @@ class Session:
     """Rows, thresholds, marks; every change returns what it changed.
 
     Attributes:
-        rows: all runs, in reading order.
+        rows: all runs, in reading order; those of a big table are made when they are looked at, until one changes.
         thresholds: what judges them.
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
@@ -91,8 +93,8 @@ class Session:
         traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
         self._baseline = baseline
-        self._as_read = list(rows)
-        self.rows: list[AuditRow] = baseline.apply(self._as_read) if baseline else list(self._as_read)
+        self._as_read = rows if isinstance(rows, ManyRows) else list(rows)
+        self.rows: list[AuditRow] | ManyRows = self._based()
         self.thresholds = thresholds or DiagnosticThresholds()
         self.problems = list(problems)
         self._traces = traces
@@ -107,6 +109,10 @@ class Session:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def _based(self) -> list[AuditRow] | ManyRows:
+        """The rows with frozen-baseline accuracies filled in; as they were read, if there are none to fill in."""
+        return self._baseline.apply(self._as_read) if self._baseline else self._as_read
 
     @property
     def traces(self) -> list[Trace]:
@@ -145,7 +151,7 @@ class Session:
     def set_baseline(self, baseline: Baseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
         self._baseline = baseline
-        self.rows[:] = baseline.apply(self._as_read) if baseline else self._as_read
+        self.rows = self._based()
         before = self.flags
         self._table = None
         self._judge_all()
@@ -171,21 +177,27 @@ class Session:
     def _merge_one(self, reading: Reading, news: News) -> News:
         known = self._sources().get(reading.place, {})
         missing = set(known.values())
+        alike: list[tuple[int, AuditRow]] = []
+        before = len(news.added) + len(news.changed)
         for row in reading.rows:
             index = known.get(row.key)
             if index is None:
                 index = known[row.key] = len(self.rows)
-                self._as_read.append(row)
-                self.rows.append(row)
                 self._put(index, row)
                 news.added.append(index)
             elif row != self._as_read[index]:
                 self._put(index, row)
                 news.changed.append(index)
+            else:
+                alike.append((index, row))
             if index in self.gone:
                 news.back.append(index)
             missing.discard(index)
             self.gone.discard(index)
+        if len(news.added) + len(news.changed) > before:
+            # the old ones would keep all the text of the file as it was
+            for index, row in alike:
+                self._put(index, row)
         news.gone.extend(sorted(missing - self.gone))
         self.gone |= missing
         self._sources()[reading.place] = known
@@ -212,8 +224,13 @@ class Session:
         return self._by_source
 
     def _put(self, index: int, row: AuditRow) -> None:
-        self._as_read[index] = row
-        self.rows[index] = self._baseline.apply([row])[0] if self._baseline is not None else row
+        """Put a row in its place, or behind the last one."""
+        if isinstance(self._as_read, ManyRows):
+            self._as_read = list(self._as_read)
+            self.rows = self._based()
+        self._as_read[index : index + 1] = [row]
+        if self._baseline is not None and isinstance(self.rows, list):
+            self.rows[index : index + 1] = self._baseline.apply([row])
 
     def assumed_baseline(self, method: str) -> float | None:
         """The frozen-baseline accuracy assumed for a method's runs that record none, or None."""
@@ -239,15 +256,14 @@ class Session:
         """Those of the rows that have a checkpoint to measure."""
         return [index for index in indices if self.rows[index].checkpoint is not None and index not in self.gone]
 
-    def values(self, letter: str) -> list[float]:
+    def values(self, letter: str) -> Sequence[float]:
         """One diagnostic's number for every run in which it was measured."""
         in_report, in_table = _NUMBERS[letter]
         if len(self.rows) <= SCALAR_LIMIT:
             numbers = (getattr(row.report, in_report) for row in self.rows)
             return [value for value in numbers if value is not None]
         column = getattr(self.table, in_table)
-        measured: list[float] = column[(self.table.coverage & BITS[letter]) != 0].tolist()
-        return measured
+        return array("d", column[(self.table.coverage & BITS[letter]) != 0].tobytes())
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
@@ -271,6 +287,12 @@ class Session:
         text: str | None = self.table.recorded_verdict[index]
         return text
 
+    def named(self, name: str, index: int) -> Any:
+        """One attribute of a row, but for its report; of a big table's no row is made for it."""
+        if isinstance(self.rows, ManyRows):
+            return getattr(self.table, name)[index]
+        return getattr(self.rows[index], name)
+
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""
         row = self.rows[index]
@@ -282,9 +304,9 @@ class Session:
             self.flags = [mask_of(report.flags) for report in reports]
             self.coverage = [mask_of(report.coverage) for report in reports]
         else:
-            # plain ints: the screen looks cells up one by one, and tolist is faster than 40 numpy scalars
-            self.flags = self.table.flags(self.thresholds).tolist()
-            self.coverage = self.table.coverage.tolist()
+            # plain ints when looked up: the screen looks at cells one by one, and numpy scalars are slow
+            self.flags = self.table.flags(self.thresholds).tobytes()
+            self.coverage = self.table.coverage.tobytes()
 
 
 def mask_of(letters: Iterable[str]) -> int:

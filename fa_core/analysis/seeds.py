@@ -14,6 +14,7 @@ from fa_core.columns import Bits, Floats, Indices, Mask
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.table import BIT, AuditTable
+from fa_core.wording import listed
 
 MIXED = "MIXED"
 WALKED_BACK = "walk-back"
@@ -130,11 +131,14 @@ def over_seeds(
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
     """The collection of each run if some run occurs in two collections, else nothing."""
     homes = collections(table)
+    nowhere = ("",) * len(homes)
+    if len(set(homes)) < 2:
+        return nowhere
     places: dict[tuple[Any, ...], set[str]] = defaultdict(set)
     for method, seed, row_axes, home in zip(table.method, table.seed, table.axes, homes, strict=True):
         run = (method, seed, *(repr(row_axes.get(name)) for name in axes))
         places[run].add(home)
-    return homes if any(len(found) > 1 for found in places.values()) else ("",) * len(homes)
+    return homes if any(len(found) > 1 for found in places.values()) else nowhere
 
 
 def _group(
@@ -205,7 +209,7 @@ def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int
         said.append("one seed: no spread, and seeds cannot disagree")
     repeated = sorted(seed for seed, times in Counter(seeds).items() if seed is not None and times > 1)
     if repeated:
-        said.append(f"seed {', '.join(map(str, repeated))} more than once: are these the same runs?")
+        said.append(f"seed {listed(repeated)} more than once: are these the same runs?")
     if nonfinite:
         said.append(f"NaN or inf in {nonfinite} of {n} runs: not in the means")
     if unmeasured:

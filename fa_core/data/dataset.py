@@ -95,8 +95,21 @@ def eval_batches(data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 
 
     Source: PROTOCOL §3 (c): K ≥ 8 disjoint batches of 128, default K = 10.
     """
-    generator = torch.Generator().manual_seed(seed)
-    order = torch.randperm(len(data.test_y), generator=generator).to(data.test_y.device)
-    full = max(1, min(k, len(order) // batch_size))
-    picked = order[: full * batch_size]
-    return [(data.test_x[rows], data.test_y[rows]) for rows in picked.chunk(full)]
+    order, count = eval_order(len(data.test_y), k, batch_size, seed)
+    full = max(1, count // batch_size)
+    return [(data.test_x[rows], data.test_y[rows]) for rows in order[:count].to(data.test_y.device).chunk(full)]
+
+
+def eval_order(samples: int, k: int = 10, batch_size: int = 128, seed: int = 0) -> tuple[Tensor, int]:
+    """The test samples, those of the `eval_batches` first.
+
+    Args:
+        samples: how many there are.
+        k, batch_size, seed: as for `eval_batches`.
+
+    Returns:
+        Their order (samples,), and how many of the first are in a batch.
+    """
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
+    full = max(1, min(k, samples // batch_size))
+    return order, min(full * batch_size, samples)

@@ -9,9 +9,10 @@ from pathlib import Path
 import msgspec
 
 from fa_core.engine.board import OnEvent
-from fa_core.engine.jobs import Job, MeasureOptions, check_options, no_data
+from fa_core.engine.jobs import Job, MeasureOptions, check_options, job_for, no_data
 from fa_core.engine.ledger import Adjust, Ledger, check_nothing_lost, check_writable
-from fa_core.engine.pools import LOCAL, check_engine, make_pool
+from fa_core.engine.placement import Placement
+from fa_core.engine.pools import check_reachable, make_pool
 from fa_core.engine.provenance import run_of
 from fa_core.engine.resume import finished_before
 from fa_core.engine.watch import DEFAULT_MEASURE
@@ -31,12 +32,14 @@ class AuditResult(msgspec.Struct, frozen=True, kw_only=True):
         failures: the runs that could not be measured, and why.
         skipped: how many an earlier audit had measured already.
         interrupted: whether the person stopped it.
+        unsaved: why ``out`` does not hold the rows, and which file does; None = it does.
     """
 
     rows: list[AuditRow]
     failures: list[Problem]
     skipped: int = 0
     interrupted: bool = False
+    unsaved: FaError | None = None
 
 
 def audit(
@@ -44,13 +47,8 @@ def audit(
     out: Path | None = None,
     options: MeasureOptions | None = None,
     *,
+    placement: Placement = Placement(),  # noqa: B008 (immutable)
     resume: bool = False,
-    device: str = "auto",
-    jobs: int | None = None,
-    group: int | None = None,
-    engine: str = LOCAL,
-    address: str | None = None,
-    patience: float | None = None,
     adjust: Adjust = list,
     on_event: OnEvent | None = None,
     on_plan: Callable[[int, int], None] | None = None,
@@ -61,14 +59,11 @@ def audit(
 
     Args:
         rows: what `fa_core.formats.scan` found.
-        out: the audit table to write, after every finished run.
+        out: the audit table to write, after every finished run. Where its disk fails meanwhile, measuring goes on,
+            and the rows go to a file in the temporary folder.
         options: how to measure.
+        placement: where to measure.
         resume: take over runs that ``out`` holds from the same files and settings; keep its other rows.
-        device: see `resolve_devices`.
-        jobs: how many workers; None = one per device, on a CPU more for many runs (see `workers_for`).
-        group: how many networks a worker measures at once; None = as memory allows on CUDA, else 1.
-        engine: ``local`` (worker processes of this machine) or ``ray`` (a cluster).
-        address, patience: of the cluster (see `RayPool`).
         adjust: done to finished rows before they are written (thresholds, baselines that the person gave).
         on_event: told every change of a job, from another thread; a job's id is its place in `measurable(rows)`.
         on_plan: told once, before measuring: (runs to measure, runs skipped).
@@ -94,7 +89,7 @@ def audit(
 
     if all(lacks_data(row) for row in targets):
         raise no_data(str(targets[0].checkpoint))
-    check_engine(engine, device=device, jobs=jobs, address=address, patience=patience)
+    check_reachable(placement)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
     if out is not None:
@@ -103,7 +98,7 @@ def audit(
             found, others = finished_before(out, targets, options)
         else:
             check_nothing_lost(out, targets)
-    ledger = Ledger(out, targets, adjust, others)
+    ledger = Ledger(out, targets, adjust, others, on_notice)
     for index, report in found.items():
         ledger.put(index, report)
     failures = [Problem(str(row.checkpoint), str(no_data(str(row.checkpoint)))) for row in targets if lacks_data(row)]
@@ -115,21 +110,21 @@ def audit(
     if on_plan is not None:
         on_plan(len(todo), len(found))
     interrupted = run_jobs(
-        todo,
-        ledger.put,
-        failures,
-        device=device,
-        jobs=jobs,
-        group=group,
-        engine=engine,
-        address=address,
-        patience=patience,
-        on_event=on_event,
-        on_notice=on_notice,
-        measure=measure,
+        todo, ledger.put, failures, placement, on_event=on_event, on_notice=on_notice, measure=measure
     )
-    ledger.write()
-    return AuditResult(rows=ledger.rows(), failures=failures, skipped=len(found), interrupted=interrupted)
+    try:
+        ledger.write()
+    except KeyboardInterrupt:
+        # a large table takes seconds, and it was asked to end, not to forget
+        interrupted = True
+        ledger.write()
+    return AuditResult(
+        rows=ledger.rows(),
+        failures=failures,
+        skipped=len(found),
+        interrupted=interrupted,
+        unsaved=ledger.unsaved,
+    )
 
 
 def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
@@ -152,24 +147,12 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
     return list(found.values())
 
 
-def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
-    """The job that measures a row."""
-    return Job(
-        id=job_id, checkpoint=row.checkpoint or "", method=row.method, seed=row.seed, axes=row.axes, options=options
-    )
-
-
 def run_jobs(
     todo: Sequence[Job],
     on_report: OnReport,
     failures: list[Problem],
+    placement: Placement,
     *,
-    device: str = "auto",
-    jobs: int | None = None,
-    group: int | None = None,
-    engine: str = LOCAL,
-    address: str | None = None,
-    patience: float | None = None,
     on_event: OnEvent | None = None,
     on_notice: Callable[[str], None] | None = None,
     measure: str = DEFAULT_MEASURE,
@@ -180,10 +163,13 @@ def run_jobs(
         todo: the jobs.
         on_report: told (id, report) of each that is done, one at a time.
         failures: the others are added here.
-        device, jobs, group, engine, address, patience, on_event, on_notice, measure: see `audit`.
+        placement, on_event, on_notice, measure: see `audit`.
 
     Returns:
         Whether the person interrupted it.
+
+    Raises:
+        FaError: a device or a cluster that is not there.
     """
     if not todo:
         return False
@@ -202,18 +188,8 @@ def run_jobs(
         del waited_for[future]
 
     try:
-        with make_pool(
-            engine,
-            on_event,
-            runs=len(todo),
-            device=device,
-            jobs=jobs,
-            group=group,
-            address=address,
-            patience=patience,
-            on_notice=on_notice,
-            measure=measure,
-        ) as pool:
+        with make_pool(placement, on_event, runs=len(todo), on_notice=on_notice, measure=measure) as pool:
+            pool.connect()
             waited_for.update((pool.submit(job), job) for job in todo)
             for future in as_completed(list(waited_for)):
                 take_in(future)

@@ -22,6 +22,10 @@ class JobFailed(MeasureError):
     """A job that came back without a report; says why in one line."""
 
 
+class NobodyLeft(JobFailed):
+    """What measures is gone, and with it all that was not over: it says nothing about the job."""
+
+
 class JobCancelled(MeasureError, CancelledError):
     """A job that was cancelled while it ran; one that was still queued raises the plain `CancelledError`."""
 
@@ -140,7 +144,8 @@ class JobBoard:
             elif isinstance(result, JobCancelled):
                 view = replace(view, state=JobState.CANCELLED)
             else:
-                view = replace(view, state=JobState.FAILED, error=str(result))
+                state = JobState.CANCELLED if isinstance(result, NobodyLeft) else JobState.FAILED
+                view = replace(view, state=state, error=str(result))
             self._views[job_id] = view
         if isinstance(result, DiagnosticReport):
             future.set_result(result)
@@ -163,11 +168,11 @@ class JobBoard:
             return True
 
     def fail_queued(self, error: FaError) -> None:
-        """Fail everything that is queued, each under its own name: there is nobody left who could measure it."""
+        """Fail everything that is queued, each under its own name unless that has nothing to do with it."""
         with self._changed:
             jobs = [self._views[job_id].job for job_id in list(self._queue) if self._taken_out(job_id)]
         for job in jobs:
-            self.finish(job.id, JobFailed(error.what, where=job.checkpoint, hint=error.hint))
+            self.finish(job.id, error if isinstance(error, NobodyLeft) else under_its_name(error, job))
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
@@ -229,6 +234,11 @@ def outcome_of(report: dict[str, Any], where: str) -> DiagnosticReport | FaError
         return replace(DiagnosticReport.from_dict(report, where=where), recorded_verdict=None)
     except InvalidReport as error:
         return error
+
+
+def under_its_name(error: FaError, job: Job) -> JobFailed:
+    """A failure of a job for a reason that others may share."""
+    return JobFailed(error.what, where=job.checkpoint, hint=error.hint)
 
 
 def cancellation_of(job: Job) -> JobCancelled:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from torch import Tensor
 
-from fa_core.data import DataSet, eval_batches, load_data
+from fa_core.data import DataSet, eval_order, load_data
 from fa_core.engine.jobs import MeasureOptions, no_data
 from fa_core.errors import UsageError
+from fa_core.measure.in_parts import cut
 from fa_core.runs import Manifest
 
 BATCHES, BATCH_SIZE = 10, 128
@@ -48,12 +49,14 @@ class Evaluation:
         test_y: its labels.
         batches: K disjoint (x, y), for the diagnostics.
         data_hash: of the test part.
+        batched: so many of the first test samples are those of the batches; 0 = it is not known where they are.
     """
 
     test_x: Tensor
     test_y: Tensor
     batches: list[tuple[Tensor, Tensor]]
     data_hash: str
+    batched: int = 0
 
 
 def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
@@ -82,13 +85,11 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
         UsageError, UnreadableInput: as `load_data`.
     """
     data = _loaded(plan.data, plan.typed)
-    batches = eval_batches(data, k=plan.batches, batch_size=plan.batch_size, seed=plan.eval_seed)
-    return Evaluation(
-        test_x=data.test_x.to(device),
-        test_y=data.test_y.to(device),
-        batches=[(x.to(device), y.to(device)) for x, y in batches],
-        data_hash=data.hash,
-    )
+    order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
+    x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
+    size = min(plan.batch_size, batched)
+    batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
+    return Evaluation(test_x=x, test_y=y, batches=batches, data_hash=data.hash, batched=batched)
 
 
 @lru_cache(maxsize=2)

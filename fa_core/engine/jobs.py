@@ -8,8 +8,11 @@ from typing import Any
 
 import msgspec
 
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats.checkpoint_file import damage
 from fa_core.naming import unknown_name
+from fa_core.rows import AuditRow
+from fa_core.runs import WEIGHTS
 from fa_core.user_code import is_callable_name
 
 
@@ -64,6 +67,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     axes: dict[str, Any] = {}
     options: MeasureOptions = MeasureOptions()
+
+
+def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
+    """The job that measures a row, whose checkpoint is an absolute path."""
+    return Job(
+        id=job_id, checkpoint=row.checkpoint or "", method=row.method, seed=row.seed, axes=row.axes, options=options
+    )
 
 
 class JobState(str, Enum):
@@ -127,9 +137,13 @@ def check_options(options: MeasureOptions) -> None:
             raise unknown_name("data set", name, [*DATA_SETS, "module:callable"])
 
 
-def no_data(checkpoint: Path | str) -> UsageError:
-    """What to say about a checkpoint that nothing tells the data of."""
-    return UsageError(
+def no_data(checkpoint: Path | str) -> FaError:
+    """What to say about a checkpoint that nothing tells the data of; that it is gone or damaged goes before."""
+    path = Path(checkpoint)
+    if not path.exists():
+        return UnreadableInput("is not there any more", where=path, hint="put it back, or open its folder anew")
+    fault = damage(path / WEIGHTS if path.is_dir() else path)
+    return fault or UsageError(
         "nothing says which data to measure it on",
         where=checkpoint,
         hint="a checkpoint without a manifest needs --data SPEC, e.g. --data synthetic or --data cifar10:DIR",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from fa_core.atomic import place_of
 from fa_core.engine.baselines import filled, with_measured_baselines
 from fa_core.engine.resume import recorded_audits
 from fa_core.errors import FaError, UsageError
-from fa_core.formats import write_audit_table
+from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
@@ -23,6 +25,9 @@ Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 
 WRITING_SHARE = 0.05
 """Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
+
+AT_ONCE = 0.02
+"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
 
 
 class Ledger:
@@ -33,13 +38,25 @@ class Ledger:
         order: the rows to be measured, in the order they are to be written.
         adjust: see `Adjust`.
         before: rows that stay in the file in front of them.
+        on_trouble: told, once, that the file cannot be written. Measuring goes on; the rows go to a spare file.
+
+    Attributes:
+        unsaved: why the file does not hold every row, and which one does; None = it does.
     """
 
     def __init__(
-        self, out: Path | None, order: Sequence[AuditRow], adjust: Adjust = list, before: Iterable[AuditRow] = ()
+        self,
+        out: Path | None,
+        order: Sequence[AuditRow],
+        adjust: Adjust = list,
+        before: Iterable[AuditRow] = (),
+        on_trouble: Callable[[str], None] | None = None,
     ) -> None:
         self._out, self._order, self._adjust = out, list(order), adjust
         self._before = list(before)
+        self._on_trouble = on_trouble
+        self._spare: Path | None = None
+        self.unsaved: FaError | None = None
         self._reports: dict[int, DiagnosticReport] = {}
         self._lock = threading.RLock()
         self._next_write = 0.0
@@ -47,11 +64,7 @@ class Ledger:
         self._later: threading.Timer | None = None
 
     def put(self, index: int, report: DiagnosticReport) -> None:
-        """Take the report of the row of this index, and write: now, or soon if there was a write just now.
-
-        Raises:
-            FaError: the file cannot be written.
-        """
+        """Take the report of the row of this index, and write: now, or soon if a write just now took long."""
         with self._lock:
             self._reports[index] = report
             self._unwritten = True
@@ -65,7 +78,7 @@ class Ledger:
                 self._later.start()
 
     def write(self) -> None:
-        """Write what is not written yet."""
+        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`)."""
         with self._lock:
             if self._later is not None:
                 self._later.cancel()
@@ -73,13 +86,35 @@ class Ledger:
             if self._out is None or not self._unwritten:
                 return
             begun = time.monotonic()
-            write_audit_table(self._out, [*self._before, *self.rows()])
+            self._save(self._out, [*self._before, *self.rows()])
             ended = time.monotonic()
-            self._next_write = ended + (ended - begun) * (1 / WRITING_SHARE - 1)
-            self._unwritten = False
+            took = ended - begun
+            self._next_write = ended + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
+
+    def _save(self, out: Path, table: list[AuditRow]) -> None:
+        try:
+            write_audit_table(out, table)
+        except FaError as error:
+            first = self.unsaved is None
+            self.unsaved = FaError(error.what, where=out, hint=self._spill(out, table))
+            if first and self._on_trouble is not None:
+                self._on_trouble(f"{self.unsaved}; measuring goes on")
+        else:
+            # a disk that has room again
+            self._unwritten, self.unsaved = False, None
+
+    def _spill(self, out: Path, table: list[AuditRow]) -> str:
+        """Put the rows into the spare file; says where they are."""
+        try:
+            if self._spare is None:
+                self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / out.name
+            write_audit_table(self._spare, table)
+        except (OSError, FaError):
+            return "no other place could be written to either"
+        return f"what is finished is in {self._spare}"
 
     def _write_what_waits(self) -> None:
-        # whoever writes next is told of a disk that is full
+        # whoever writes next is told what is wrong with the rows
         with contextlib.suppress(FaError):
             self.write()
 
@@ -94,10 +129,11 @@ def check_writable(out: Path) -> None:
     """Refuse an output file before hours of measuring, not after.
 
     Raises:
-        UsageError: a folder, a file that is no audit table, or a place that cannot be written to.
+        UsageError: a folder, a device, a file that is no audit table, or a place that cannot be written to.
     """
     if out.is_dir():
         raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
+    out = place_of(out)
     try:
         if out.exists() and out.stat().st_size:
             recorded_audits(out)

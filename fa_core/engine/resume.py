@@ -75,7 +75,7 @@ def recorded_audits(out: Path) -> list[AuditRow]:
         UsageError: it is something else, which is not to be overwritten.
     """
     try:
-        rows = scan([out]).rows
+        rows = list(scan([out]).rows)
     except UnreadableInput as error:
         raise UsageError(
             f"is there already and is no audit table ({error.what})", where=out, hint="choose another --out"

@@ -10,10 +10,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.engine.audit import job_for, run_jobs
+from fa_core.engine.audit import run_jobs
 from fa_core.engine.board import OnEvent
 from fa_core.engine.comparison import Comparison, compare
-from fa_core.engine.jobs import MeasureOptions
+from fa_core.engine.jobs import MeasureOptions, job_for
+from fa_core.engine.placement import Placement
+from fa_core.engine.pools import check_reachable
 from fa_core.engine.watch import DEFAULT_MEASURE
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.report import DiagnosticReport
@@ -55,10 +57,10 @@ def verify(
     *,
     data: str | None = None,
     model: str | None = None,
-    device: str = "auto",
-    jobs: int | None = None,
+    placement: Placement = Placement(),  # noqa: B008 (immutable)
     on_event: OnEvent | None = None,
     on_plan: Callable[[int, int], None] | None = None,
+    on_notice: Callable[[str], None] | None = None,
     measure: str = DEFAULT_MEASURE,
 ) -> VerifyResult:
     """Measure recorded runs again with their recorded settings, and compare.
@@ -67,15 +69,16 @@ def verify(
         rows: what `fa_core.formats.scan` found.
         data: data SPEC that the person typed; None = the recorded one, which may name no code.
         model: ``module:callable`` that the person typed; needed where one was used before.
-        device: see `resolve_devices`.
-        jobs: how many workers; None = one per device.
+        placement: where to measure.
         on_event: told every change of a job, from another thread.
         on_plan: told once, before measuring: (runs to measure, 0).
+        on_notice: told what concerns no single run, e.g. which cluster it is.
         measure: what workers run.
 
     Raises:
         UnreadableInput: no record among the rows, or none that names a checkpoint.
         UsageError: a device that is not there.
+        MeasureError: a cluster that does not answer.
     """
     records = [row for row in rows if row.report.coverage]
     if not records:
@@ -84,6 +87,7 @@ def verify(
     records = [row for row in records if row.checkpoint is not None]
     if not records:
         raise UnreadableInput(skipped[0].message)
+    check_reachable(placement)
     found = [_prepared(row, data, model) for row in records]
     failures = [outcome for outcome in found if isinstance(outcome, Problem)]
     prepared = [outcome for outcome in found if not isinstance(outcome, Problem)]
@@ -92,7 +96,7 @@ def verify(
         on_plan(len(todo), 0)
     reports: dict[int, DiagnosticReport] = {}
     interrupted = run_jobs(
-        todo, reports.__setitem__, failures, device=device, jobs=jobs, on_event=on_event, measure=measure
+        todo, reports.__setitem__, failures, placement, on_event=on_event, on_notice=on_notice, measure=measure
     )
     runs = [_verification(prepared[index][0], report) for index, report in sorted(reports.items())]
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)

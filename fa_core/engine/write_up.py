@@ -49,6 +49,8 @@ def written_up(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"
         )
     report = diagnosis.report(headline_acc=acc)
+    if report.notes:
+        note(report.notes)
     report = with_reliability(report, diagnosis, loaded.network, batch, options, len(samples.test_y), note)
     method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
     return replace(
@@ -56,7 +58,7 @@ def written_up(
         method_name=method,
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
-        notes=_data_note(manifest, plan.data, samples),
+        notes="; ".join(filter(None, [_data_note(manifest, plan.data, samples), report.notes])),
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
         frozen_baseline_acc=None if manifest is None or _is_baseline(manifest) else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **_no_baseline(manifest)},

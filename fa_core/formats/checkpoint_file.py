@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO
 
+from fa_core import lenient_json
 from fa_core.errors import UnreadableInput
 from fa_core.formats.naming import run_name
 from fa_core.formats.stored import Finding
@@ -15,6 +17,9 @@ NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth")
 """Names that promise a checkpoint: only used to complain about files that break the promise."""
 
+_FIRST = 4096
+_SMALLEST_PICKLE = 32
+"""Bytes; the name of the function that rebuilds a tensor takes more."""
 _HEADER_LIMIT = 100 << 20
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 _COPY_AGAIN = "copy or download the file again"
@@ -57,7 +62,31 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
             seed = int(stated_seed[:18])
     elif kind == "zip" and not _is_whole_zip(file):
         raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=_COPY_AGAIN)
+    elif kind == "pickle" and size < _SMALLEST_PICKLE:
+        raise UnreadableInput(f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=_COPY_AGAIN)
     yield AuditRow(source=path, key=name.key, method=method, seed=seed, checkpoint=path, axes=name.axes)
+
+
+def damage(path: Path) -> UnreadableInput | None:
+    """Why a file is no whole checkpoint, as far as its first bytes and its size tell; None = nothing tells so."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_FIRST)
+            kind = kind_of(head, str(path))
+            if not kind:
+                return not_a_checkpoint(str(path), head)
+            list(read(str(path), kind, file, os.fstat(file.fileno()).st_size))
+    except OSError as error:
+        return UnreadableInput(f"cannot be read ({error.strerror})", where=path)
+    except UnreadableInput as error:
+        return error
+    return None
+
+
+def not_a_checkpoint(path: str, head: bytes) -> UnreadableInput:
+    """What to say about a file that only promises to be a checkpoint."""
+    what = "not a checkpoint" if head else "empty file"
+    return UnreadableInput(what, where=path, hint="expected safetensors or a state dict saved by torch")
 
 
 def _is_whole_zip(file: BinaryIO) -> bool:
@@ -78,7 +107,7 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
             hint=_COPY_AGAIN,
         )
     try:
-        header = json.loads(file.read(length))
+        header = lenient_json.loads(file.read(length))
         if not isinstance(header, dict):
             raise ValueError("not an object")
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]

@@ -7,13 +7,13 @@ Infinity that Python writes and diverged runs contain; where it refuses, json re
 from __future__ import annotations
 
 import codecs
-import json
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from fa_core import lenient_json
 from fa_core.errors import UnreadableInput
 from fa_core.rows import Problem
 
@@ -132,7 +132,7 @@ def convert(node: Node, kind: type[T], where: str) -> T:
             except msgspec.DecodeError as error:
                 if isinstance(error, msgspec.ValidationError) and "out of range" not in str(error):
                     raise
-                node = json.loads(bytes(node))  # a number like 1e400, which is infinity to Python
+                node = lenient_json.loads(bytes(node))  # a number like 1e400, which is infinity to Python
         return msgspec.convert(node, kind)
     except (ValueError, OverflowError) as error:
         raise shape_error(error, where) from error
@@ -156,7 +156,7 @@ def loads(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
-        return json.loads(data)
+        return lenient_json.loads(data)
 
 
 def loads_keeping_repeats(data: bytes) -> Any:
@@ -166,7 +166,7 @@ def loads_keeping_repeats(data: bytes) -> Any:
         ValueError: malformed.
         RecursionError: nested too deep.
     """
-    return json.loads(data, object_pairs_hook=_object)
+    return lenient_json.loads(data, object_pairs_hook=_object)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -187,6 +187,8 @@ def _as_utf8(path: str, data: bytes) -> bytes:
 
 
 def _by_json(path: str, data: bytes) -> Document:
+    import json
+
     try:
         value = loads_keeping_repeats(data)
     except json.JSONDecodeError as error:

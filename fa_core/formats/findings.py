@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -96,12 +97,13 @@ class Scan(msgspec.Struct, frozen=True):
     """Everything found under some paths, in the order it was found.
 
     Attributes:
-        rows: audits, and checkpoints nobody measured yet (`coverage` of their report is ``""``).
+        rows: audits, and checkpoints nobody measured yet (`coverage` of their report is ``""``); a list, or where
+            there are big tables `ManyRows`.
         traces: runs over epochs.
         problems: what could not be read, with the reason.
     """
 
-    rows: list[AuditRow] = []
+    rows: Sequence[AuditRow] = []
     traces: list[Trace] = []
     problems: list[Problem] = []
 

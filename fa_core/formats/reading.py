@@ -13,6 +13,7 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.document import open_document
 from fa_core.formats.findings import Scan, Trace
+from fa_core.formats.many_rows import ManyRows
 from fa_core.formats.recalling import LazyIndex, sliced_table
 from fa_core.formats.registry import FORMATS, may_be_known, recognise
 from fa_core.formats.sliced import REPORTS, SLICED_FROM, SlicedRows, SlicedTable, read_sliced
@@ -75,16 +76,23 @@ def scan_again(path: str) -> Scan:
 
 def _collected(found: Iterable[Finding]) -> Scan:
     """Findings, sorted by kind."""
-    scan = Scan()
+    rows: list[AuditRow] = []
+    parts: list[Sequence[AuditRow]] = [rows]
+    traces: list[Trace] = []
+    problems: list[Problem] = []
     for finding in found:
+        if isinstance(finding, SlicedRows):
+            rows = []
+            parts += [finding, rows]
+            continue
         for item in _each(finding):
             if isinstance(item, AuditRow):
-                scan.rows.append(item)
+                rows.append(item)
             elif isinstance(item, Trace):
-                scan.traces.append(item)
+                traces.append(item)
             else:
-                scan.problems.append(item)
-    return scan
+                problems.append(item)
+    return Scan(rows=rows if len(parts) == 1 else ManyRows(parts), traces=traces, problems=problems)
 
 
 def _each(finding: Finding) -> Iterable[AuditRow | Trace | Problem]:
@@ -255,8 +263,7 @@ def _is_ours(place: Place, head: bytes) -> bool:
     if text[:1] in (b"{", b"[") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return True
     if checkpoint_file.promises_checkpoint(place.path):
-        what = "not a checkpoint" if head else "empty file"
-        raise UnreadableInput(what, where=place.path, hint="expected safetensors or a state dict saved by torch")
+        raise checkpoint_file.not_a_checkpoint(place.path, head)
     if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
         raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
     if place.named:

@@ -24,6 +24,9 @@ _PLAIN = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 _SEEDED = re.compile(r"(.*)_s(\d+)(.*)", re.ASCII | re.DOTALL)
 _SOME_SEED = "918273645"
 
+_NO_AXES: dict[str, Any] = {}
+"""The one dict of all rows without axes."""
+
 _canonical = lru_cache(maxsize=4096)(canonical_method)
 
 
@@ -93,7 +96,6 @@ def identities_of(
     seeds: list[int | None] = []
     all_axes: list[dict[str, Any]] = []
     checkpoints: list[str | None] = []
-    nothing: dict[str, Any] = {}
     simple: dict[str, str | None] = {}
     shapes: dict[tuple[str, str], _Shape | None] = {}
     for key, report in zip(keys, reports, strict=True):
@@ -101,7 +103,7 @@ def identities_of(
         method = simple[head] if head in simple else simple.setdefault(head, _method_before_seed(head))
         if method is not None and tail.isdecimal():
             seed: int | None = int(tail)
-            axes = report.axes or nothing
+            axes = report.axes or _NO_AXES
         elif (parts := _SEEDED.fullmatch(key)) and (shape := _shape_of(parts[1], parts[3], shapes)):
             method, seed = shape.method, int(parts[2]) if shape.names_seed else report.seed
             axes = {**shape.axes, **report.axes} if report.axes else shape.axes

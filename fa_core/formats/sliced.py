@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, overload
 
 import msgspec
 
+from fa_core import lenient_json
 from fa_core.errors import FaError
 from fa_core.formats.document import Node, RepeatedKeys, loads_keeping_repeats
 from fa_core.formats.lean import lean_decoder, recorded_verdicts
@@ -72,6 +72,22 @@ class SlicedRows(Sequence[AuditRow]):
         if isinstance(index, slice):
             return [self._row(slot) for slot in range(*index.indices(len(self)))]
         return self._row(range(len(self))[index])
+
+    def __iter__(self) -> Iterator[AuditRow]:
+        columns = self.columns
+        names = zip(columns.key, columns.method, columns.seed, columns.checkpoint, columns.axes, strict=True)
+        for slot, (key, method, seed, checkpoint, axes) in enumerate(names):
+            yield StoredRow(
+                source=self.source,
+                key=key,
+                method=method,
+                seed=seed,
+                report=UNREAD,
+                checkpoint=checkpoint,
+                axes=axes,
+                store=self,
+                slot=slot,
+            )
 
     def report(self, slot: int) -> DiagnosticReport:
         """One row's report. The last few are remembered: what is on screen is looked at again and again."""
@@ -212,7 +228,7 @@ def _members(data: bytes) -> Mapping[str, Node]:
     try:
         return _RAWS.decode(data)
     except msgspec.DecodeError:  # NaN, which Python writes
-        members: dict[str, Any] = json.loads(data)
+        members: dict[str, Any] = lenient_json.loads(data)
         return members
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import TypeAlias, overload
 
 import msgspec
@@ -15,7 +16,10 @@ from fa_core.formats.reports import decode_report, row_of
 from fa_core.formats.sliced import SlicedRows
 from fa_core.rows import AuditRow, Problem
 
-_LEAN = msgspec.json.Decoder(lean_type())
+
+@cache
+def _lean_decoder() -> msgspec.json.Decoder[Lean]:
+    return msgspec.json.Decoder(lean_type())
 
 
 class StoredRows(Sequence[AuditRow]):
@@ -57,7 +61,8 @@ class StoredRows(Sequence[AuditRow]):
     def decoded(self) -> list[Lean] | None:
         """All reports (the attributes of `DiagnosticReport`), numbers unchecked; None if one is slow to decode."""
         try:
-            return [_LEAN.decode(node) for node in self._nodes]
+            decode = _lean_decoder().decode
+            return [decode(node) for node in self._nodes]
         except (ValueError, TypeError, RecursionError):
             return None
 

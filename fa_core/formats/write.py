@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping
         extra: further top-level members (``reports`` and ``summary`` are ours).
 
     Raises:
+        UsageError: the path is that of a folder, a device, a FIFO or a socket.
         FaError: the folder may not be written to, or is full.
     """
     reports: dict[str, Any] = {}
@@ -45,7 +45,7 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping
     for key, row in zip(unique_keys(rows), rows, strict=True):
         reports[key] = stored_report(row).to_dict()
         summary.append(msgspec.structs.asdict(_summary(row)))
-    write_json(Path(os.path.realpath(path)), {**(extra or {}), "reports": reports, "summary": summary})
+    write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:

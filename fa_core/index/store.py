@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import tempfile
 import zlib
@@ -13,6 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import fa_core
+
+try:
+    from _blake2 import blake2b  # from hashlib it comes with OpenSSL, 4 MB
+except ImportError:
+    from hashlib import blake2b
 
 VARIABLE = "FA_TUI_INDEX"
 LIMIT = 512 << 20
@@ -49,7 +53,7 @@ def index_folder() -> Path | None:
 def name_of(*parts: str) -> str:
     """A file name that stands for some text."""
     text = "\0".join(parts).encode(errors="surrogatepass")
-    return hashlib.blake2b(text, digest_size=16).hexdigest()
+    return blake2b(text, digest_size=16).hexdigest()
 
 
 def read(name: str) -> memoryview | None:

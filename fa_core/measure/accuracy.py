@@ -12,6 +12,7 @@ from fa_core.errors import FaError
 from fa_core.measure.batches import counted, placed
 from fa_core.measure.borrow import HALF, Borrowed, borrow, float64_copy
 from fa_core.measure.fused import check_logits, explained
+from fa_core.measure.inputs import lent
 from fa_core.measure.taps import Taps, read_logits, resolve_taps
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Tensor], Tensor]
@@ -75,7 +76,12 @@ class AccuracyMeter:
 
     def compute(self) -> float:
         """The accuracy so far, a fraction in [0, 1]."""
-        return float(torch.cat(self.right).sum()) / self.samples
+        return self.hits / self.samples
+
+    @property
+    def hits(self) -> int:
+        """How many of them were right."""
+        return int(torch.cat(self.right).sum())
 
     @property
     def samples(self) -> int:
@@ -108,7 +114,8 @@ class Float64Twin:
 
 def classified(logits: Tensor, y: Tensor) -> Tensor:
     """Which samples are right: logits (..., B, C) and labels (B,) → (..., B) bool; NaN is never right."""
-    return (logits.argmax(dim=-1) == y) & ~logits.isnan().any(dim=-1)
+    largest, predicted = logits.max(dim=-1)  # the first of equals, and NaN before all
+    return (predicted == y) & (largest == largest)
 
 
 def accuracy(
@@ -138,21 +145,34 @@ def accuracy(
     >>> accuracy(net, [(torch.eye(2), torch.tensor([0, 1])), (torch.eye(2), torch.tensor([1, 1]))])
     0.75
     """
+    return run_accuracy(model, batches, taps, dtype, device).compute()
+
+
+def run_accuracy(
+    model: nn.Module,
+    batches: Iterable[Any],
+    taps: Taps = None,
+    dtype: str | None = None,
+    device: str | torch.device | None = None,
+) -> AccuracyMeter:
+    """Classify every sample and keep what was counted: `accuracy` before the division. Arguments as there."""
     batches, _ = counted(batches)
     with borrow(model, dtype, device) as net, torch.no_grad():
-        logits_of = resolve_taps(net.model, taps).logits if callable(taps) else plain_logits
+        tapped = resolve_taps(net.model, taps).logits if callable(taps) else None
+        logits_of = tapped or plain_logits
         meter = AccuracyMeter(net, logits_of)
         for index, batch in enumerate(batches):
             x, y = placed(batch, index, net)
-            with explained(x, f"eval batch {index}"):
-                logits = logits_of(net.model, x)
-            check_logits(logits, y, f"eval batch {index}")
-            meter.update(x, y, logits)
-        return meter.compute()
+            with net.draws.passing():
+                with explained(x, f"eval batch {index}"):
+                    logits = logits_of(net.model, x)
+                check_logits(logits, y, f"eval batch {index}")
+                meter.update(x, y, logits)
+        return meter
 
 
 def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
-    """What the network answers, (B, C), without a graph."""
+    """What the network answers to (B, ...), (B, C), without a graph."""
     with torch.no_grad():
-        logits: Tensor = read_logits(model(x.clone()))
+        logits: Tensor = read_logits(model(lent(model, x)))
     return logits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.arithmetic import full_float32
 from fa_core.measure.as_found import as_found
+from fa_core.measure.draws import Draws
 
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 AS_IS = "as-is"
@@ -29,12 +30,14 @@ class Borrowed:
         device: where batches go.
         dtype: what floating-point inputs are cast to; None leaves them alone.
         as_is: half precision is measured as it runs, so its near-ties stay as they come out.
+        draws: the random numbers of its passes.
     """
 
     model: nn.Module
     device: torch.device
     dtype: torch.dtype | None
     as_is: bool = False
+    draws: Draws = field(default_factory=Draws)
 
 
 @contextmanager
@@ -67,7 +70,8 @@ def borrow(
         stack.enter_context(measuring_arithmetic(place, as_is))
         working.eval().requires_grad_(False)
         inputs = target or next((t.dtype for t in tensors), None)
-        yield Borrowed(working, place, inputs, as_is)
+        draws = Draws({place, *(t.device for t in _floating(working))})
+        yield Borrowed(working, place, inputs, as_is, draws)
 
 
 @contextmanager

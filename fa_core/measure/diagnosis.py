@@ -26,6 +26,9 @@ class Diagnosis:
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many of the first batches (a) and (b) use.
         largest_pass: samples per forward and backward pass; None = a whole batch.
+
+    Attributes:
+        accuracy: on the batches so far.
     """
 
     def __init__(
@@ -40,18 +43,20 @@ class Diagnosis:
         self._tapped = tapped
         self._largest_pass = largest_pass
         self._tally = Tally(stability_layer, norm_batches)
-        self._accuracy = AccuracyMeter(net, tapped.logits)
+        self.accuracy = AccuracyMeter(net, tapped.logits)
 
     def update(self, x: Tensor, y: Tensor) -> None:
         """Measure one batch: x (B, ...), y (B,), both on the network's device."""
         where = f"eval batch {self._tally.batches}"
-        done = pass_in_parts(self._tapped, self._net.model, x, y, self._tally.layers, where, self._largest_pass)
-        self._tally.add(_group_of_one(done), where)
-        self._accuracy.update(x, y, done.logits)
+        with self._net.draws.passing():
+            done = pass_in_parts(self._tapped, self._net.model, x, y, self._tally.layers, where, self._largest_pass)
+            self._tally.add(_group_of_one(done), where)
+            self.accuracy.update(x, y, done.logits)
 
     def measured(self) -> Measured:
         """The numbers so far."""
-        return self._tally.measured([right[None] for right in self._accuracy.right])[0]
+        numbers = self._tally.measured([right[None] for right in self.accuracy.right])[0]
+        return replace(numbers, drew=self._net.draws.noticed)
 
     def samples(self) -> Samples:
         """The measured values before any median or mean, on the CPU."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import MeasureError
+from fa_core.errors import MeasureError, TapError
 from fa_core.measure.custom_backward import custom_functions
 from fa_core.measure.stream import activation_gradients
 from fa_core.measure.taps import Tapped
@@ -93,6 +93,12 @@ def explained(x: Tensor, where: str) -> Iterator[None]:
 def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
     stream = tapped.forward(model, x, layers)
     check_logits(stream.logits, y, where)
+    if layers and max(layers) >= len(stream.hidden):
+        raise TapError(
+            f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
+            where=where,
+            hint="the taps must be the same for every batch",
+        )
     own = custom_functions(stream.logits) if layers is None else []
     if own:
         warnings.warn(

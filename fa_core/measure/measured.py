@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
+from fa_core.measure.draws import DREW
 from fa_core.report import DiagnosticReport
 
 
@@ -61,6 +62,7 @@ class Measured:
         flatten: how states became vectors.
         custom_backward: the network's own backward functions.
         take_samples: fetches what the numbers were computed from.
+        drew: the network drew random numbers.
     """
 
     residual_norms: list[float]
@@ -79,6 +81,7 @@ class Measured:
     flatten: str
     custom_backward: list[str]
     take_samples: Callable[[], Samples]
+    drew: bool = False
 
     def samples(self) -> Samples:
         """The measured values before any median or mean, on the CPU."""
@@ -89,6 +92,8 @@ class Measured:
         measured = given.get("headline_acc") is None
         if measured:
             given["headline_acc"] = self.right / self.counted
+        if self.drew:
+            given["notes"] = "; ".join(filter(None, [given.get("notes"), DREW]))
         unmeasured = self.cross_batch_stability is None and self.why_no_drift is not None
         return DiagnosticReport(
             residual_norms=list(self.residual_norms),

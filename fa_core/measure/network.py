@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
 from fa_core.measure.borrow import HALF
 from fa_core.measure.checkpoint import Checkpoint
+from fa_core.measure.draws import Draws
 from fa_core.models.registry import build, recognise
 from fa_core.runs import MANIFEST, Manifest
 from fa_core.user_code import import_callable
@@ -55,10 +56,12 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
     """Put tensors into a network; each is converted to the network's own precision.
 
     Raises:
-        UnreadableInput: missing or unknown tensors, or shapes that differ (both are said).
+        UnreadableInput: missing or unknown tensors, or shapes that differ (both are said); integers, booleans or
+            complex numbers where the network has floating-point tensors.
     """
     own = network.state_dict()
     _check_shapes(own, tensors, where)
+    _check_kinds(own, tensors, where)
     loaded = {own[name].data_ptr() for name in own if name in tensors and own[name].numel()}
     missing = [
         name
@@ -79,7 +82,9 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
 def _users_network(model: str) -> nn.Module:
     make = import_callable(model, "--model")
     try:
-        network = make()
+        # a buffer that is not saved may be drawn: the same one each time
+        with Draws().passing():
+            network = make()
     except TypeError as error:
         raise UsageError(
             f"--model {model} cannot be called without arguments ({error})", hint="name a function that needs none"
@@ -98,6 +103,24 @@ def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], wher
             f" and {tuple(own[name].shape)} in the network{more}",
             where=where,
         )
+
+
+def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
+    """Refuse what would be taken for weights by value: quantised ones are only weights together with their scale."""
+    wrong = [
+        name
+        for name in own
+        if name in tensors and own[name].is_floating_point() and not tensors[name].is_floating_point()
+    ]
+    if not wrong:
+        return
+    name, more = wrong[0], f" (and {len(wrong) - 1} more tensors are no floats)" if len(wrong) > 1 else ""
+    kind = str(tensors[name].dtype).removeprefix("torch.")
+    if tensors[name].is_complex():
+        why, hint = "the network has no imaginary part", "name the network that it belongs to with --model"
+    else:
+        why, hint = "no scale is known, so norms would mean nothing", "dequantise the weights and save them as float32"
+    raise UnreadableInput(f"{name} is stored as {kind}{more}: {why}", where=where, hint=hint)
 
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:

@@ -12,33 +12,50 @@ _SQUARABLE = (1e-140, 1e140)
 
 
 def sample_norms(x: Tensor) -> Tensor:
-    """‖x_i‖₂ of every sample: √Σ_j x_ij², in float64.
+    """‖x_i‖₂ of every sample, see `vector_norms`.
 
     Args:
         x: (B, ...), any floating dtype.
 
     Returns:
-        (B,) float64. A float32 value from its smallest subnormal (1.4e-45) to its largest (3.4e38) has a
-        float64 square, so nothing is lost; float64 inputs whose squares would be are scaled first.
-        NaN where a sample holds NaN, else inf where it holds ±inf.
-
-    Source: PROTOCOL §3 ("norms accumulated in float64, no eps clamp anywhere").
+        (B,) float64.
 
     >>> sample_norms(torch.tensor([[3e-30, 4e-30], [0.0, 0.0]])).tolist()
     [5.000000015855384e-30, 0.0]
     """
-    rows = wide(x).reshape(len(x), -1)
-    norms: Tensor = torch.linalg.vector_norm(rows, dim=1)
-    if x.dtype != torch.float64:
-        return norms
+    return vector_norms(x.detach().reshape(len(x), -1))
+
+
+def vector_norms(x: Tensor) -> Tensor:
+    """‖x_i‖₂ of every vector: √Σ_j x_ij², in float64.
+
+    Args:
+        x: (..., D), any floating dtype, outside any graph.
+
+    Returns:
+        (...) float64. A float32 value from its smallest subnormal (1.4e-45) to its largest (3.4e38) has a
+        float64 square, so nothing is lost; float64 inputs whose squares would be are scaled first.
+        NaN where a vector holds NaN, else inf where it holds ±inf.
+
+    Source: PROTOCOL §3 ("norms accumulated in float64, no eps clamp anywhere").
+    """
+    if x.device.type == "mps" or x.dtype == torch.float64:
+        return _scaled_norms(wide(x))
+    # converted value by value: a copy of all of them in float64 takes as long again
+    norms: Tensor = torch.linalg.vector_norm(x, dim=-1, dtype=torch.float64)
+    return norms
+
+
+def _scaled_norms(x: Tensor) -> Tensor:
+    norms: Tensor = torch.linalg.vector_norm(x, dim=-1)
     exact = (norms > _SQUARABLE[0]) & (norms < _SQUARABLE[1])
     # asking a GPU would wait for it, which costs more than the second norm
     if x.is_cpu and bool(exact.all()):
         return norms
-    largest = rows.abs().amax(dim=1) if rows.shape[1] else norms
+    largest = x.abs().amax(dim=-1) if x.shape[-1] else norms
     ordinary = (largest > 0) & torch.isfinite(largest)
     scale = torch.where(ordinary, largest, 1.0)
-    scaled = scale * torch.linalg.vector_norm(rows / scale[:, None], dim=1)
+    scaled = scale * torch.linalg.vector_norm(x / scale[..., None], dim=-1)
     return torch.where(exact, norms, torch.where(ordinary, scaled, largest))
 
 

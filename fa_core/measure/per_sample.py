@@ -62,7 +62,12 @@ def vectors(state: Tensor, flatten: str) -> Tensor:
     >>> vectors(torch.zeros(2, 5, 3), CLS_TOKEN).shape
     torch.Size([2, 3])
     """
-    return state[:, 0] if flatten == CLS_TOKEN else state.reshape(len(state), -1)
+    return member_vectors(state[None], flatten)[0]
+
+
+def member_vectors(state: Tensor, flatten: str) -> Tensor:
+    """`vectors` for N networks of one shape: (N, B, ...) → (N, B, D)."""
+    return (state[:, :, 0] if flatten == CLS_TOKEN else state).flatten(2)
 
 
 def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:

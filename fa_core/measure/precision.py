@@ -67,7 +67,8 @@ def _measured(
 ) -> Pass:
     with borrow(model, dtype) as net:
         x, y = placed(tuple(batch), 0, net)
-        done = pass_in_parts(resolve_taps(net.model, taps), net.model, x, y, largest=largest_pass)
+        with net.draws.passing():
+            done = pass_in_parts(resolve_taps(net.model, taps), net.model, x, y, largest=largest_pass)
         check_states(done.hidden, done.names, len(y))
         return done
 

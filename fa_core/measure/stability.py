@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fa_core.measure.borrow import wide
 from fa_core.measure.norms import unit_rows
 
 MIN_BATCHES = 8
@@ -38,7 +37,8 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
 
 def mean_gradients(gradient: Tensor) -> Tensor:
     """ḡ = (1/B)·Σ_i g_i in float64: (..., B, D) per-sample gradients → (..., D)."""
-    return wide(gradient).mean(dim=-2)
+    on_cpu = gradient.cpu() if gradient.device.type == "mps" else gradient
+    return on_cpu.mean(dim=-2, dtype=torch.float64)
 
 
 def drift_columns(means: Tensor) -> Tensor:

@@ -109,8 +109,8 @@ def activation_gradients(
                 f"the logits do not depend on tap {layer} ({stream.names[layer]})",
                 hint="tap the tensor that the next block reads, not a by-product of it",
             )
-        gradients.append(gradient.detach())
-    return gradients, found[0].detach()
+        gradients.append(gradient)
+    return gradients, found[0]
 
 
 def _side_branch_gradient(loss: Tensor, state: Tensor) -> Tensor | None:

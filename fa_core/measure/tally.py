@@ -11,8 +11,8 @@ from torch import Tensor
 from fa_core.errors import TapError, UsageError
 from fa_core.measure.fused import Pass
 from fa_core.measure.measured import Measured, Samples
-from fa_core.measure.norms import lower_median, sample_norms, unit_rows
-from fa_core.measure.per_sample import check_states, choose_flattens, vectors
+from fa_core.measure.norms import lower_median, unit_rows, vector_norms
+from fa_core.measure.per_sample import check_states, choose_flattens, member_vectors
 from fa_core.measure.stability import drift_columns, mean_gradients, read_drift
 
 
@@ -57,8 +57,9 @@ class Tally:
     @property
     def layers(self) -> list[int] | None:
         """The layers whose gradients the next batch has to give; None = all."""
-        if self.batches < self._norm_batches:
-            return None
+        if self._for_norms:
+            # None has the graph searched for the network's own backward functions, too: once is enough
+            return list(range(len(self._names))) or None
         assert self._layer is not None
         return [self._layer]
 
@@ -70,7 +71,7 @@ class Tally:
             UsageError: a stability layer that does not exist.
             Divided: the members' states become vectors in different ways.
         """
-        for_norms = self.layers is None
+        for_norms = self._for_norms
         if self.batches == 0:
             self._begin(done)
         elif len(done.names) != len(self._names):
@@ -95,7 +96,7 @@ class Tally:
         h, g, e = (torch.cat(norms, dim=-1) for norms in (self._h, self._g, self._e))
         counted = sum(part.shape[1] for part in right)
         hits = torch.cat(list(right), dim=1).sum(dim=1, keepdim=True).to(h)
-        columns = (lower_median(h), lower_median(g), lower_median(e)[:, None], hits, drift_columns(means))
+        columns = (lower_median(torch.cat((h, g, e[:, None]), dim=1)), hits, drift_columns(means))
         depth = len(self._names)
         members = []
         for index, row in enumerate(torch.cat(columns, dim=1).tolist()):
@@ -129,6 +130,10 @@ class Tally:
             )
         return members
 
+    @property
+    def _for_norms(self) -> bool:
+        return self.batches < self._norm_batches
+
     def _begin(self, done: Pass) -> None:
         self._batch_size = done.logits.shape[1]
         check_states([h[0] for h in done.hidden], done.names, self._batch_size)
@@ -149,17 +154,13 @@ class Tally:
         batch_size = done.logits.shape[1]
         # a smaller last batch has a larger 1/B: brought to the first one's
         to_first = batch_size / self._batch_size
-        self._h.append(torch.stack([self._norms(h) for h in done.hidden], dim=1))
-        self._g.append(torch.stack([self._norms(g) * to_first for g in done.gradients], dim=1))
-        self._e.append(sample_norms(done.logit_gradient.flatten(0, 1)).reshape(-1, batch_size) * batch_size)
-
-    def _norms(self, state: Tensor) -> Tensor:
-        """(N, B, ...) → (N, B)."""
-        return sample_norms(vectors(state.flatten(0, 1), self._flatten)).reshape(state.shape[:2])
+        self._h.append(torch.stack([vector_norms(self._rows(h)) for h in done.hidden], dim=1))
+        self._g.append(torch.stack([vector_norms(self._rows(g)) for g in done.gradients], dim=1) * to_first)
+        self._e.append(vector_norms(done.logit_gradient) * batch_size)
 
     def _rows(self, state: Tensor) -> Tensor:
         """(N, B, ...) → (N, B, D)."""
-        return vectors(state.flatten(0, 1), self._flatten).reshape(*state.shape[:2], -1)
+        return member_vectors(state, self._flatten)
 
 
 class _Taken:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import TapError
+from fa_core.measure.inputs import lent
 from fa_core.measure.patterns import candidates, match_modules
 from fa_core.measure.stream import Stream, edges_of
 
@@ -133,14 +134,9 @@ class ReturnedStream:
             return self._run(model, x)[0]
 
     def _run(self, model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        x = x.detach()
-        if x.is_floating_point() and torch.is_grad_enabled():
-            x.requires_grad_()
-        # cloned: a network may write into its input, and the data are the caller's
-        x = x.clone()
         thawed = _thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext()
         with thawed:
-            output = self._function(model, x)
+            output = self._function(model, lent(model, x, gradients=True))
         if not (isinstance(output, (tuple, list)) and len(output) == 2 and isinstance(output[1], (tuple, list))):
             raise TapError(f"{self._name} returned {_kind(output)}", hint="it must return (logits, [h_0, ..., h_L])")
         hidden = list(output[1])
@@ -165,17 +161,16 @@ class ModuleTaps:
 
     def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         recorder = _Recorder(layers)
-        x = x.detach().clone()
         with recorder.listening(model, self._names):
-            logits = read_logits(model(x))
+            logits = read_logits(model(lent(model, x)))
         if not recorder.hidden:
             raise TapError(f"none of the tapped modules ran: {', '.join(self._names)}", hint=_untried(model))
         return Stream(logits, recorder.hidden, recorder.edges, recorder.names)
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
-            logits: Tensor = read_logits(model(x.detach().clone()))
-            return logits
+            logits: Tensor = read_logits(model(lent(model, x)))
+        return logits
 
 
 class _Recorder:
@@ -240,6 +235,8 @@ def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
 
     The same tensor twice is fine where nothing wrote into it (a block that passes its input through).
     """
+    if not any(h._version for h in hidden):
+        return
     seen: dict[tuple[int, int], int] = {}
     for layer, h in enumerate(hidden):
         key = (h.untyped_storage().data_ptr(), h.data_ptr())

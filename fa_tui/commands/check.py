@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable
+from itertools import chain
 
 import typer
 
 from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_tui.commands.show import judged
 from fa_tui.shell import options
 from fa_tui.shell.judging import judging
-from fa_tui.views.names import labels, with_seed
+from fa_tui.shell.verdict_rows import Judged, named
+from fa_tui.views.names import with_seed
 
 
 def register(app: typer.Typer) -> None:
@@ -38,13 +39,13 @@ def check_command(
         fa-tui check runs/ --frozen-baseline 0.349
     """
     found = options.open_paths(paths)
-    rows = judged(baseline.apply(found.rows), thresholds)
-    walked_back = [
-        (row, label) for row, label in zip(rows, labels(rows), strict=True) if row.report.verdict != TRUSTWORTHY
-    ]
-    with contextlib.suppress(BrokenPipeError):
-        _tell(walked_back)
-    raise typer.Exit(3 if found.problems or not rows else 1 if walked_back else 0)
+    rows = Judged(found.rows, thresholds, baseline)
+    walked_back = ((row, label) for row, label in named(rows) if row.report.verdict != TRUSTWORTHY)
+    first = next(walked_back, None)
+    if first is not None:
+        with contextlib.suppress(BrokenPipeError):
+            _tell(chain([first], walked_back))
+    raise typer.Exit(3 if found.problems or not rows else 0 if first is None else 1)
 
 
 def _tell(rows: Iterable[tuple[AuditRow, str]]) -> None:

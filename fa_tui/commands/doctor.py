@@ -56,7 +56,7 @@ class DoctorFormat(str, enum.Enum):
 EXTRAS = {
     "scikit-learn": ("digits", "the data set `--data digits`"),
     "pyarrow": ("parquet", "Parquet reports"),
-    "ray": ("ray", "`fa-tui audit --engine ray`, measuring on a cluster"),
+    "ray": ("ray", "`--engine ray`, measuring on a cluster"),
     "textual-serve": ("web", "`fa-tui serve`, the explorer in a browser"),
 }
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs")
@@ -155,6 +155,8 @@ def _gpu(found: dict[str, Any]) -> Iterator[Finding]:
 
 def terminal() -> Iterator[Finding]:
     """What the terminal says of itself."""
+    from fa_tui.terminal.abilities import TRUE_COLOUR, detect
+
     env = os.environ
     term = env.get("TERM", "")
     if term in ("", "dumb"):
@@ -163,10 +165,9 @@ def terminal() -> Iterator[Finding]:
         )
     else:
         yield Finding("terminal", "TERM", State.ok, term)
-    colours = "16 million" if env.get("COLORTERM") in ("truecolor", "24bit") else "256" if "256" in term else "16"
-    if env.get("NO_COLOR"):
-        colours = "none (NO_COLOR is set)"
-    yield Finding("terminal", "colours", State.ok, colours)
+    count = detect(env).colours
+    colours = "16 million" if count == TRUE_COLOUR else str(count) if count else "none"
+    yield Finding("terminal", "colours", State.ok, f"{colours} (NO_COLOR is set)" if env.get("NO_COLOR") else colours)
     encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
     if "utf" in encoding:
         yield Finding("terminal", "characters", State.ok, encoding)

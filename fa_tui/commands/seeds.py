@@ -9,6 +9,7 @@ import typer
 from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
 from fa_tui.shell.judging import judging
+from fa_tui.views.look import Look, arranged
 
 ByOption = Annotated[
     list[str] | None,
@@ -26,6 +27,7 @@ def seeds_command(
     by: ByOption = None,
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
+    filter: options.FilterOption = "",
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
     format: output.FormOption = output.Form.table,
@@ -46,13 +48,15 @@ def seeds_command(
     from fa_core.analysis import over_seeds
     from fa_core.reporting.sections.analyses import seeds_blocks
     from fa_core.table import AuditTable
+    from fa_tui.shell.left_out import left_out_blocks
     from fa_tui.views.records import seeds_record
 
     runs = inputs.runs(paths, baseline, methods, seeds)
-    rows = options.bounded(runs.rows, h0, blocks)
+    bounded = options.bounded(runs.rows, h0, blocks)
+    rows = arranged(Look(filter=filter), bounded, thresholds)
     analysis = over_seeds(AuditTable.from_rows(rows), thresholds, options.split_list(by) if by else None)
     if format is output.Form.json:
         output.print_json(seeds_record(rows, thresholds, analysis))
     else:
-        output.print_blocks(seeds_blocks(analysis))
+        output.print_blocks([*seeds_blocks(analysis), *left_out_blocks(rows, bounded)])
     raise typer.Exit(runs.exit_code)

@@ -40,7 +40,7 @@ def serve_command(
         raise UsageError(f"serving needs {missing}", hint="pip install 'fa-tui[web]'") from error
     options.open_paths(paths)  # what cannot be opened is told here, not in every tab
     words = [str(Path(path).absolute()) for path in paths or ()]
-    server = TokenServer([sys.executable, "-m", "fa_tui.cli", "open", *words], port, title="fa-tui")
+    server = TokenServer([sys.executable, "-m", "fa_tui", "open", *words], port, title="fa-tui")
     # what the explorers inherit: a terminal in the browser can show everything
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", FA_TUI_GLYPHS="unicode")
     for name in ("NO_COLOR", "TMUX", "STY"):

@@ -9,6 +9,7 @@ import typer
 from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
 from fa_tui.shell.judging import judging
+from fa_tui.views.look import Look, arranged
 
 HealthyOption = Annotated[
     list[str] | None,
@@ -31,6 +32,7 @@ def sweep_command(
     healthy: HealthyOption = None,
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
+    filter: options.FilterOption = "",
     format: output.FormOption = output.Form.table,
     *,
     thresholds: DiagnosticThresholds,
@@ -49,14 +51,21 @@ def sweep_command(
         fa-tui sweep audit_table.json --frozen-baseline 0.349
     """
     from fa_core.analysis import sensitivities
+    from fa_core.analysis.groups import DEFAULT_HEALTHY
     from fa_core.reporting.sections.analyses import sensitivity_blocks
+    from fa_core.table import AuditTable
+    from fa_tui.shell.left_out import left_out_blocks
     from fa_tui.views.records import sweep_record
 
     runs = inputs.runs(paths, baseline, methods, seeds)
-    table = runs.table()
-    analysis = sensitivities(table, thresholds, options.split_list(healthy) if healthy else None)
+    kept = arranged(Look(filter=filter), runs.rows, thresholds)
+    table = AuditTable.from_rows(kept)
+    named = options.split_list(healthy) if healthy else None
+    analysis = sensitivities(table, thresholds, named)
     if format is output.Form.json:
         output.print_json(sweep_record(table, thresholds, analysis))
     else:
-        output.print_blocks(sensitivity_blocks(analysis))
+        output.print_blocks(
+            [*sensitivity_blocks(analysis), *left_out_blocks(kept, runs.rows, named or DEFAULT_HEALTHY)]
+        )
     raise typer.Exit(runs.exit_code)

@@ -15,6 +15,7 @@ from fa_core.report import DiagnosticThresholds
 from fa_core.rows import canonical_method
 from fa_tui.shell import options
 from fa_tui.shell.judging import judging
+from fa_tui.shell.stopping import stoppable
 
 if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
@@ -96,7 +97,8 @@ def train_command(
     plans = plans_of(locals())
     choice = Choice(resume=resume, overwrite=overwrite, stop_on=stop_on, thresholds=thresholds)
     try:
-        _train(plans, out, device, threads, choice)
+        with stoppable():
+            _train(plans, out, device, threads, choice)
     except KeyboardInterrupt:
         print(f"fa-tui: every complete epoch is in {out}; add --resume to go on", file=sys.stderr)
         raise

@@ -10,6 +10,7 @@ from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
 from fa_tui.shell import inputs, options, output
 from fa_tui.shell.judging import judging
+from fa_tui.views.look import Look, arranged
 
 ChanceOption = Annotated[
     float,
@@ -27,6 +28,7 @@ def utility_command(
     chance: ChanceOption = 0.1,
     methods: inputs.MethodsOption = None,
     seeds: inputs.SeedsOption = None,
+    filter: options.FilterOption = "",
     format: output.FormOption = output.Form.table,
     *,
     thresholds: DiagnosticThresholds,
@@ -42,13 +44,17 @@ def utility_command(
     """
     from fa_core.analysis import decision_utility
     from fa_core.reporting.sections.analyses import utility_blocks
+    from fa_core.table import AuditTable
+    from fa_tui.shell.left_out import left_out_blocks
 
     if not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
     runs = inputs.runs(paths, baseline, methods, seeds)
-    analysis = decision_utility(runs.table(), thresholds, chance)
+    kept = arranged(Look(filter=filter), runs.rows, thresholds)
+    table = AuditTable.from_rows(kept)
+    analysis = decision_utility(table, thresholds, chance)
     if format is output.Form.json:
         output.print_json(analysis.to_dict())
     else:
-        output.print_blocks(utility_blocks(analysis))
+        output.print_blocks([*utility_blocks(analysis), *left_out_blocks(kept, runs.rows)])
     raise typer.Exit(runs.exit_code)

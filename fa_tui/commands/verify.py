@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_tui.commands.audit import DataOption, DeviceOption, JobsOption, ModelOption
+from fa_core.engine.placement import Placement
 from fa_tui.shell import options
+from fa_tui.shell.placing import placing
 
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
@@ -26,15 +27,15 @@ class VerifyFormat(str, enum.Enum):
 
 def register(app: typer.Typer) -> None:
     """Add the command to the application."""
-    app.command("verify")(verify_command)
+    app.command("verify")(placing(verify_command))
 
 
 def verify_command(
     paths: options.PathsArgument = None,
-    device: DeviceOption = "auto",
-    data: DataOption = None,
-    model: ModelOption = None,
-    jobs: JobsOption = None,
+    data: options.DataOption = None,
+    model: options.ModelOption = None,
+    *,
+    placement: Placement,
     format: Annotated[VerifyFormat, typer.Option("--format", help="How to print the outcome.")] = VerifyFormat.table,
 ) -> None:
     """Measure recorded audits again and compare them number by number.
@@ -58,10 +59,10 @@ def verify_command(
             found.rows,
             data=data,
             model=model,
-            device=device,
-            jobs=jobs,
+            placement=placement,
             on_event=progress,
             on_plan=progress.plan,
+            on_notice=progress.say,
         )
     options.tell_problems([*result.skipped, *result.failures])
     if format is VerifyFormat.json:

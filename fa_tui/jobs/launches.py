@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import json
 import os
 import re
 import shutil
@@ -19,12 +18,13 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from fa_core.errors import FaError
-from fa_core.runs import MANIFEST, TRACE, read_manifest
+from fa_core.runs import TRACE
 from fa_tui.jobs.command_form import shell_line
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.planning import Planned
-from fa_tui.jobs.remaining import Pace
+from fa_tui.jobs.remaining import Pace, Stopwatch
+from fa_tui.jobs.step_file import STEP_FILE, read_steps
+from fa_tui.jobs.trained import epochs_of, last_words
 
 _LOOK_SECONDS = 0.25
 _COUNTED = re.compile(r"^\[(\d+)/(\d+)\]|^(\d+) runs? to measure")
@@ -48,10 +48,12 @@ class Launch(threading.Thread):
     def __init__(self, job_id: str, planned: Planned, log: Path, on_change: OnChange) -> None:
         super().__init__(name=f"launch-{job_id}", daemon=True)
         self.planned, self._on_change = planned, on_change
-        self._pace = Pace()
+        self._pace, self._watch = Pace(), Stopwatch()
         self._cancelled = self._left = False
         self._stop_looking = threading.Event()
         self._since = time.time()
+        self._steps = log.with_suffix(".steps")
+        self._steps.unlink(missing_ok=True)
         self._listed = Listed(
             id=job_id,
             name=_name(planned),
@@ -61,13 +63,14 @@ class Launch(threading.Thread):
             log=str(log),
             line=shell_line(planned.words),
         )
+        self._watch.note(running=True)
         with log.open("wb") as sink:
             self._popen = subprocess.Popen(
-                [sys.executable, "-m", "fa_tui.cli", *planned.words],
+                [sys.executable, "-m", "fa_tui", *planned.words],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                env=_environment(),
+                env={**_environment(), STEP_FILE: str(self._steps)},
                 start_new_session=True,
             )
 
@@ -89,6 +92,7 @@ class Launch(threading.Thread):
             if self._stop_looking.wait(_LOOK_SECONDS):
                 return
         self._look()
+        self._steps.unlink(missing_ok=True)
         self._tell(self._ended(self._popen.returncode))
 
     def cancel(self) -> None:
@@ -119,29 +123,34 @@ class Launch(threading.Thread):
 
     def _look(self) -> None:
         seen = self._listed
-        done, total, words = self._trained() if self.planned.runs else self._audited()
-        self._pace.note(done)
+        done, part, total, words = self._trained() if self.planned.runs else self._audited()
+        if not self.planned.runs or self._steps.exists():
+            # the time before the first batch (loading data, starting torch) is no training
+            self._pace.note(done + part)
         words = seen.words if self._cancelled else words
-        if (done, total, words) != (seen.done, seen.total, seen.words):
-            self._tell(replace(seen, done=done, total=total, words=words))
+        now = replace(seen, done=done, part=part, total=total, words=words)
+        if now != seen:
+            self._tell(now)
 
-    def _trained(self) -> tuple[int, int, str]:
-        """Epochs done, epochs there are, and the last thing a trace says."""
-        done, total, words, longest = 0, 0, "", 0
-        epochs = []
+    def _trained(self) -> tuple[int, float, int, str]:
+        """Epochs done, the share of the next one, epochs there are, and where the run in training stands."""
+        done, part, total, words, longest = 0, 0.0, 0, "", 0
+        epochs, steps = [], read_steps(self._steps)
         for run in self.planned.runs:
-            found = _epochs(run, 0.0 if "--overwrite" not in self.planned.words else self._since)
+            found = epochs_of(run, 0.0 if "--overwrite" not in self.planned.words else self._since)
             epochs.append(found)
             if found is not None:
                 longest = max(longest, found[1])
-                words = f"{run.name}{_last_words(run / TRACE)}"
+                now = steps if steps is not None and steps.run == run.name else None
+                part = now.part_of_epoch(found[0]) if now is not None else 0.0
+                words = f"{run.name}{last_words(run / TRACE, now if part else None)}"
         for found in epochs:
             done += found[0] if found is not None else 0
             total += found[1] if found is not None else longest
-        return done, total if longest else 0, words
+        return done, part, total if longest else 0, words
 
-    def _audited(self) -> tuple[int, int, str]:
-        """Runs done, runs there are, and the last line of the log."""
+    def _audited(self) -> tuple[int, float, int, str]:
+        """Runs done (never a part of one), runs there are, and the last line of the log."""
         from fa_core.engine.process import log_tail
 
         done, total, words = self._listed.done, self._listed.total, ""
@@ -150,12 +159,13 @@ class Launch(threading.Thread):
             if counted is not None:
                 done, total = int(counted[1] or 0), int(counted[2] or counted[3])
                 words = line
-        return done, total, words
+        return done, 0.0, total, words
 
     def _ended(self, code: int) -> Listed:
-        seen = replace(self._listed, left=None)
+        self._watch.note(running=False)
+        seen = replace(self._listed, left=None, took=self._watch.seconds)
         if code == 0:
-            return replace(seen, state="done", done=seen.total)
+            return replace(seen, state="done", done=seen.total, part=0.0)
         if self._cancelled:
             return replace(seen, state="cancelled", words="stopped; r goes on from the last complete epoch or run")
         error = _cause(Path(seen.log), code)
@@ -261,30 +271,6 @@ def _environment() -> dict[str, str]:
     """The person's environment; no colours in the log, and no file of the current folder taken for a library."""
     environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
     return {**environment, "NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
-
-
-def _epochs(run: Path, since: float) -> tuple[int, int] | None:
-    """Complete epochs of a run and how many it will have; None if it has not begun (after a time)."""
-    try:
-        if (run / MANIFEST).stat().st_mtime < since:
-            return None
-        manifest = read_manifest(run)
-    except (OSError, FaError):
-        return None
-    epochs = int(manifest.recipe.get("epochs", 0))
-    return epochs if manifest.stopped else manifest.epochs_done, epochs
-
-
-def _last_words(trace: Path) -> str:
-    """The last epoch of a growing trace, in words."""
-    from fa_core.engine.process import log_tail
-
-    lines = log_tail(trace, 1)
-    try:
-        last = json.loads(lines[-1]) if lines else {}
-        return f": epoch {last['epoch']}, accuracy {last['test_acc']:.4f}"
-    except (ValueError, KeyError, TypeError):
-        return ""
 
 
 def _cause(log: Path, code: int) -> str:

@@ -14,6 +14,10 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
     states = Counter(job.state for job in jobs)
     pieces: list[tuple[str, str]] = []
     running = [job for job in jobs if job.state == "running"]
+    if not running:
+        # between two jobs: the next one is about to start, and the line keeps its shape
+        running = [job for job in jobs if job.state == "queued"][:1]
+    queued = states["queued"] - sum(job.state == "queued" for job in running)
     if running:
         first = running[0]
         doing = "measuring " if first.unit == "batch" else ""
@@ -23,8 +27,8 @@ def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
             pieces.append((f" {time_words(first.left)} left", "dim"))
         if len(running) > 1:
             pieces.append((f" and {len(running) - 1} more", "accent"))
-    if states["queued"]:
-        pieces.append((f"{', ' if pieces else ''}{states['queued']} queued", "dim"))
+    if queued:
+        pieces.append((f", {queued} queued", "dim"))
     if pieces and states["done"]:
         pieces.append((f", {states['done']} done", "dim"))
     if states["failed"]:

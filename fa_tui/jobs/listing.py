@@ -21,8 +21,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
         device: where it runs or ran (``""`` = nowhere yet).
         done: steps done so far.
         total: steps there are (0 = not known yet).
+        part: share [0, 1] of the next step that is done, where that is told.
         unit: what a step is: ``batch`` or ``epoch`` or ``run``.
         left: seconds until it is done, where there is a rate to tell from.
+        took: seconds it ran, once it is over.
         words: the last thing it had to say.
         error: why it failed, in one line.
         log: its log file.
@@ -35,8 +37,10 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     device: str = ""
     done: int = 0
     total: int = 0
+    part: float = 0.0
     unit: str = "batch"
     left: float | None = None
+    took: float | None = None
     words: str = ""
     error: str = ""
     log: str = ""
@@ -46,6 +50,11 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     def over(self) -> bool:
         """Whether it is final until it is retried."""
         return self.state in OVER
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether it failed or was cancelled."""
+        return self.state in ("failed", "cancelled")
 
 
 class Source(Protocol):
@@ -92,7 +101,7 @@ class Jobs:
     def retry(self, job_id: str) -> None:
         """Begin a job again that failed or was cancelled."""
         for source in self._sources:
-            if any(job.id == job_id and job.state in ("failed", "cancelled") for job in source.listed()):
+            if any(job.id == job_id and job.can_retry for job in source.listed()):
                 source.retry(job_id)
 
     def move(self, job_id: str, step: int) -> bool:

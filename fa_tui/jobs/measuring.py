@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import CancelledError, Future
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -14,11 +14,13 @@ from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.remaining import Pace
+from fa_tui.jobs.remaining import Pace, Stopwatch
 from fa_tui.jobs.saving import Results
+from fa_tui.jobs.setup import Setup
 
 if TYPE_CHECKING:
-    from fa_core.engine import JobView, MeasureOptions, WorkerPool
+    from fa_core.engine import JobView
+    from fa_core.engine.pool import Pool
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -37,56 +39,60 @@ class Measured(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+class Failed(NamedTuple):
+    """A run that could not be measured: its name, and why."""
+
+    name: str
+    error: str
+
+
 class Measuring:
     """The jobs of one explorer.
 
     Args:
-        device: where to measure, e.g. ``auto``; looked up when the first job comes.
+        setup: how to measure; what it needs is looked up, or connected to, when the first job comes.
         on_job: called with a job's view on every change, from another thread.
+        on_saving: called with a run's index before its report is written, from another thread.
         on_measured: called with every finished run, from another thread, after it is on disk.
-        out: results file for bare checkpoints.
-        options: how to measure.
-        measure: ``module:callable`` that workers measure with (tests bring their own).
+        on_failed: called with every run that could not be measured, from another thread.
+        on_notice: called with what concerns no single run, from another thread.
     """
 
     def __init__(
         self,
-        device: str,
+        setup: Setup,
         *,
         on_job: Callable[[JobView], None],
         on_measured: Callable[[Measured], None],
-        out: Path | None = None,
-        options: MeasureOptions | None = None,
-        measure: str | None = None,
+        on_failed: Callable[[Failed], None],
+        on_notice: Callable[[str], None],
+        on_saving: Callable[[int], None] = lambda index: None,
     ) -> None:
-        self._device, self._on_job, self._on_measured = device, on_job, on_measured
-        self._options, self._measure = options, measure
-        self._results = Results(out)
-        self._pool: WorkerPool | None = None
+        self._setup = setup
+        self._on_job, self._on_measured = on_job, on_measured
+        self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
+        self._results = Results(setup.out)
+        self._pool: Pool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
         self._paces: dict[str, Pace] = {}
+        self._watches: dict[str, Stopwatch] = {}
         self._unfinished: set[str] = set()
 
     @property
-    def pool(self) -> WorkerPool:
-        """The worker pool, made on first use."""
+    def pool(self) -> Pool:
+        """The pool, made on first use."""
         if self._pool is None:
-            from fa_core.engine import WorkerPool
-            from fa_core.engine.devices import resolve_devices, threads_per_worker
+            from fa_core.engine.placement import Placement
+            from fa_core.engine.pools import make_pool
             from fa_core.engine.watch import DEFAULT_MEASURE
 
-            devices = resolve_devices(self._device)
-            self._pool = WorkerPool(
-                devices,
-                self._moved,
-                threads=threads_per_worker(devices),
-                measure=self._measure or DEFAULT_MEASURE,
-            )
+            placement, measure = self._setup.placement or Placement(), self._setup.measure or DEFAULT_MEASURE
+            self._pool = make_pool(placement, self._moved, on_notice=self._on_notice, measure=measure)
         return self._pool
 
     def start(self, rows: Iterable[tuple[int, AuditRow]]) -> list[str]:
         """Queue rows (index, row) that have a checkpoint; the ids of the new jobs."""
-        from fa_core.engine import Job, MeasureOptions
+        from fa_core.engine.jobs import MeasureOptions, job_for
 
         started = []
         active = {view.job.id for view in self.jobs() if not view.state.final}
@@ -94,16 +100,9 @@ class Measuring:
             job_id = str(index)
             if row.checkpoint is None or job_id in active:
                 continue
-            job = Job(
-                id=job_id,
-                checkpoint=str(Path(row.checkpoint).resolve()),
-                method=row.method,
-                seed=row.seed,
-                axes=row.axes,
-                options=self._options or MeasureOptions(),
-            )
+            there = msgspec.structs.replace(row, checkpoint=str(Path(row.checkpoint).resolve()))
             self._rows[job_id] = (index, row)
-            self._follow(job_id, self.pool.submit(job))
+            self._follow(job_id, self.pool.submit(job_for(there, job_id, self._setup.options or MeasureOptions())))
             started.append(job_id)
         return started
 
@@ -149,11 +148,12 @@ class Measuring:
     def _moved(self, view: JobView) -> None:
         if view.total:
             self._paces.setdefault(view.job.id, Pace()).note(view.done)
+        self._watches.setdefault(view.job.id, Stopwatch()).note(running=view.state.value == "running")
         self._on_job(view)
 
     def _listed(self, view: JobView) -> Listed:
         job_id, running = view.job.id, view.state.value == "running"
-        pace = self._paces.get(job_id)
+        pace, watch = self._paces.get(job_id), self._watches.get(job_id)
         return Listed(
             id=job_id,
             name=self.name(job_id),
@@ -162,8 +162,8 @@ class Measuring:
             done=view.done,
             total=view.total,
             left=pace.seconds_left(view.total) if pace is not None and running else None,
-            # without the path that its line names already
-            words=view.error.removeprefix(f"{view.job.checkpoint}: ") or view.note,
+            took=watch.seconds if watch is not None and view.state.final else None,
+            words=_without_path(view.error, view.job.checkpoint) or view.note,
             error=view.error,
             log=view.log,
         )
@@ -183,12 +183,37 @@ class Measuring:
             self._results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
-        if future.cancelled() or future.exception() is not None:
+        if future.cancelled() or isinstance(error := future.exception(), CancelledError):
             return
         index, row = self._rows[job_id]
+        if error is not None:
+            self._on_failed(Failed(self.name(job_id), _without_path(str(error), Path(row.checkpoint or "").resolve())))
+            return
         row = msgspec.structs.replace(row, report=future.result())
+        self._on_saving(index)
         try:
             done = Measured(index, row, saved=str(self._results.save(row)))
         except Exception as error:
             done = Measured(index, row, problem=str(error))
         self._on_measured(done)
+
+
+def failure_words(failed: Sequence[Failed]) -> str:
+    """Why runs could not be measured, in one line.
+
+    >>> failure_words([Failed("dfa s42", "the weights are empty")])
+    'dfa s42: the weights are empty'
+    >>> failure_words([Failed("bp s1", "no cluster"), Failed("fa s1", "no cluster")])
+    '2 runs: no cluster'
+    """
+    last = failed[-1]
+    if len(failed) == 1:
+        return f"{last.name}: {last.error}"
+    if len({each.error for each in failed}) == 1:
+        return f"{len(failed)} runs: {last.error}"
+    return f"{len(failed)} runs failed, the last of them {last.name}: {last.error}"
+
+
+def _without_path(error: str, checkpoint: Path | str) -> str:
+    """What went wrong, said of a run that is named beside it."""
+    return error.removeprefix(f"{checkpoint}: ")

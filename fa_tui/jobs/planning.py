@@ -37,12 +37,14 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         words: the command and its options.
         out: what it writes: a folder of runs, or a file.
+        reads: what it audits (none: it trains).
         runs: the run folders it trains, in their order (none: it audits).
         device: as it was asked for.
     """
 
     words: list[str]
     out: Path
+    reads: list[Path] = []
     runs: list[Path] = []
     device: str = ""
 
@@ -78,18 +80,23 @@ def _field_meant(text: str, words: Sequence[str]) -> str:
 
 def _planned(words: list[str], given: Mapping[str, Any]) -> Planned:
     from fa_core.engine.devices import resolve_devices
+    from fa_core.engine.placement import LOCAL
     from fa_core.training.plan import there_already
     from fa_tui.shell.judging import thresholds_in
     from fa_tui.shell.options import parse_frozen_baseline
+    from fa_tui.shell.placing import placement_in
 
     thresholds_in(given)
     parse_frozen_baseline(given.get("frozen_baseline"))
-    if given["device"] != "auto":
-        resolve_devices(given["device"])
     _check_places(given)
     out = Path(given["out"])
     if words[0] != "train":
-        return Planned(words=words, out=out, device=given["device"])
+        placement = placement_in(given)
+        placement.check()
+        where = placement.device if placement.engine == LOCAL else placement.engine
+        return Planned(words=words, out=out, reads=[Path(path) for path in given["paths"] or ()], device=where)
+    if given["device"] != "auto":
+        resolve_devices(given["device"])
     diagnostic_letters(given["stop_on"], "--stop-on")
     # by its name: the static import would tie the explorer to torch, which the command only imports when it runs
     plans = importlib.import_module("fa_tui.commands.train").plans_of(given)

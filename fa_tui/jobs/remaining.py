@@ -1,4 +1,4 @@
-"""How long something still takes, from how fast it went so far."""
+"""How long something still takes, from how fast it went so far, and how long it took."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Pace:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._first: tuple[int, float] | None = None
-        self._last = (0, 0.0)
+        self._first: tuple[float, float] | None = None
+        self._last = (0.0, 0.0)
 
-    def note(self, done: int) -> None:
-        """So many steps are done now; fewer than before means that it began anew."""
+    def note(self, done: float) -> None:
+        """So many steps are done now, with a part of the next one; fewer than before means that it began anew."""
         if self._first is None or done < self._last[0]:
             self._first = self._last = (done, self._clock())
         elif done > self._last[0]:
@@ -35,6 +35,32 @@ class Pace:
         (first, began), (last, at) = self._first, self._last
         per_step = (at - began) / (last - first)
         return max(0.0, (total - last) * per_step - (self._clock() - at))
+
+
+class Stopwatch:
+    """How long something ran the last time.
+
+    Args:
+        clock: seconds (tests bring their own).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: float | None = None
+        self._ended: float | None = None
+
+    def note(self, *, running: bool) -> None:
+        """It runs now, or does not."""
+        if running:
+            if self._began is None or self._ended is not None:
+                self._began, self._ended = self._clock(), None
+        elif self._began is not None and self._ended is None:
+            self._ended = self._clock()
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the last time; None while it runs and where it never ran."""
+        return None if self._began is None or self._ended is None else self._ended - self._began
 
 
 def time_words(seconds: float) -> str:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fa_core.errors import UnreadableInput
 from fa_core.rows import AuditRow
 from fa_core.runs import is_run
 from fa_tui.jobs.command_form import fields_of
+from fa_tui.samples import sample_runs
 from fa_tui.screens.choice import Choice, ChoiceScreen
 from fa_tui.screens.start import StartScreen
 
@@ -45,11 +48,24 @@ def first_values(command: str, paths: Sequence[Path], marked: Sequence[AuditRow]
         paths: what is open.
         marked: the runs to audit; none = what is open.
     """
-    folder = next((path for path in paths if path.is_dir() and not is_run(path)), None)
     if command == "train":
-        return {"out": str(folder or "runs")}
+        folders = (path for path in paths if path.is_dir() and not is_run(path) and not _are_samples(path))
+        return {"out": str(next(folders, "runs"))}
     places = [row.checkpoint for row in marked if row.checkpoint is not None] or [str(path) for path in paths]
-    return {"paths": shlex.join(places), "out": str(free_name((folder or Path()) / "audit-table.json"))}
+    return {"paths": shlex.join(places), "out": str(free_name(folder_outside(paths) / "audit-table.json"))}
+
+
+def folder_outside(paths: Sequence[Path]) -> Path:
+    """A folder to write a table of open runs into: inside an open one, every run would be shown twice.
+
+    The current folder, else the nearest above it, else the home folder.
+    """
+    opened = [path.resolve() for path in paths]
+    here = Path.cwd()
+    for folder in (here, *here.parents, Path.home()):
+        if not any(folder.is_relative_to(path) for path in opened) and os.access(folder, os.W_OK):
+            return Path() if folder == here else folder
+    return Path()
 
 
 def free_name(path: Path) -> Path:
@@ -59,3 +75,11 @@ def free_name(path: Path) -> Path:
         number += 1
         free = path.with_stem(f"{path.stem}-{number}")
     return free
+
+
+def _are_samples(path: Path) -> bool:
+    """Whether these are the runs that come with the program: no place to write into."""
+    try:
+        return path.resolve() == sample_runs().resolve()
+    except UnreadableInput:
+        return False

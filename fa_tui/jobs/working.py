@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from fa_tui.config.settings import Settings
+from fa_tui.jobs.setup import Setup
 from fa_tui.live.following import FollowingApp
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.paths import short_path
 
 if TYPE_CHECKING:
-    from fa_core.engine import MeasureOptions
     from fa_tui.jobs.launches import Launches
     from fa_tui.jobs.listing import Jobs, Listed
-    from fa_tui.jobs.measuring import Measured, Measuring
+    from fa_tui.jobs.measuring import Failed, Measured, Measuring
     from fa_tui.jobs.planning import Planned
 
 _SHOW_SECONDS = 0.1
@@ -48,6 +48,22 @@ class RunMeasured(Message):
         super().__init__()
 
 
+class RunFailed(Message):
+    """A run could not be measured (posted from the pool's threads)."""
+
+    def __init__(self, failed: Failed) -> None:
+        self.failed = failed
+        super().__init__()
+
+
+class Noticed(Message):
+    """Something that concerns no single job, e.g. which cluster it is (posted from the pool's threads)."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__()
+
+
 class WorkingApp(FollowingApp):
     """Measures and starts commands when told to.
 
@@ -57,10 +73,7 @@ class WorkingApp(FollowingApp):
         since: when reading them began (`time.time`).
         terminal: what the terminal can show.
         settings: what the person prefers.
-        device: where to measure: ``auto``, ``cpu``, ``cuda:1``, or several with commas.
-        out: results file for checkpoints that lie in no run folder.
-        options: how to measure.
-        measure: ``module:callable`` that workers measure with (tests).
+        setup: how to measure; the device ``auto`` of this machine is what the settings say.
     """
 
     def __init__(
@@ -70,20 +83,17 @@ class WorkingApp(FollowingApp):
         since: float,
         terminal: Terminal,
         settings: Settings,
-        *,
-        device: str = "auto",
-        out: Path | None = None,
-        options: MeasureOptions | None = None,
-        measure: str | None = None,
+        setup: Setup,
     ) -> None:
         super().__init__(session, paths, since, terminal, settings)
-        self._device, self._out, self._options, self._measure = device, out, options, measure
+        self._setup = setup
         self._measuring: Measuring | None = None
         self._jobs: Jobs | None = None
         self._launches: Launches | None = None
         self._jobs_due = False
         self._arrived: list[Measured] = []
         self._arrivals_due = False
+        self._failed: list[Failed] = []
         self.stops_commands = False
         self.farewell: list[str] = []
 
@@ -94,12 +104,12 @@ class WorkingApp(FollowingApp):
             from fa_tui.jobs.measuring import Measuring
 
             self._measuring = Measuring(
-                self._device,
+                self._setup.preferring(self.settings.device),
                 on_job=lambda _: self.tell(JobMoved()),
                 on_measured=lambda measured: self.tell(RunMeasured(measured)),
-                out=self._out,
-                options=self._options,
-                measure=self._measure,
+                on_failed=lambda failed: self.tell(RunFailed(failed)),
+                on_notice=lambda text: self.tell(Noticed(text)),
+                on_saving=self.own_news.add,
             )
         return self._measuring
 
@@ -142,16 +152,19 @@ class WorkingApp(FollowingApp):
             return
         self.session.marked.clear()
         self.marks_changed()
-        self.say(f"{len(started)} queued" if started else "already queued", "dim")
+        count = len(started)
+        self.say(f"{count} {'run' if count == 1 else 'runs'} to measure" if started else "already queued", "dim")
 
     def start(self, planned: Planned) -> None:
-        """Start a command among the jobs, and follow what it writes."""
+        """Start a command among the jobs, and follow what it writes, unless that is what is open, measured again."""
         try:
             self.launches.start(planned)
         except OSError as error:
             self.say(f"{planned.words[0]} cannot be started: {error}", "bad")
             return
-        self.also_follow(planned.out)
+        # a table of runs that are open already would show each of them twice
+        if not planned.reads or not all(self.is_open(path) for path in planned.reads):
+            self.also_follow(planned.out)
         self.say(f"started {planned.words[0]}: J shows how far it is", "accent")
 
     def close_jobs(self) -> None:
@@ -198,6 +211,8 @@ class WorkingApp(FollowingApp):
         self.set_timer(_ARRIVALS_SECONDS, self._show_arrivals)
         self.session.replace_rows({measured.index: measured.row for measured in arrived})
         self.rows_changed(only=[measured.index for measured in arrived])
+        # from now on what comes back from disk looks as it does here
+        self.own_news.difference_update(measured.index for measured in arrived)
         name = self.session.label(arrived[-1].index)
         names = name if len(arrived) == 1 else f"{len(arrived)} more, the last of them {name},"
         problem = next((measured.problem for measured in arrived if measured.problem), "")
@@ -205,6 +220,22 @@ class WorkingApp(FollowingApp):
             self.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
             self.say(f"{names} measured, saved in {short_path(arrived[-1].saved)}", "good", aloud=False)
+
+    def on_run_failed(self, message: RunFailed) -> None:
+        self._failed.append(message.failed)
+        if len(self._failed) == 1:
+            self.set_timer(_ARRIVALS_SECONDS, self._say_failures)
+
+    def _say_failures(self) -> None:
+        """Say why runs could not be measured; those that fail together are one line."""
+        from fa_tui.jobs.measuring import failure_words
+
+        failed, self._failed = self._failed, []
+        if self.screen_stack:  # else the app is closing
+            self.say(failure_words(failed), "bad", aloud=False)
+
+    def on_noticed(self, message: Noticed) -> None:
+        self.say(message.text, "dim", aloud=False)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how the jobs stand."""

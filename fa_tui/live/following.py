@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from textual.message import Message
 
+from fa_core.formats.many_rows import column_of
 from fa_tui.config.settings import Settings
 from fa_tui.session import Flip, News, Session
 from fa_tui.terminal.abilities import Terminal
@@ -42,6 +43,9 @@ class WatcherSays(Message):
 class FollowingApp(DressedApp[int]):
     """Follows paths from when it is told to until it ends.
 
+    Attributes:
+        own_news: the rows that are being written here and not shown yet: the disk may tell of them first.
+
     Args:
         session: what was read from the paths.
         paths: as they were opened.
@@ -58,31 +62,32 @@ class FollowingApp(DressedApp[int]):
         self.paths = list(paths)
         self._since = since
         self._watchers: list[Watcher] = []
+        self.own_news: set[int] = set()
 
-    def follow(self, own_files: Sequence[Path] = ()) -> None:
+    def follow(self, own_files: Callable[[], Sequence[Path]]) -> None:
         """Start soon.
 
         Args:
-            own_files: what the explorer writes and shows itself.
+            own_files: names what the explorer writes and shows itself, when it starts.
         """
         if self.paths and self.settings.live != "off":
-            self.set_timer(_BEGIN_SECONDS, lambda: self._begin(own_files))
+            self.set_timer(_BEGIN_SECONDS, lambda: self._watch(self.paths, own_files()))
+
+    def is_open(self, path: Path) -> bool:
+        """Whether a path is open, or lies in a folder that is."""
+        return any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self.paths)
 
     def also_follow(self, path: Path) -> None:
         """Follow one more path, unless it lies in what is followed already."""
-        inside = any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self.paths)
-        if not inside and self.settings.live != "off":
+        if not self.is_open(path) and self.settings.live != "off":
             self.paths.append(path)
             self._watch([path], ())
-
-    def _begin(self, own_files: Sequence[Path]) -> None:
-        self._watch(self.paths, own_files)
 
     def _watch(self, paths: Sequence[Path], own_files: Sequence[Path]) -> None:
         from fa_tui.live.watching import Watcher, roots_of
 
         session, settings = self.session, self.settings
-        known = {row.source: None for row in session.rows} | {problem.path: None for problem in session.problems}
+        known = dict.fromkeys(column_of(session.rows, "source")) | {problem.path: None for problem in session.problems}
         watchers = [
             Watcher(
                 group,
@@ -118,7 +123,8 @@ class FollowingApp(DressedApp[int]):
             return
         self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
         # a report that was just measured here comes back from disk and looks the same
-        changed = [row for row in news.changed if before[row] != (session.flags[row], session.coverage[row])]
+        others = [row for row in news.changed if row not in self.own_news]
+        changed = [row for row in others if before[row] != (session.flags[row], session.coverage[row])]
         text = news_text(session, news, changed)
         if text:
             self.say(text, "warn" if news.gone else "accent")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -41,7 +41,7 @@ class Reading(msgspec.Struct, frozen=True):
     """
 
     place: str
-    rows: list[AuditRow] = []
+    rows: Sequence[AuditRow] = []
     traces: list[Trace] = []
     problems: list[Problem] = []
     gone: bool = False

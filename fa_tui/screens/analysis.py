@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
@@ -15,7 +14,6 @@ from fa_core.analysis import (
     Sensitivity,
     Utility,
     decision_utility,
-    deep_gamma,
     over_seeds,
     sensitivities,
     verdict_curve,
@@ -25,10 +23,15 @@ from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_tui.screens.giving import reproducing
 from fa_tui.screens.judged import JudgedScreen
+from fa_tui.screens.runs_given import look_given
 from fa_tui.screens.several import SeveralScreen
 from fa_tui.session import Session
-from fa_tui.sharing.shared import Shared, Table, run_pieces, runs_words, table_pieces
-from fa_tui.views.lens_text import curve_chart, curve_words, group_words, parts, reordered, strategy_words
+from fa_tui.sharing.shared import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
+from fa_tui.views.analysed import Analysed
+from fa_tui.views.filters import Filter
+from fa_tui.views.lens_text import curve_chart, curve_words, group_words, parts, reordered, strategy_words, with_methods
+from fa_tui.views.look import Look
+from fa_tui.views.overview import count_words
 from fa_tui.views.records import seeds_record, sweep_record
 from fa_tui.widgets.canvas import Canvas
 from fa_tui.widgets.glyphs import Glyphs
@@ -44,6 +47,10 @@ _NO_RUNS = (
     "No run is open, so there is nothing to analyse.",
     "Audits and run folders appear by themselves as they are written; N trains or audits something.",
 )
+_NONE_PASSES = (
+    "No run passes the filter, so there is nothing to analyse.",
+    "f takes all runs; Esc and / change the filter.",
+)
 _KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
 """What the commands call by an option is a key here."""
 
@@ -53,23 +60,27 @@ class AnalysisScreen(JudgedScreen):
 
     Args:
         session: the runs and what judges them.
+        filter: of the matrix: the analyses are of the runs that pass, until all are asked for.
         glyphs: characters to draw with.
     """
 
     help_text = """\
-Analyses of all runs, as the commands of the same names print them
+Analyses of the runs, as the commands of the same names print them
   1 sweep     does each threshold separate healthy methods (bp, fa, ep, or those you choose) from the
               others, and how far may it move before a verdict changes (plateau)? Of each group: range,
               (median), runs that fire. Below: how many runs fire, and how many walk back (w), as the
               threshold moves.
   2 utility   which runs would each reporting habit withdraw: accuracy (S0), with Γ (S1), with one
-              diagnostic (S2 to S5), with all (S_full)? Below: which it withdraws and which it lets pass.
+              diagnostic (S2 to S5), with all (S_full)? Beside it, where there is room, of each method.
+              Below: which it withdraws and which it lets pass.
   3 seeds     every method over its seeds: mean ± population std, fired letters, and where seeds disagree.
 
   1 2 3, tab    choose an analysis
   ↑ ↓ or k j    another line
   ← → or h l    its columns
   M             which methods count as healthy
+  f             all runs, or again only those that pass the matrix's filter. The sliders' tracks show all,
+                and a frozen baseline belongs to its run: no filter takes it away
   a b c d       move a threshold: all three follow, and the matrix too
 """
 
@@ -79,6 +90,7 @@ Analyses of all runs, as the commands of the same names print them
             for place, name in enumerate(NAMES, 1)
         ),
         Binding("M", "healthy", "Healthy", tooltip="which methods should pass: the sweep's healthy group"),
+        Binding("f", "turn_filter", "Filter", tooltip="all runs, or those that pass the matrix's filter"),
         Binding("tab", "turn(1)", "Next", show=False),
         Binding("shift+tab", "turn(-1)", "Previous", show=False),
         Binding("A", "dismiss", "Back", show=False),
@@ -97,11 +109,11 @@ Analyses of all runs, as the commands of the same names print them
     }
     """
 
-    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session, *, filter: Filter | None = None, glyphs: Glyphs) -> None:
         super().__init__(session, glyphs=glyphs)
+        self.runs = Analysed(session, filter)
         self._open = 0
         self._lines = [0] * len(NAMES)
-        self._gammas = _gammas(session)
         self._said: list[str] = []
         self._blocks: list[Block] = []
         self._found: Sequence[Sensitivity] | Utility | SeedTable = ()
@@ -119,7 +131,7 @@ Analyses of all runs, as the commands of the same names print them
         self.action_open(0)
 
     def reread(self) -> None:
-        self._gammas = _gammas(self.session)
+        self.runs.read()
         self._say_title()
 
     def action_turn(self, step: int) -> None:
@@ -141,18 +153,29 @@ Analyses of all runs, as the commands of the same names print them
         self.table.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Groups of methods are the sweep's."""
+        """Groups of methods are the sweep's; without a filter there is nothing to turn to."""
+        if action == "turn_filter":
+            return self.runs.filtered
         return action != "healthy" or (self._open == 0 and len(self.session) > 0)
+
+    def action_turn_filter(self) -> None:
+        """Analyse all runs, or those that pass the matrix's filter."""
+        self.runs.turn()
+        self._runs_are_others()
+        self.judge()
 
     def action_healthy(self) -> None:
         """Choose the methods that should pass."""
-        counts = Counter(row.method for row in self.session.rows)
+        counts = self.runs.counts()
         default = [name for name in DEFAULT_HEALTHY if name in counts]
-        chosen = self._healthy()
+        chosen = self.session.healthy
         self.app.push_screen(
             SeveralScreen(
                 "Healthy methods: they should pass",
-                [(name, runs_words(count)) for name, count in counts.items()],
+                [
+                    (name, runs_words(every) if analysed == every else f"{analysed} of {runs_words(every)}")
+                    for name, (analysed, every) in counts.items()
+                ],
                 default if chosen is None else chosen,
                 default=default,
                 tell=self._choose_healthy,
@@ -164,83 +187,94 @@ Analyses of all runs, as the commands of the same names print them
         self.session.healthy = names
         self.judge()
 
-    def _healthy(self) -> tuple[str, ...] | None:
-        """The methods that the person chose, as far as there are runs of them."""
-        chosen, methods = self.session.healthy, {row.method for row in self.session.rows}
-        return None if chosen is None else tuple(name for name in chosen if name in methods)
+    def _runs_are_others(self) -> None:
+        self._say_title()
+        self.recount()
 
     def _say_title(self) -> None:
-        runs = f" {runs_words(len(self.session))}"
-        filtered = "   all of them: the filter holds in the matrix" if self.app.explorer.shown is not None else ""
+        runs, why = self.runs.title
         self.set_title(
-            (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (runs, "dim"), (filtered, "warn")
+            (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
         )
+
+    def counted(self) -> str:
+        rows = self.runs.rows
+        return super().counted() if rows is None else count_words(self.session, rows)
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
         self.action_open(message.place)
+
+    def on_resize(self) -> None:
+        self.soon()
 
     @on(LineTable.Moved)
     def _moved(self) -> None:
         self._tell()
 
     def judge(self) -> None:
-        table, thresholds = self.session.table, self.session.thresholds
+        if self.runs.judge():
+            self._runs_are_others()
+        table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
-            self._found = sensitivities(table, thresholds, self._healthy())
+            self._found = sensitivities(table, thresholds, self.runs.healthy())
             self._blocks = list(sensitivity_blocks(self._found))
             grid, self._said = parts(self._blocks)
             # what is looked at first must be on a narrow screen too
             grid = reordered(grid, ("diagnostic", "gap", "plateau", "threshold"))
         elif self._open == 1:
-            self._found = decision_utility(table, thresholds, gammas=self._gammas)
+            self._found = decision_utility(table, thresholds, gammas=self.runs.gammas)
             self._blocks = list(utility_blocks(self._found))
             grid, self._said = parts(self._blocks)
+            grid = with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
         else:
             self._found = over_seeds(table, thresholds)
             self._blocks = list(seeds_blocks(self._found))
             grid, self._said = parts(self._blocks)
-        self._said = [_with_keys(text) for text in self._said]
+        self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(_with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
-            grid, self._said = Grid(headings=("",), rows=()), list(_NO_RUNS)
+            grid, self._said = Grid(headings=("",), rows=()), list(_NONE_PASSES if len(self.session) else _NO_RUNS)
         self.table.set_grid(grid)
         self._tell()
 
     def shared(self) -> Shared:
-        """The table that is open, and all runs."""
-        session, name = self.session, NAMES[self._open]
-        options = ["--healthy", ",".join(session.healthy)] if name == "sweep" and session.healthy else []
+        """The table that is open, and the runs that it is of."""
+        session, name, rows = self.session, NAMES[self._open], self.runs.chosen
+        healthy = self.runs.healthy() if name == "sweep" else None
+        options = ["--healthy", ",".join(healthy)] if healthy else []
+        if self.runs.rows is not None:
+            options += Look(filter=look_given(session, self.app.explorer.shown_runs).filter).options()
         line = self.table.line if self.table.line_count() else None
         table = Table(name, self._blocks, line, self._record)
-        names = runs_words(len(session))
+        names = runs_words(len(rows))
         return Shared(
             [
                 *table_pieces(table),
-                *run_pieces(session.rows, f"all {names}", session.thresholds),
+                *run_pieces(rows, f"all {names}" if self.runs.rows is None else names, session.thresholds),
                 reproducing(self.app, name, *options),
             ],
-            session.rows,
+            rows,
             names,
             session.thresholds,
-            lambda: session.traces,
+            lambda: session.traces if self.runs.rows is None else traces_of(rows, session.traces),
             table,
         )
 
     def _record(self) -> Any:
         """What the command of the open analysis prints as JSON."""
         found = self._found
-        session = self.session
+        thresholds = self.session.thresholds
         if isinstance(found, Utility):
             return found.to_dict()
         if isinstance(found, SeedTable):
-            return seeds_record(session.rows, session.thresholds, found)
-        return sweep_record(session.table, session.thresholds, found)
+            return seeds_record(self.runs.chosen, thresholds, found)
+        return sweep_record(self.runs.table, thresholds, found)
 
     def _tell(self) -> None:
         """More about the line under the cursor."""
         found, line = self._found, self.table.line
         about: list[str] = []
-        if not len(self.session):
+        if not len(self.runs):
             pass
         elif isinstance(found, Utility):
             about = list(strategy_words(found.strategies[line], found.strategies[-1], found))
@@ -249,11 +283,11 @@ Analyses of all runs, as the commands of the same names print them
         elif found:
             self._show_curve(found[line])
         gap = [""] if about and self._said else []
-        self.about.set_lines([*about, *gap, *self._said])
+        self.about.set_lines([*map(_with_keys, about), *gap, *self._said])
 
     def _show_curve(self, one: Sensitivity) -> None:
-        curve = verdict_curve(self.session.table, one.letter, self.session.thresholds)
-        self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.session)))
+        curve = verdict_curve(self.runs.table, one.letter, self.session.thresholds)
+        self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.runs)))
         self.query_one("#curve-title", Line).set(*curve_words(curve, one))
 
 
@@ -261,8 +295,3 @@ def _with_keys(text: str) -> str:
     for option, key in _KEYS.items():
         text = text.replace(option, key)
     return text
-
-
-def _gammas(session: Session) -> dict[int, float]:
-    """Row → deep Γ, read once: a slider must not read every report again."""
-    return {index: deep_gamma(row.report.credit) for index, row in enumerate(session.rows)}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
+from textual.widget import Widget
 
+from fa_tui.screens.dialog import Dialog
 from fa_tui.widgets.glyphs import Glyphs
-from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.painted import PaintedScroll, Row
+from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
 
 class Choice(NamedTuple):
@@ -84,11 +82,12 @@ class ChoiceList(PaintedScroll, can_focus=True):
         longest = max((len(say(choice.text)) for choice in self.choices), default=0)
         rows: list[Row] = []
         for index, choice in enumerate(self.choices):
-            pieces = [
+            pieces: Row = [
                 (f" {choice.key or ' '} ", "choice--key"),
                 (f" {say(choice.text).ljust(longest)}  ", "choice--text"),
                 (say(choice.note), "choice--note"),
             ]
+            pieces = ending(pieces, width, self._glyphs.ellipsis, "choice--note")
             here = index == self.at
             rows.append([(text, "choice--cursor" if here else style) for text, style in pieces])
         return rows
@@ -130,7 +129,7 @@ class ChoiceList(PaintedScroll, can_focus=True):
             self.post_message(self.Taken(self.choices[index]))
 
 
-class ChoiceScreen(ModalScreen[str | None]):
+class ChoiceScreen(Dialog[str | None]):
     """Returns the value of the entry that was chosen, or None after Esc.
 
     Args:
@@ -151,29 +150,21 @@ The key in front of a line takes it at once, and so does a click. Or move with â
 
     DEFAULT_CSS = """
     ChoiceScreen {
-        align: center middle;
         background: transparent;
         &:ansi { background: transparent; }
-        & > Vertical {
-            width: 76; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-            background: $surface; border: round $accent;
-        }
+        & > Vertical { width: 76; }
         & Line { background: $surface; }
-        & KeyBar { dock: none; }
     }
     """
 
     def __init__(self, title: str, choices: Sequence[Choice], *, glyphs: Glyphs) -> None:
-        super().__init__()
+        super().__init__(glyphs=glyphs)
         self._title = title
         self._choices = choices
-        self._glyphs = glyphs
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Line(self._glyphs, id="choice-title")
-            yield ChoiceList(self._choices, self._glyphs)
-            yield KeyBar(self._glyphs)
+    def body(self) -> Iterable[Widget]:
+        yield Line(self.glyphs, id="choice-title")
+        yield ChoiceList(self._choices, self.glyphs)
 
     def on_mount(self) -> None:
         self.query_one("#choice-title", Line).set((self._title, "strong"))

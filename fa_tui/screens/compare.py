@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, ClassVar
 
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_core.report import DiagnosticReport
 from fa_tui.screens.giving import reproducing
 from fa_tui.screens.judged import ROOMY, JudgedScreen
-from fa_tui.session import Session
+from fa_tui.session import SCALAR_LIMIT, Session, letters_of
 from fa_tui.sharing.compared import compared_grid
 from fa_tui.sharing.shared import Shared, Table, cell_piece, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views.cells import cell_text
-from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, groups_of
-from fa_tui.views.filters import picking_options
+from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
+from fa_tui.views.filters import Filter, picking_options
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import covering
+
+if TYPE_CHECKING:
+    from fa_core.columns import Ragged
 
 
 class CompareScreen(JudgedScreen):
@@ -31,7 +35,7 @@ class CompareScreen(JudgedScreen):
     Args:
         session: the runs and what judges them.
         at: the run to start with: its method over its seeds, where fewer than two runs are marked.
-        shown: indices that pass the filter (default: all).
+        filter: of the matrix: what is compared passes it, the marked runs aside.
         glyphs: characters to draw with.
     """
 
@@ -53,14 +57,18 @@ class CompareScreen(JudgedScreen):
     """
 
     def __init__(
-        self, session: Session, *, at: int | None = None, shown: Iterable[int] | None = None, glyphs: Glyphs
+        self, session: Session, *, at: int | None = None, filter: Filter | None = None, glyphs: Glyphs
     ) -> None:
         super().__init__(session, glyphs=glyphs)
-        self._shown = None if shown is None else list(shown)
-        self._groups = groups_of(session, self._shown)
+        self._filter = filter
+        self._passing = self._that_pass()
+        self._groups = groups_of(session, self._passing)
         self._at = _starting_group(self._groups, at)
+        self._wanted = self.group
         self._shared = True
         self._all: Scales | None = None
+        self._scales = Scales(None, None)
+        self._labels: Sequence[tuple[str, str]] = ()
 
     def body(self) -> Iterable[Widget]:
         yield CompareView(self.session, glyphs=self.glyphs)
@@ -83,23 +91,33 @@ class CompareScreen(JudgedScreen):
         return self._groups[self._at] if self._groups else None
 
     def judge(self) -> None:
-        self.view.judge()
-        self._say()
+        before = self._passing
+        if self._filter is not None and self._filter.live:
+            self._passing = self._that_pass()
+        if self._passing != before:
+            self._group_again()
+        else:
+            self.view.judge()
+            self._say()
 
     def reread(self) -> None:
-        group = self.group
-        if self._shown is not None:
-            self._shown = [row for row in self._shown if row < len(self.session)]
-        self._groups, self._all = groups_of(self.session, self._shown), None
-        names = [(one.home, one.name) for one in self._groups]
-        kept = (group.home, group.name) if group else None
-        self._at = names.index(kept) if kept in names else 0
+        self._passing = self._that_pass()
+        self._group_again()
+
+    def _that_pass(self) -> list[int] | None:
+        return None if self._filter is None else self._filter.rows(self.session)
+
+    def _group_again(self) -> None:
+        """Group other runs; what the person chose is compared again as soon as it passes."""
+        self._groups, self._all = groups_of(self.session, self._passing), None
+        self._at = place_of(self._wanted, self._groups, self._at)
         self._show()
 
     def action_flip(self, step: int) -> None:
         """Compare the next method, or the one before."""
         if self._groups:
             self._at = (self._at + step) % len(self._groups)
+            self._wanted = self.group
             self._show()
 
     def action_rescale(self) -> None:
@@ -110,14 +128,18 @@ class CompareScreen(JudgedScreen):
     def on_line_table_moved(self) -> None:
         self._say_here()
 
+    def on_compare_view_turned(self) -> None:
+        self._draw()
+
     def shared(self) -> Shared:
         """The comparison, and the runs in it."""
         group, session = self.group, self.session
         if group is None:
             return Shared([reproducing(self.app)])
         rows = [session.rows[row] for row in group.rows]
-        names = [end.strip() if not name else f"{name}{end}" for name, end in column_labels(session, group)]
-        table = Table("comparison", [compared_grid(names, self.view.lines, self.view.reports)], self._table_line())
+        names = ["".join(label).strip() for label in self._labels]
+        verdicts = [cell_text(letters_of(session.flags[row]), letters_of(session.coverage[row])) for row in group.rows]
+        table = Table("comparison", [compared_grid(names, self.view.lines, verdicts)], self._table_line())
         of = f"{group.name}: {runs_words(len(rows))}"
         return Shared(
             [
@@ -149,30 +171,37 @@ class CompareScreen(JudgedScreen):
     def _show(self) -> None:
         group = self.group
         if group is not None:
-            scales = self._scales_of_all() if self._shared else scales_of(self.session, group.rows)
-            self.view.compare(group.rows, column_labels(self.session, group), scales)
-            self.charts.show(self.view.reports, *scales)
+            self._scales = self._scales_of_all() if self._shared else scales_of(self.session, group.rows)
+            self._labels = column_labels(self.session, group)
+            self.view.compare(group.rows, self._labels, self._scales)
+        else:
+            self.view.compare((), (), self._scales)
+        self._draw()
+
+    def _draw(self) -> None:
+        self.charts.show(self.view.reports, *self._scales)
         self._say()
 
     def _scales_of_all(self) -> Scales:
         if self._all is None:
-            self._all = scales_of(self.session, (row for group in self._groups for row in group.rows))
+            self._all = scales_of(self.session, [row for group in self._groups for row in group.rows])
         return self._all
 
     def _say(self) -> None:
         group = self.group
         if group is None:
-            self.set_title((" compare ", "accent"), (" nothing to compare: no runs", "strong"))
+            why = "no runs" if self._filter is None else "no run passes the filter"
+            self.set_title((" compare ", "accent"), (f" nothing to compare: {why}", "strong"))
+            for line in ("agreement", "here"):
+                self.query_one(f"#{line}", Line).set()
             return
-        count = (
-            f"  {len(group.rows)} of {len(group.rows) + group.left_out}" if group.left_out else f"  {len(group.rows)}"
-        )
+        window = self.view.window
         self.set_title(
             (" compare ", "accent"),
             (f" {group.name} ", "strong"),
             (f"{group.home} " if group.home else "", "dim"),
-            (f"{count} run{'' if len(group.rows) == 1 else 's'}", "dim"),
-            (" (mark others to see them)" if group.left_out else "", "dim"),
+            (f"  {window.words} run{'' if window.total == 1 else 's'}", "dim"),
+            (" (< >)" if window.hides else "", "dim"),
             (f"   {self._at + 1}/{len(self._groups)} (n p)", "dim"),
             ("" if self._shared else "   bars: own scale (z)", "accent"),
         )
@@ -182,21 +211,19 @@ class CompareScreen(JudgedScreen):
     def _agreement(self, group: Group) -> Sequence[tuple[str, str]]:
         if len(group.rows) < 2:
             return [(" one run: nothing to compare it with; mark two to six in the matrix (space)", "warn")]
-        reports = self.view.reports
-        if not any(report.coverage for report in reports):
+        session = self.session
+        judged = [(session.flags[row], session.coverage[row]) for row in group.rows]
+        if not any(coverage for _, coverage in judged):
             return [(" none of these runs is measured", "warn")]
-        agree, disagree = agreement(reports)
+        agree, disagree = agreement(judged)
         who = "runs" if group.name == MARKED else "seeds"
         if disagree:
-            fired = (
-                f"{x} fires on {sum(x in report.flags for report in reports)} of {_measured(x, reports)}"
-                for x in disagree
-            )
+            fired = (f"{letter} fires on {fires} of {of}" for letter, (fires, of) in disagree.items())
             return [
                 (f" {who} disagree: {', '.join(fired)}", "warn"),
                 (f"; agree on {', '.join(agree)}" if agree else "", "dim"),
             ]
-        flags = "".join(sorted(set().union(*(report.flags for report in reports))))
+        flags = letters_of(reduce(or_, (flags for flags, _ in judged)))
         ascii_only = self.glyphs.name == "ascii"
         return [
             (f" {who} agree: ", "dim"),
@@ -212,7 +239,9 @@ class CompareScreen(JudgedScreen):
             return
         entry, column = here
         if column is None:
-            line.set((" max/min and mean ± std are over the runs shown", "dim"))
+            over = f" max/min and mean ± std are over all {len(group.rows)} runs"
+            extremes = extremes_words(entry, self._labels)
+            line.set((f" {extremes}  " if extremes else "", ""), (over, "dim"))
             return
         row = self.session.rows[group.rows[column]]
         value = entry.spread.values[column] if entry.spread else None
@@ -226,8 +255,13 @@ class CompareScreen(JudgedScreen):
         line.set((f" {self.session.label(group.rows[column])}: ", "strong"), (said, ""), (f"   {row.source}", "dim"))
 
 
-def scales_of(session: Session, rows: Iterable[int]) -> Scales:
+def scales_of(session: Session, rows: Sequence[int]) -> Scales:
     """One logarithmic scale for ‖h‖ and one for ‖g‖ that hold all layers of the runs."""
+    if len(rows) > SCALAR_LIMIT:
+        table = session.table
+        return Scales(
+            *(covering(_ends(norms, rows), log=True) for norms in (table.residual_norms, table.bp_grad_norms))
+        )
     reports = [session.rows[row].report for row in rows]
     return Scales(
         covering((value for report in reports for value in report.residual_norms), log=True),
@@ -235,8 +269,13 @@ def scales_of(session: Session, rows: Iterable[int]) -> Scales:
     )
 
 
-def _measured(letter: str, reports: Sequence[DiagnosticReport]) -> int:
-    return sum(letter in report.coverage for report in reports)
+def _ends(norms: Ragged, rows: Sequence[int]) -> list[float]:
+    """The least and the largest norm of many runs that can be drawn on a logarithmic scale."""
+    import numpy as np
+
+    flat = norms.take(np.asarray(rows)).flat
+    drawn = flat[np.isfinite(flat) & (flat > 0)]
+    return [float(drawn.min()), float(drawn.max())] if len(drawn) else []
 
 
 def _starting_group(groups: Sequence[Group], row: int | None) -> int:

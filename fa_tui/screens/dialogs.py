@@ -16,6 +16,7 @@ from fa_tui.screens.laying_out import choose_axis, choose_order
 from fa_tui.sharing.reproduce import baseline_text
 from fa_tui.shell.options import FrozenBaseline, parse_frozen_baseline
 from fa_tui.views.overview import flip_text
+from fa_tui.views.paths import briefly
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ async def choose_preset(app: ExplorerApp) -> None:
     if len(known) > 1:
         choices.append(Choice("x", "remove ...", "", "remove"))
     if presets.problems:
-        app.say(presets.problems[0].message, "warn")
+        app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
     if answer == "save":
         await _save_preset(app, presets, known)
@@ -73,7 +74,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
         app,
         "what if the frozen baseline were",
         text=baseline_text(_baseline(app)),
-        hint="0.349: every run without one; ep=0.31: that method; empty: only what was recorded",
+        hint="0.349: every run without one; ep=0.31: that method; empty: as recorded",
         check=_baseline_problem,
     )
     if text is None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
-from textual.geometry import Size
 from textual.screen import Screen
+from textual.widget import Widget
 
-from fa_core.report import LETTERS
 from fa_tui.screens.explorer_keys import EXPLORER_KEYS
+from fa_tui.screens.late_panes import LatePanes
 from fa_tui.screens.runs_shown import RunsShown
+from fa_tui.screens.sizes import HEIGHTS, WIDTHS, is_too_small
 from fa_tui.session import Flip, Session
-from fa_tui.views.overview import count_words, flipped_words, title_pieces
+from fa_tui.views.overview import title_pieces
 from fa_tui.views.paths import short_paths
-from fa_tui.views.quantities import BY_NAME
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
@@ -28,14 +27,12 @@ from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
-    from fa_core.report import DiagnosticThresholds
     from fa_tui.app import ExplorerApp
     from fa_tui.jobs.listing import Listed
     from fa_tui.sharing.shared import Shared
     from fa_tui.views.axes import Axes
-    from fa_tui.widgets.detail import DetailPane
+    from fa_tui.views.look import Look
     from fa_tui.widgets.filter_line import FilterLine
-    from fa_tui.widgets.line_charts import LineCharts
     from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
@@ -51,78 +48,60 @@ class ExplorerScreen(Screen[None]):
         session: the runs and what judges them.
         title: what to call what is open, for the top line (default: its paths).
         glyphs: characters to draw with.
-        show: what the matrix shows at first: ``letters``, or the name of a quantity.
+        look: how the runs are shown at first.
     """
 
     app: ExplorerApp
 
-    HORIZONTAL_BREAKPOINTS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
 
     BINDINGS: ClassVar[list[BindingType]] = EXPLORER_KEYS
 
-    def __init__(self, session: Session, *, title: str, glyphs: Glyphs, show: str = "letters") -> None:
+    def __init__(self, session: Session, *, title: str, glyphs: Glyphs, look: Look) -> None:
         super().__init__()
         self._session = session
         self._title = title
         self._glyphs = glyphs
-        self.shown_runs = RunsShown(session, glyphs)
+        self.shown_runs = RunsShown(session, glyphs, look)
         self.matrix = self.shown_runs.matrix
-        self.matrix.quantity = BY_NAME.get(show)
+        # it gets the focus when it is there; known now, it is not styled a second time for that
+        self.runs.set_reactive(Widget.has_focus, True)
         self.status = StatusLine(glyphs, self.matrix, id="status")
-        self.detail: DetailPane | None = None
-        self.charts: LineCharts | None = None
-        self.sliders: SlidersPanel | None = None
+        self._tell_view()
+        self.panes = LatePanes(session, self.shown_runs, glyphs)
         self._detail_due = False
         self._can_measure = False
-        self._flipped = ""
-
-    def classes_at(self, size: Size) -> Iterator[str]:
-        """The breakpoint classes of a terminal of this size."""
-        for length, breakpoints in (
-            (size.width, self.HORIZONTAL_BREAKPOINTS),
-            (size.height, self.VERTICAL_BREAKPOINTS),
-        ):
-            yield [name for least, name in breakpoints if length >= least][-1]
 
     def compose(self) -> ComposeResult:
         glyphs = self._glyphs
         yield Line(glyphs, id="title")
         with Horizontal(id="body"):
-            yield self.matrix
+            yield from self.shown_runs.views
             yield Vertical(id="detail-place")
         yield Vertical(id="sliders-place")
         yield KeyBar(glyphs)
 
+    def on_screen_resume(self, event: events.ScreenResume) -> None:
+        """Everything is styled already when the screen comes up for the first time."""
+        event.refresh_styles = self.stack_updates > 0
+
     def on_mount(self) -> None:
-        self.set_focus(self.matrix)
+        self.set_focus(self.runs)
         self._show_title()
         self.status.show()
         self._offer_measuring()
         self.set_timer(_SETTLE_SECONDS, self._settle)
 
     async def _settle(self) -> None:
-        """After the first paint: what could wait for it, in the places kept free."""
-        from fa_tui.widgets.detail import DetailPane
-        from fa_tui.widgets.line_charts import LineCharts
-        from fa_tui.widgets.sliders_panel import SlidersPanel
+        """After the first paint: what could wait for it."""
+        await self.panes.come(self, self.status)
+        self._offer_measuring()
 
-        # what is there now stays: later collections need not look at it
-        gc.freeze()
-        gc.enable()
-        self.detail = DetailPane(glyphs=self._glyphs, id="detail")
-        self.sliders = SlidersPanel(self._session.thresholds, glyphs=self._glyphs, id="sliders")
-        self.charts = LineCharts(self._session, self.matrix, self._glyphs)
-        self._show_detail()
-        self.show_counts()
-        self._show_rugs()
-        with self.app.batch_update():
-            await self.query_one("#detail-place").mount(self.detail)
-            await self.query_one("#sliders-place").mount(self.sliders, self.status)
-            await self.query_one("#body").mount(self.charts)
-        self.call_after_refresh(self._draw_charts)
-
-    # The run under the cursor.
+    @property
+    def sliders(self) -> SlidersPanel | None:
+        """The thresholds, once they are on screen."""
+        return self.panes.sliders
 
     @property
     def row(self) -> int | None:
@@ -152,11 +131,7 @@ class ExplorerScreen(Screen[None]):
 
     def _show_detail(self) -> None:
         self._detail_due = False
-        row = self.row
-        if self.detail is not None:
-            shown, gone = None if row is None else self._session.rows[row], row in self._session.gone
-            self.detail.show(shown, self._session.thresholds, gone=gone)
-        self._draw_charts()
+        self.panes.show_run()
         self._offer_measuring()
 
     def _offer_measuring(self) -> None:
@@ -171,34 +146,17 @@ class ExplorerScreen(Screen[None]):
             return not self.shown_runs.in_table
         if action == "order":
             return self.shown_runs.in_table
+        if action == "filter":
+            return not self.query("FilterLine")
         return action != "measure" or self._can_measure
-
-    # Thresholds.
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         before = self._session.thresholds
         flips = self._session.set_thresholds(message.thresholds)
         if self.shown_runs.verdicts_changed(flips):
             self._show_title()
-        self.show_counts(flips, before)
+        self.panes.show_counts(flips, before)
         self._show_detail()
-
-    def show_counts(self, flips: Sequence[Flip] = (), before: DiagnosticThresholds | None = None) -> None:
-        """Say how many runs are walked back, and what just flipped.
-
-        Args:
-            flips: the runs.
-            before: the thresholds until now, where it was they that changed.
-        """
-        self._flipped = flipped_words(self._session, flips, before) or self._flipped
-        if self.sliders is not None:
-            self.sliders.set_summary(count_words(self._session, self.shown), self._flipped)
-
-    def _show_rugs(self) -> None:
-        """Put every run's number on the sliders' tracks."""
-        if self.sliders is not None:
-            for letter in LETTERS:
-                self.sliders.set_runs(letter, self._session.values(letter))
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
@@ -209,16 +167,19 @@ class ExplorerScreen(Screen[None]):
         """Back to the runs."""
         self.set_focus(self.runs)
 
-    # The long view and the filter.
-
     async def action_toggle_table(self) -> None:
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
         await self.shown_runs.toggle(self.query_one("#body"))
-        self.set_class(self.shown_runs.in_table, "-table")
-        self.status.explains_numbers = not self.shown_runs.in_table
+        self._tell_view()
         self.order_changed()
-        self._draw_charts()
+        self.panes.draw_charts()
         self.set_focus(self.runs)
+
+    def _tell_view(self) -> None:
+        """Let what stands around the runs know which view of them is on screen."""
+        in_table = self.shown_runs.in_table
+        self.set_class(in_table, "-table")
+        self.status.explains_numbers = not in_table
 
     def action_order(self) -> None:
         """Ask what to sort the long view by."""
@@ -235,10 +196,9 @@ class ExplorerScreen(Screen[None]):
         """Open the line to type a filter in."""
         from fa_tui.widgets.filter_line import FilterLine
 
-        if not self.query(FilterLine):
-            line = FilterLine(self._session, self.shown_runs.filter_text, glyphs=self._glyphs)
-            await self.mount(line, after=self.query_one("#sliders-place"))
-            self.set_focus(line.entry)
+        line = FilterLine(self._session, self.shown_runs.filter_text, glyphs=self._glyphs)
+        await self.mount(line, after=self.query_one("#sliders-place"))
+        self.set_focus(line.entry)
 
     def action_axis(self, place: str) -> None:
         """Ask for other columns or lines of the matrix."""
@@ -253,14 +213,17 @@ class ExplorerScreen(Screen[None]):
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
         self.shown_runs.apply(message.filter, message.rows)
-        self.show_counts()
+        self.panes.show_counts()
         self._show_title()
         self._show_detail()
 
-    def on_filter_line_closed(self) -> None:
-        self.set_focus(self.runs)
+    async def on_filter_line_closed(self) -> None:
+        from fa_tui.widgets.filter_line import FilterLine
 
-    # Rows and jobs.
+        # first the focus: that of a widget that goes would go to its neighbour, a slider
+        self.set_focus(self.runs)
+        await self.query(FilterLine).remove()
+        self.refresh_bindings()
 
     @property
     def shown(self) -> list[int] | None:
@@ -269,10 +232,10 @@ class ExplorerScreen(Screen[None]):
 
     def catch_up(self) -> None:
         """Show thresholds that were moved on another screen."""
-        if self.sliders is not None and self.sliders.thresholds != self._session.thresholds:
-            self.sliders.set_thresholds(self._session.thresholds)
+        self.panes.follow_thresholds()
         self.shown_runs.lay_out()
-        self.show_counts()
+        self.panes.show_counts()
+        self._show_title()
         self._show_detail()
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
@@ -283,8 +246,8 @@ class ExplorerScreen(Screen[None]):
             only: the rows, where none came; then nothing has to be laid out again.
         """
         self.shown_runs.rows_changed(only)
-        self.show_counts(flips)
-        self._show_rugs()
+        self.panes.show_counts(flips)
+        self.panes.show_rugs()
         self._show_detail()
         self._show_title()
 
@@ -318,6 +281,9 @@ class ExplorerScreen(Screen[None]):
 
     @on(LineTable.Marked)
     def _marked(self) -> None:
+        if self.shown_runs.marks_changed():
+            self.panes.show_counts()
+            self._show_detail()
         self._show_title()
         self._offer_measuring()
 
@@ -326,25 +292,14 @@ class ExplorerScreen(Screen[None]):
         self.call_after_refresh(self._resized)
 
     def _resized(self) -> None:
-        self._keep_focus()
-        self._draw_charts()
-
-    def _draw_charts(self) -> None:
-        if self.charts is not None:
-            self.charts.follow()
-
-    def _keep_focus(self) -> None:
-        """What was hidden in a tiny terminal has lost the focus: without it no key would move anything."""
-        if self.focused is None and not self._too_small:
+        # what was hidden in a tiny terminal has lost the focus: without it no key would move anything
+        if self.focused is None and not is_too_small(self.size):
             self.set_focus(self.runs)
-
-    @property
-    def _too_small(self) -> bool:
-        return not {"-tiny", "-flat"}.isdisjoint(self.classes_at(self.size))
+        self.panes.draw_charts()
 
     def _show_title(self) -> None:
         title, session = self.query_one("#title", Line), self._session
-        if self._too_small:
+        if is_too_small(self.size):
             title.set(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
             return
         title.set(*title_pieces(self.shown_runs.overview(), session, self.size.width, self._opened))

@@ -11,11 +11,12 @@ from fa_tui.screens.choice import Choice
 from fa_tui.sharing import export as exporting
 from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.reproduce import command_line
-from fa_tui.sharing.shared import Piece, Shared, Sharing, command_piece
+from fa_tui.sharing.shared import Piece, Shared, Sharing, command_piece, opening_piece
 from fa_tui.shell.options import FrozenBaseline
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+    from fa_tui.views.look import Look
 
 
 def shared_by(app: ExplorerApp) -> Shared:
@@ -32,8 +33,25 @@ def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece
         options: what else the screen was told.
     """
     session = app.session
-    baseline = session.baseline if isinstance(session.baseline, FrozenBaseline) else None
-    return command_piece(command_line(app.paths, session.thresholds, baseline, command, options))
+    return command_piece(command_line(app.paths, session.thresholds, _baseline(app), command, options))
+
+
+def reopening(app: ExplorerApp, look: Look) -> Piece:
+    """The command line that opens the explorer as it is, here and where nothing is set.
+
+    Args:
+        app: whose paths, thresholds and baseline it names.
+        look: of its runs.
+    """
+    thresholds, prefers = app.session.thresholds, app.settings
+    options = [*look.options(prefers.show)]
+    line = command_line(app.paths, thresholds, _baseline(app), "open", options, usual=prefers.thresholds)
+    return opening_piece(line)
+
+
+def _baseline(app: ExplorerApp) -> FrozenBaseline | None:
+    baseline = app.session.baseline
+    return baseline if isinstance(baseline, FrozenBaseline) else None
 
 
 async def copy_something(app: ExplorerApp) -> None:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import ClassVar
 
 from textual import events
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
+from textual.widget import Widget
 
+from fa_tui.screens.dialog import Dialog
 from fa_tui.views.wrapping import reflowed
 from fa_tui.widgets.glyphs import Glyphs
-from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.text_lines import TextLines
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """What the focused widget and those around it say about themselves.
 
     Args:
@@ -31,25 +30,17 @@ class HelpScreen(ModalScreen[None]):
 
     DEFAULT_CSS = """
     HelpScreen {
-        align: center middle;
-        & > Vertical {
-            width: 112; max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-            background: $surface; border: round $accent;
-        }
+        & > Vertical { width: 112; }
         & TextLines { height: auto; background: $surface; }
-        & KeyBar { dock: none; }
     }
     """
 
     def __init__(self, of: Screen[object], *, glyphs: Glyphs) -> None:
-        super().__init__()
+        super().__init__(glyphs=glyphs)
         self._text = list(help_lines(of))
-        self._glyphs = glyphs
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield TextLines(self._glyphs)
-            yield KeyBar(self._glyphs)
+    def body(self) -> Iterable[Widget]:
+        yield TextLines(self.glyphs)
 
     def on_resize(self, event: events.Resize) -> None:
         # the border and the keys below it stay on screen

@@ -14,6 +14,7 @@ from textual.screen import Screen
 from fa_core.reporting.blocks import Grid
 from fa_tui.jobs.listing import Jobs
 from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
+from fa_tui.jobs.remaining import time_words
 from fa_tui.sharing.shared import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.jobs_table import JobsTable
@@ -67,7 +68,8 @@ class JobsScreen(Screen[None]):
 The jobs: runs that are measured here, then commands that were started from here.
 Finished runs are on disk as soon as their line says done. A worker that dies fails its one job.
 A training run that is cancelled keeps every complete epoch; trying it again goes on from there.
-Cancelling a command twice ends it at once. The time left is told once there is a rate to tell it from.
+Cancelling a command twice ends it at once. R begins again all that failed or were cancelled.
+The time left is told once there is a rate to tell it from; of a job that is over stands the time it took.
 """
 
     judges: ClassVar[bool] = False
@@ -80,6 +82,7 @@ Cancelling a command twice ends it at once. The time left is told once there is 
         Binding("minus,shift+down", "move(1)", "Later", key_display="-", tooltip="move a queued job down the queue"),
         Binding("N", "app.start", "New", key_display="N", tooltip="start a training run or an audit, with a form"),
         Binding("X", "cancel_all", "Cancel all", key_display="X", tooltip="cancel everything that is not finished"),
+        Binding("R", "retry_all", "Retry all", key_display="R", tooltip="begin all failed and cancelled jobs again"),
     ]
 
     DEFAULT_CSS = """
@@ -165,21 +168,33 @@ Cancelling a command twice ends it at once. The time left is told once there is 
         here = {job.id for job in shown if job is not None}
         job = next((job for job in jobs if job.id in here), None)
         works = {"cancel_all"} if any(not each.over for each in jobs) else set()
+        works |= {"retry_all"} if any(each.can_retry for each in jobs) else set()
         if job is not None:
-            works |= {"cancel"} if not job.over else {"retry"} if job.state != "done" else set()
+            works |= {"cancel"} if not job.over else {"retry"} if job.can_retry else set()
             works |= {"move"} if job.state == "queued" else set()
         return works
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now: there is nothing to cancel of a job that is over."""
-        return action not in ("cancel", "cancel_all", "retry", "move") or action in self._works_now()
+        conditional = ("cancel", "cancel_all", "retry", "retry_all", "move")
+        return action not in conditional or action in self._works_now()
 
     def shared(self) -> Shared:
         """The log, the list, and the command line of the job under the cursor."""
         job, jobs = self.query_one(JobsTable).job, self._jobs.listed()
         log = self.query_one("#log", TextLines).text
-        lines = tuple((each.name, each.state, each.device, f"{each.done}/{each.total}", each.words) for each in jobs)
-        grid = Grid(headings=("job", "state", "device", "done", "says"), rows=lines, words=5)
+        lines = tuple(
+            (
+                each.name,
+                each.state,
+                each.device,
+                f"{each.done}/{each.total}",
+                "" if each.took is None else time_words(each.took),
+                each.words,
+            )
+            for each in jobs
+        )
+        grid = Grid(headings=("job", "state", "device", "done", "took", "says"), rows=lines, words=6)
         table = Table("jobs", [grid]) if jobs else None
         pieces = [Piece("g", "log", job.log, lambda: f"{log}\n")] if job is not None and log else []
         if job is not None and job.line:
@@ -204,6 +219,12 @@ Cancelling a command twice ends it at once. The time left is told once there is 
         if job is not None:
             self._jobs.retry(job.id)
 
+    def action_retry_all(self) -> None:
+        """Begin every job again that failed or was cancelled."""
+        for job in self._jobs.listed():
+            if job.can_retry:
+                self._jobs.retry(job.id)
+
     def action_move(self, step: int) -> None:
         """Move the job under the cursor up or down the queue."""
         job = self.query_one(JobsTable).job
@@ -218,9 +239,9 @@ Cancelling a command twice ends it at once. The time left is told once there is 
         job = self.query_one(JobsTable).job
         log = job.log if job is not None else ""
         said = [job.error] if job is not None and job.error else []
-        shown = (log, [*(log_tail(Path(log), 200) if log else []), *said])
+        nothing = [] if job is None else ["nothing was written" if job.over else "nothing written yet"]
+        shown = (log, [*(log_tail(Path(log), 200) if log else []), *said] or nothing)
         if shown != self._log:
             self._log = shown
             self.query_one("#log-title", Line).set((" log ", "dim"), (log, "dim"))
-            nothing = ["nothing written yet" if job is not None and not job.over else "nothing was written"]
-            self.query_one("#log", TextLines).set_lines(shown[1] or (nothing if job is not None else []))
+            self.query_one("#log", TextLines).set_lines(shown[1])

@@ -67,7 +67,7 @@ class JudgedScreen(Screen[None]):
         super().__init__()
         self.session = session
         self.glyphs = glyphs
-        self._flips: list[Flip] = []
+        self._flipped = ""
         self.is_due = False
 
     def body(self) -> Iterable[Widget]:
@@ -122,9 +122,16 @@ class JudgedScreen(Screen[None]):
             flips: the runs.
             before: the thresholds until now, where it was they that changed.
         """
-        judged = self.judged
-        flipped = flipped_words(judged, flips, before)
-        self.sliders.set_summary(f"{judged.walk_backs()} of {judged.measured()} walk back", flipped)
+        self._flipped = flipped_words(self.judged, flips, before)
+        self.recount()
+
+    def recount(self) -> None:
+        """Say how many runs are walked back, and again what flipped last."""
+        self.sliders.set_summary(self.counted(), self._flipped)
+
+    def counted(self) -> str:
+        """How many runs are walked back."""
+        return f"{self.judged.walk_backs()} of {self.judged.measured()} walk back"
 
     def runs_changed(self) -> None:
         """Runs were measured or read anew, or thresholds or baselines set elsewhere: show it."""

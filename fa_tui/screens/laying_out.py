@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from fa_tui.screens.asking import choose
 from fa_tui.screens.choice import Choice
 from fa_tui.views.axes import axes_of, plural, value_on
-from fa_tui.views.columns import columns_of, identity_columns
+from fa_tui.views.columns import every_column
 from fa_tui.views.grid import homes_of
 from fa_tui.widgets.run_table import RunTable
 
@@ -40,8 +40,7 @@ async def choose_order(app: ExplorerApp) -> None:
     if not isinstance(table, RunTable):
         return
     choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
-    columns = (*identity_columns(), *columns_of(app.session))
-    for key, column in zip(_KEYS, columns, strict=False):
+    for key, column in zip(_KEYS, every_column(app.session), strict=False):
         note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
         choices.append(Choice(key, column.title, note, column.name))
     chosen = await choose(app, "Sort by", choices)

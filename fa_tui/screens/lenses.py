@@ -15,11 +15,11 @@ def lens(name: str, app: ExplorerApp) -> JudgedScreen:
     if name == "compare":
         from fa_tui.screens.compare import CompareScreen
 
-        return CompareScreen(session, at=explorer.row, shown=explorer.shown, glyphs=glyphs)
+        return CompareScreen(session, at=explorer.row, filter=explorer.shown_runs.filter, glyphs=glyphs)
     if name == "timeline":
         from fa_tui.screens.timeline import TimelineScreen
 
         return TimelineScreen(session, at=explorer.row, glyphs=glyphs)
     from fa_tui.screens.analysis import AnalysisScreen
 
-    return AnalysisScreen(session, glyphs=glyphs)
+    return AnalysisScreen(session, filter=explorer.shown_runs.filter, glyphs=glyphs)

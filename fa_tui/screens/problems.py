@@ -1,16 +1,16 @@
-"""What could not be opened, and why: one line per path."""
+"""What could not be read, wholly or in part, and why: one line each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from fa_core.rows import Problem
+from fa_tui.session import Session
 from fa_tui.sharing.shared import Piece, Shared
+from fa_tui.views.overview import problem_words
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
@@ -18,16 +18,17 @@ from fa_tui.widgets.text_lines import TextLines
 
 
 class ProblemsScreen(Screen[None]):
-    """The paths that could not be opened.
+    """The paths that could not be opened, or only in part, and the settings that are wrong.
 
     Args:
-        problems: each with its message.
+        session: has the problems, each with its message.
         glyphs: characters to draw with.
     """
 
     help_text = """\
-What could not be opened
-One line per path: what is wrong with it, where, and what to do. Everything else is open.
+What could not be read
+One line each: what is wrong, where, and what to do. Everything else is open; of a file that is read
+in part only what the line names is left out, and of the settings only the one that is wrong.
 A file that is mended is read again by itself, and leaves this list the next time it is opened.
 """
 
@@ -44,9 +45,10 @@ A file that is mended is read again by itself, and leaves this list the next tim
     }
     """
 
-    def __init__(self, problems: Sequence[Problem], *, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
         super().__init__()
-        self._problems = problems
+        self._problems = session.problems
+        self._words = problem_words(session)
         self._glyphs = glyphs
 
     def shared(self) -> Shared:
@@ -60,8 +62,7 @@ A file that is mended is read again by itself, and leaves this list the next tim
         yield KeyBar(self._glyphs)
 
     def on_mount(self) -> None:
-        count = len(self._problems)
-        self.query_one(Line).set((" problems ", "accent"), (f" {count} not opened" if count else " none", "strong"))
+        self.query_one(Line).set((" problems ", "accent"), (f" {self._words or 'none'}", "strong"))
         pane = self.query_one(TextLines)
-        pane.set_lines([problem.message for problem in self._problems] or ["Every path was opened."])
+        pane.set_lines([problem.message for problem in self._problems] or ["Every path was read."])
         pane.focus()

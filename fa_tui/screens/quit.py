@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.widget import Widget
 
+from fa_tui.screens.dialog import Dialog
 from fa_tui.widgets.glyphs import Glyphs
-from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 
 
-class QuitScreen(ModalScreen[str | None]):
+class QuitScreen(Dialog[str | None]):
     """Asks once; returns ``"leave"``, ``"stop"`` (leave, and stop the commands), or None to stay.
 
     Args:
@@ -41,25 +40,18 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
 
     DEFAULT_CSS = """
     QuitScreen {
-        align: center middle;
-        & > Vertical {
-            width: 60; max-width: 100%; height: auto; padding: 1 1;
-            background: $panel; border: round $warning;
-        }
-        & KeyBar { dock: none; margin-top: 1; }
+        & > Vertical { width: 60; padding: 1 1; background: $panel; border: round $warning; }
+        & KeyBar { margin-top: 1; }
     }
     """
 
     def __init__(self, jobs: int, commands: int = 0, *, glyphs: Glyphs) -> None:
-        super().__init__()
+        super().__init__(glyphs=glyphs)
         self._jobs, self._commands = jobs, commands
-        self._glyphs = glyphs
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Line(self._glyphs, id="question")
-            yield Line(self._glyphs, id="answer")
-            yield KeyBar(self._glyphs)
+    def body(self) -> Iterable[Widget]:
+        yield Line(self.glyphs, id="question")
+        yield Line(self.glyphs, id="answer")
 
     def on_mount(self) -> None:
         waiting = []

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fa_tui.screens.giving import reproducing
+from fa_tui.screens.giving import reopening, reproducing
 from fa_tui.screens.runs_shown import RunsShown
 from fa_tui.session import Session
 from fa_tui.sharing.shared import Shared, cell_piece, run_pieces, runs_words, traces_of
-from fa_tui.views.filters import picking_options
+from fa_tui.views.filters import picking
+from fa_tui.views.look import Look
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+
+_UNNAMED = "of all runs: no filter names the marked ones"
 
 
 def given_runs(app: ExplorerApp, session: Session, shown: RunsShown, chosen: Sequence[int]) -> Shared:
@@ -28,11 +31,15 @@ def given_runs(app: ExplorerApp, session: Session, shown: RunsShown, chosen: Seq
     name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
     indices = sorted(session.marked) or shown.rows
     exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
+    look = look_given(session, shown)
+    commands = [reproducing(app, "show", *Look(filter=look.filter, sort=look.sort).options()), reopening(app, look)]
+    if shown.look.filter and not look.filter:
+        commands = [piece._replace(note=_UNNAMED) for piece in commands]
     return Shared(
         [
             *cell_piece(shown.cell_text()),
             *run_pieces(rows, name, session.thresholds),
-            reproducing(app, "show", *show_options(session, shown)),
+            *commands,
         ],
         exported,
         runs_words(len(exported)),
@@ -41,10 +48,10 @@ def given_runs(app: ExplorerApp, session: Session, shown: RunsShown, chosen: Seq
     )
 
 
-def show_options(session: Session, shown: RunsShown) -> list[str]:
-    """What makes `fa-tui show` print the runs that are on screen, in their order."""
-    options = ["--filter", shown.filter_text] if shown.filter_text else []
-    if "is:marked" in shown.filter_text:
+def look_given(session: Session, shown: RunsShown) -> Look:
+    """The look of what is on screen, so that a command understands it."""
+    look = shown.look
+    if "is:marked" in look.filter:
         # a command knows no marks
-        options = picking_options(session.rows, shown.rows or ())
-    return [*options, "--sort", shown.order] if shown.order else options
+        look = look._replace(filter=picking(session.rows, shown.rows or ()))
+    return look

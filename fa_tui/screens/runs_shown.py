@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from textual.widget import Widget
 
 from fa_tui.session import Flip, Session
 from fa_tui.views.axes import METHODS_BY_SEEDS
+from fa_tui.views.look import LETTERS, Look, filter_of
 from fa_tui.views.overview import Overview
+from fa_tui.views.quantities import BY_NAME
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.matrix import Matrix
 
@@ -24,6 +26,7 @@ class RunsShown:
     Args:
         session: the runs.
         glyphs: characters to draw with.
+        look: how they are shown at first.
 
     Attributes:
         matrix: methods × seeds, or other axes.
@@ -33,13 +36,22 @@ class RunsShown:
         count: how many runs the filter leaves.
     """
 
-    def __init__(self, session: Session, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
         self._session, self._glyphs = session, glyphs
-        self.matrix = Matrix(session, glyphs=glyphs, id="matrix")
-        self.table: RunTable | None = None
-        self.filter: Filter | None = None
+        self.matrix = Matrix(session, axes=look.axes, quantity=BY_NAME.get(look.show), glyphs=glyphs, id="matrix")
+        self.table: RunTable | None = self._long_view(look.sort) if look.long else None
+        self.matrix.display = self.table is None
+        self.filter: Filter | None = filter_of(look, session) if look.filter else None
         self.rows: list[int] | None = None
         self.count = len(session)
+        if self.filter is not None:
+            self.lay_out()
+
+    def _long_view(self, order: str) -> RunTable:
+        # after the first paint, unless it is what is painted
+        from fa_tui.widgets.run_table import RunTable
+
+        return RunTable(self._session, order=order, glyphs=self._glyphs, id="table")
 
     @property
     def in_table(self) -> bool:
@@ -47,9 +59,29 @@ class RunsShown:
         return self.table is not None and self.table.display
 
     @property
+    def views(self) -> Iterator[Matrix | RunTable]:
+        """Both, as far as they are made."""
+        yield self.matrix
+        if self.table is not None:
+            yield self.table
+
+    @property
     def view(self) -> Matrix | RunTable:
         """What is on screen."""
         return self.table if self.table is not None and self.table.display else self.matrix
+
+    @property
+    def look(self) -> Look:
+        """How the runs are shown now."""
+        matrix = self.matrix
+        return Look(
+            show=matrix.quantity.name if matrix.quantity else LETTERS,
+            rows=matrix.axes.lines,
+            columns=matrix.axes.columns,
+            filter=self.filter_text,
+            sort=self.order,
+            long=self.in_table,
+        )
 
     @property
     def row(self) -> int | None:
@@ -65,9 +97,7 @@ class RunsShown:
         """Show the other view; the cursor stays on its run."""
         row = self.row
         if self.table is None:
-            from fa_tui.widgets.run_table import RunTable
-
-            self.table = RunTable(self._session, glyphs=self._glyphs, id="table")
+            self.table = self._long_view("")
             self.table.display = False
             await body.mount(self.table)
         self.table.display = not self.table.display
@@ -97,6 +127,13 @@ class RunsShown:
             return True
         self.view.verdicts_changed(flips)
         return False
+
+    def marks_changed(self) -> bool:
+        """Other runs are marked; whether other runs are shown for it."""
+        if self.filter is None or not self.filter.live:
+            return False
+        self.lay_out()
+        return True
 
     def rows_changed(self, only: Sequence[int] | None) -> None:
         """Show rows that came or changed; only these, where none came."""

@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.screen import ModalScreen
+from textual.widget import Widget
 
 from fa_tui.screens.choice import Choice, ChoiceList
+from fa_tui.screens.dialog import Dialog
 from fa_tui.widgets.glyphs import Glyphs
-from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 
 
-class SeveralScreen(ModalScreen[None]):
+class SeveralScreen(Dialog[None]):
     """Stays until Esc, and tells at once what is chosen.
 
     Args:
@@ -43,15 +41,10 @@ at once. There is nothing to confirm: Esc closes the list.
 
     DEFAULT_CSS = """
     SeveralScreen {
-        align: center middle;
         background: transparent;
         &:ansi { background: transparent; }
-        & > Vertical {
-            width: auto; max-width: 100%; min-width: 48; height: auto; max-height: 100%; padding: 0 1;
-            background: $surface; border: round $accent;
-        }
-        & ChoiceList { width: 44; }
-        & KeyBar { dock: none; width: 44; }
+        & > Vertical { width: auto; min-width: 48; }
+        & ChoiceList, & KeyBar { width: 44; }
     }
     """
 
@@ -65,16 +58,13 @@ at once. There is nothing to confirm: Esc closes the list.
         tell: Callable[[tuple[str, ...]], object],
         glyphs: Glyphs,
     ) -> None:
-        super().__init__()
+        super().__init__(glyphs=glyphs)
         self._title, self._names = title, list(names)
         self._chosen, self._default, self._tell = set(chosen), set(default), tell
-        self._glyphs = glyphs
 
-    def compose(self) -> ComposeResult:
-        with Vertical():
-            yield Line(self._glyphs, id="choice-title")
-            yield ChoiceList(self._choices(), self._glyphs)
-            yield KeyBar(self._glyphs)
+    def body(self) -> Iterable[Widget]:
+        yield Line(self.glyphs, id="choice-title")
+        yield ChoiceList(self._choices(), self.glyphs)
 
     def on_mount(self) -> None:
         self.query_one("#choice-title", Line).set((self._title, "accent"))

@@ -192,8 +192,14 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         fault = self._plan if isinstance(self._plan, Fault) else Fault("")
         for row in self._rows:
             row.say_fault(fault.text if row.field.name == fault.field else "")
-        note = (_says(self._plan), "good") if isinstance(self._plan, Planned) else (fault.text, "warn")
-        self.query_one("#start-note", Line).set((" ", ""), note)
+        self.query_one("#start-note", Line).set((" ", ""), self._note(fault))
+
+    def _note(self, fault: Fault) -> tuple[str, str]:
+        """What would be written, or what is wrong; of what stands below its field, only where that is."""
+        if isinstance(self._plan, Planned):
+            return _says(self._plan), "good"
+        field = next((row.field for row in self._rows if row.field.name == fault.field), None)
+        return (fault.text if field is None else f"cannot start yet: see {field.label}"), "warn"
 
     def action_start(self) -> None:
         """Start the command, if nothing is wrong with it."""

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.numbers import MISSING, brief
-from fa_tui.views.cells import cell_text
 from fa_tui.views.comparison import ComparedLine
 
 _OF = {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}
 
 
-def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], reports: Sequence[DiagnosticReport]) -> Grid:
+def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], verdicts: Sequence[str]) -> Grid:
     """One line per layer and number, one column per run, then the ratio of the largest to the smallest.
 
     Args:
         names: of the runs.
         lines: of the comparison.
-        reports: the runs, judged.
+        verdicts: of the runs.
     """
-    verdicts = tuple(cell_text(report.flags, report.coverage) for report in reports)
     rows = [
         ("verdict", *verdicts, "")
         if line.spread is None

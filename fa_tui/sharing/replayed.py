@@ -38,12 +38,13 @@ def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequenc
     """
     runs = sorted(epochs.marked) or [chosen]
     rows = [epochs.rows[run] for run in runs]
-    name = epochs.label(runs[0]) if len(runs) == 1 else f"{len(runs)} marked runs"
     at = f"at epoch {epochs.epoch}"
+    one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"
+    named = one if len(runs) == 1 else f"{len(runs)} marked runs {at}"
     exported = rows if epochs.marked else epochs.rows
     traces = [epochs.replay.traces[run] for run in runs] if epochs.marked else list(epochs.replay.traces)
     return Shared(
-        [*table_pieces(table), *run_pieces(rows, f"{name} {at}", epochs.thresholds), *more],
+        [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more],
         exported,
         f"{runs_words(len(exported))} {at}",
         epochs.thresholds,

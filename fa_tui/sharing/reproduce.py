@@ -1,4 +1,4 @@
-"""Command lines that print what the explorer shows."""
+"""Command lines that show what the explorer shows."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ def command_line(
     baseline: FrozenBaseline | None,
     command: str = "show",
     options: Sequence[str] = (),
+    usual: DiagnosticThresholds | None = None,
 ) -> str:
     """A command with what is not a default, quoted for a shell.
 
@@ -27,14 +28,15 @@ def command_line(
         baseline: what fills in frozen-baseline accuracies.
         command: its name.
         options: further ones.
+        usual: what the command takes without an option, where that is not the protocol's.
 
     >>> command_line([Path("my runs")], DiagnosticThresholds(h_norm_explosion_ratio=12.0), FrozenBaseline(0.349))
     "fa-tui show 'my runs' --h-norm-explosion-ratio 12 --frozen-baseline 0.349"
     """
     words = ["fa-tui", command, *map(_path, paths), *options]
-    defaults = msgspec.structs.asdict(DiagnosticThresholds())
+    protocol = DiagnosticThresholds()
     for name, value in msgspec.structs.asdict(thresholds).items():
-        if value != defaults[name]:
+        if not value == getattr(protocol, name) == getattr(usual or protocol, name):
             words += [f"--{name.replace('_', '-')}", _number(value)]
     given = baseline_text(baseline)
     return shlex.join([*words, "--frozen-baseline", given] if given else words)

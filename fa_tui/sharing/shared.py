@@ -96,7 +96,12 @@ def cell_piece(text: str) -> Iterator[Piece]:
 
 def command_piece(line: str) -> Piece:
     """The command line that prints what is on screen."""
-    return Piece("l", "command line", shortened(line), lambda: line)
+    return Piece("l", "command line to print it", _command_note(line), lambda: line)
+
+
+def opening_piece(line: str) -> Piece:
+    """The command line that opens the explorer on what is on screen."""
+    return Piece("o", "command line to open it", _command_note(line), lambda: line)
 
 
 def run_pieces(rows: Sequence[AuditRow], names: str, thresholds: DiagnosticThresholds) -> Iterator[Piece]:
@@ -133,9 +138,14 @@ def table_json(table: Table) -> str:
     return json.dumps(table.record(), indent=1, ensure_ascii=False) + "\n"
 
 
-def shortened(text: str) -> str:
-    """The end of a text, in the room that a note has."""
-    return text if len(text) <= _NOTE else f"...{text[3 - _NOTE :]}"
+def shortened(text: str, begins: str = "") -> str:
+    """The end of a text behind its beginning, in the room that a note has."""
+    return text if len(text) <= _NOTE else f"{begins}...{text[3 + len(begins) - _NOTE :]}"
+
+
+def _command_note(line: str) -> str:
+    """A command line of which the command is seen whatever it is given."""
+    return shortened(line, " ".join(line.split(" ", 2)[:2]) + " ")
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
@@ -156,7 +166,7 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_tui.commands.show import judged, markdown
+    from fa_tui.shell.verdict_rows import judged, markdown
 
     return "\n".join(markdown(judged(rows, thresholds))) + "\n"
 

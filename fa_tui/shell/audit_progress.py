@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Mapping
 from types import TracebackType
@@ -43,7 +44,8 @@ class AuditProgress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._bars is not None:
-            self._bars.stop()
+            with contextlib.suppress(OSError):
+                self._bars.stop()
 
     def plan(self, todo: int, skipped: int) -> None:
         """Say what is about to be done."""
@@ -54,6 +56,11 @@ class AuditProgress:
             self._overall = self._bars.add_task("all", total=todo)
 
     def __call__(self, view: JobView) -> None:
+        # a terminal that is gone costs no measurement
+        with contextlib.suppress(OSError):
+            self._take(view)
+
+    def _take(self, view: JobView) -> None:
         # a worker says the same of every run of a group
         if view.note and (view.note, view.log) not in self._noted:
             self._noted.add((view.note, view.log))
@@ -107,10 +114,11 @@ class AuditProgress:
 
     def say(self, text: str) -> None:
         """A line of its own, above the bars."""
-        if self._bars is not None:
-            self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
-        else:
-            print(text, file=sys.stderr, flush=True)
+        with contextlib.suppress(OSError):
+            if self._bars is not None:
+                self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            else:
+                print(text, file=sys.stderr, flush=True)
 
 
 def name(view: JobView) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
+from fa_tui.shell.bundles import Bundle, unbundled
 from fa_tui.shell.options import FrozenBaselineOption, parse_frozen_baseline
 
 DEFAULTS = DiagnosticThresholds()
@@ -34,35 +33,22 @@ OPTIONS: dict[str, Any] = {
 
 
 def judging(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the threshold options, after those of its own, and ``--frozen-baseline`` where it wants one.
+    """Give a command the threshold options, and ``--frozen-baseline`` where it wants one.
 
-    The command declares ``thresholds: DiagnosticThresholds`` and perhaps ``baseline: FrozenBaseline``. Typer reads
-    a signature, so the wrapper has one: the command's, with the options in the place of these two.
+    The command declares ``thresholds: DiagnosticThresholds`` and perhaps ``baseline: FrozenBaseline``.
 
     Raises:
-        UsageError: (the wrapper) a threshold that is NaN, a baseline that is no fraction.
+        UsageError: (the command) a threshold that is NaN, a baseline that is no fraction.
     """
-    hints = get_type_hints(command, include_extras=True)
-    wanted = inspect.signature(command).parameters
-    parameters = [
-        parameter.replace(annotation=hints[name])
-        for name, parameter in wanted.items()
-        if name not in ("thresholds", "baseline")
-    ]
-    parameters += [_option(name, getattr(DEFAULTS, name), kind) for name, kind in OPTIONS.items()]
-    if "baseline" in wanted:
-        parameters.append(_option("frozen_baseline", None, FrozenBaselineOption))
-
-    @functools.wraps(command)
-    def wrapper(**values: Any) -> None:
-        given: dict[str, Any] = {"thresholds": thresholds_in(values)}
-        if "baseline" in wanted:
-            given["baseline"] = parse_frozen_baseline(values.pop("frozen_baseline"))
-        command(**{name: value for name, value in values.items() if name not in OPTIONS}, **given)
-
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
-    return wrapper
+    thresholds = {name: (annotation, getattr(DEFAULTS, name)) for name, annotation in OPTIONS.items()}
+    baseline = {"frozen_baseline": (FrozenBaselineOption, None)}
+    return unbundled(
+        command,
+        {
+            "thresholds": Bundle(thresholds, thresholds_in),
+            "baseline": Bundle(baseline, lambda values: parse_frozen_baseline(values["frozen_baseline"])),
+        },
+    )
 
 
 def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
@@ -75,7 +61,3 @@ def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
         return DiagnosticThresholds(**{name: values[name] for name in OPTIONS})
     except ValueError as error:
         raise UsageError(str(error)) from error
-
-
-def _option(name: str, default: object, annotation: Any) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)

@@ -35,6 +35,40 @@ FrozenBaselineOption = Annotated[
         show_default=False,
     ),
 ]
+DataOption = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="SPEC",
+        help="Data to measure on: synthetic[:…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable. "
+        "Default: the one in the run's manifest.",
+        show_default=False,
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="MODULE:CALLABLE",
+        help="Your own network: called without arguments, returns the module that the weights belong to.",
+        show_default=False,
+    ),
+]
+TapsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--taps",
+        metavar="LIST",
+        help="Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'.",
+        show_default=False,
+    ),
+]
+FilterOption = Annotated[
+    str, typer.Option("--filter", help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
+]
+SortOption = Annotated[
+    str, typer.Option("--sort", help="By a column of the explorer's long view: growth; -growth, largest first.")
+]
 H0Option = Annotated[
     float | None,
     typer.Option("--h0", metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."),
@@ -59,9 +93,12 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         """The rows with the baseline filled in; rows that nobody measured stay as they are."""
         if self.default is None and not self.by_method:
             return list(rows)
-        return [self._fill(row) for row in rows]
+        return [self.filled(row) for row in rows]
 
-    def _fill(self, row: AuditRow) -> AuditRow:
+    def filled(self, row: AuditRow) -> AuditRow:
+        """A row with the baseline filled in."""
+        if self.default is None and not self.by_method:
+            return row
         report = row.report
         acc = self.by_method.get(row.method)
         if acc is None and report.frozen_baseline_acc is None:

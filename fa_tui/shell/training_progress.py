@@ -1,4 +1,7 @@
-"""Progress of a training command on stderr: bars on a terminal, a line per epoch elsewhere."""
+"""Progress of a training command on stderr: bars on a terminal, a line per epoch elsewhere.
+
+An explorer that started it is told of every batch, too (`fa_tui.jobs.step_file`).
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from fa_tui.jobs.step_file import StepFile, Steps
 
 if TYPE_CHECKING:
     from fa_core.train import Moment
@@ -22,6 +27,7 @@ class TrainingProgress:
     """
 
     def __init__(self, runs: int) -> None:
+        self._steps = StepFile()
         self._console = Console(stderr=True, highlight=False)
         self._bars = Progress(
             TextColumn("{task.description}"),
@@ -47,6 +53,7 @@ class TrainingProgress:
 
     def update(self, moment: Moment) -> None:
         """Show where the run stands."""
+        self._steps.note(Steps(moment.run, moment.epoch, moment.step, moment.steps))
         done = (moment.epoch - 1) * moment.steps + moment.step
         shown: dict[str, Any] = {"description": moment.run, "visible": True}
         if moment.entry is not None:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+
+import msgspec
 
 from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
 
 TRUE_COLOUR = 1 << 24
 _PLAIN_TERMS = ("dumb", "linux", "vt")
 """Terminals whose fonts lack block elements or whose charset is not Unicode."""
+_MARGINLESS_TERMS = ("dumb", "ansi", "pcansi", "cons25", "cygwin", "mach", "sun", "vt52")
+"""Terminals that cannot scroll some of their lines (no ``csr`` in terminfo)."""
 
 
-@dataclass(frozen=True)
-class Terminal:
+class Terminal(msgspec.Struct, frozen=True):
     """The abilities the explorer adapts to.
 
     Attributes:
@@ -40,6 +42,11 @@ class Terminal:
     def ansi_color(self) -> bool | None:
         """What to give as ``App(ansi_color=...)``: True sends no RGB at all, None leaves it to the theme."""
         return True if self.colours <= 16 else None
+
+    @property
+    def scrolls(self) -> bool:
+        """Whether lines between two margins can be scrolled."""
+        return self.term != "" and not self.term.startswith(_MARGINLESS_TERMS)
 
     @property
     def theme(self) -> str:
@@ -71,7 +78,13 @@ def preferring(terminal: Terminal, glyphs: str, environ: Mapping[str, str] | Non
     env = os.environ if environ is None else environ
     if glyphs == "auto" or env.get("FA_TUI_GLYPHS", "").lower() in ("ascii", "unicode"):
         return terminal
-    return replace(terminal, unicode=glyphs == "unicode")
+    return msgspec.structs.replace(terminal, unicode=glyphs == "unicode")
+
+
+def forget_empty_no_color() -> None:
+    """Drop ``NO_COLOR`` where it is set to nothing, which means unset (no-color.org): Textual takes it for set."""
+    if os.environ.get("NO_COLOR") == "":
+        del os.environ["NO_COLOR"]
 
 
 def _unicode(env: Mapping[str, str], term: str) -> bool:

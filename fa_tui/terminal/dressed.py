@@ -6,7 +6,7 @@ from textual.app import App, ReturnType
 from textual.binding import Binding
 
 from fa_tui.config.settings import Settings
-from fa_tui.terminal.abilities import Terminal
+from fa_tui.terminal.abilities import Terminal, forget_empty_no_color
 from fa_tui.terminal.painting import FrugalApp
 from fa_tui.terminal.themes import THEMES
 
@@ -20,7 +20,8 @@ class DressedApp(FrugalApp[ReturnType]):
     """
 
     def __init__(self, terminal: Terminal, settings: Settings) -> None:
-        super().__init__(ansi_color=terminal.ansi_color)
+        forget_empty_no_color()
+        super().__init__(ansi_color=terminal.ansi_color, scrolls=terminal.scrolls)
         self.terminal = terminal
         self.settings = settings
         for theme in THEMES:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 from unicodedata import category
 
 from rich.cells import get_character_cell_size
@@ -12,15 +13,26 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+if TYPE_CHECKING:
+    from fa_tui.terminal.scrolling import Scroll
+
 Codes = tuple[str, str, str]
 """SGR codes of attributes, foreground and background; ``39`` and ``49`` are the terminal's own colours."""
 Cell = tuple[str, Codes]
+Piece = tuple[int, int, list[Segment]]
+"""Text from a cell (x, y) on."""
 
 _PLAIN: Codes = ("", "39", "49")
 _SHOWN_ON_BLANKS = frozenset(("4", "7", "9", "21", "53"))
 """Underline, reverse, strike, double underline, overline: attributes that a blank shows too."""
+_OFF = {"1": "22", "2": "22", "3": "23", "4": "24", "7": "27", "9": "29"}
+"""What ends bold, dim, italic, underline, reverse and strike."""
 _JOIN = 5
 """Unchanged cells sent rather than jumped over: a cursor move costs about seven bytes."""
+_MUCH = 400
+"""Bytes of a picture above which it is worth a look whether lines only moved."""
+_CLEARLY = 0.75
+"""A scroll may flicker for a moment: it must save a quarter of the bytes."""
 
 
 class Frame:
@@ -31,12 +43,51 @@ class Frame:
     Args:
         width, height: the terminal's size.
         colours: what it can show.
+        scrolls: whether it can scroll some of its lines (DECSTBM, index, reverse index).
     """
 
-    def __init__(self, width: int, height: int, colours: ColorSystem) -> None:
+    def __init__(self, width: int, height: int, colours: ColorSystem, *, scrolls: bool = True) -> None:
         self.size = (width, height)
         self._colours = colours
+        self._scrolls = scrolls
         self._lines: list[list[Cell | None]] = [[None] * width for _ in range(height)]
+        self._begun = False
+
+    def show(self, pieces: Sequence[Piece]) -> str:
+        """What to send so that the terminal shows the pieces: cells that differ, after a scroll if it saves bytes."""
+        before = [line[:] for line in self._lines]
+        pen = Pen()
+        for piece in pieces:
+            self.put(pen, *piece)
+        text = pen.text()
+        begun, self._begun = self._begun, True
+        # nothing that is known stands there before the first frame
+        if not begun or not self._scrolls or len(text) < _MUCH:
+            return text
+        from fa_tui.terminal.scrolling import find_scroll
+
+        scroll = find_scroll(_texts(before), _texts(self._lines))
+        if scroll is None:
+            return text
+        after = self._lines
+        scrolled = self._scroll(scroll, before, pieces)
+        if len(scrolled) <= _CLEARLY * len(text):
+            return scrolled
+        self._lines = after
+        return text
+
+    def _scroll(self, scroll: Scroll, before: list[list[Cell | None]], pieces: Sequence[Piece]) -> str:
+        """The same as `pieces` with a scroll before; what is in its lines after it is known."""
+        pen, after = Pen(), self._lines
+        pen.scroll(scroll)
+        came: list[Cell | None] = [None] * self.size[0]
+        self._lines = [line[:] for line in scroll.moved(before, came)]
+        for y in range(scroll.top, scroll.bottom):
+            self._mend(pen, 0, y, [cell for cell in after[y] if cell is not None])
+        for x, y, segments in pieces:
+            if not scroll.top <= y < scroll.bottom:
+                self.put(pen, x, y, segments)
+        return pen.text()
 
     def put(self, pen: Pen, x: int, y: int, segments: Iterable[Segment]) -> None:
         """Show text from a cell on; the pen writes what differs from what is there."""
@@ -48,6 +99,10 @@ class Frame:
             self._put_whole(pen, x, y, segments)
             return
         cells = [cell for text, style, _ in segments for cell in _cells(text, style, self._colours)][: width - x]
+        self._mend(pen, x, y, cells)
+
+    def _mend(self, pen: Pen, x: int, y: int, cells: list[Cell]) -> None:
+        """Write those of the cells that differ from what is there."""
         line = self._lines[y]
         if line[x : x + len(cells)] == cells:
             return
@@ -86,7 +141,7 @@ class Pen:
         """Move there and write the cells."""
         self._out.append(f"\x1b[{y + 1};{x + 1}H")
         for character, codes in cells:
-            if codes != self._now:
+            if codes != self._now and not (character == " " and self._blank_looks(codes)):
                 self._change(codes)
             self._out.append(character)
 
@@ -95,18 +150,49 @@ class Pen:
         self._out.append(f"\x1b[0m\x1b[{y + 1};{x + 1}H{text}")
         self._now = None
 
+    def scroll(self, scroll: Scroll) -> None:
+        """Have the terminal move some of its lines."""
+        self._out.append(scroll.codes())
+        self._now = _PLAIN
+
     def text(self) -> str:
         """All that was written; the terminal's colours are reset at its end."""
         return "".join([*self._out, "\x1b[0m"]) if self._out else ""
 
-    def _change(self, wanted: Codes) -> None:
+    def _blank_looks(self, wanted: Codes) -> bool:
+        """Whether a blank looks as wanted already: a foreground is not seen on it."""
         now = self._now
-        if now is not None and wanted[0] == now[0]:
-            sent = [new for new, old in zip(wanted[1:], now[1:], strict=True) if new != old]
-        else:
-            sent = ["0", *(code for code, plain in zip(wanted, _PLAIN, strict=True) if code != plain)]
-        self._out.append(f"\x1b[{';'.join(sent)}m")
+        return now is not None and wanted[2] == now[2] and not _on_blanks(wanted[0]) and not _on_blanks(now[0])
+
+    def _change(self, wanted: Codes) -> None:
+        self._out.append(_from_to(self._now, wanted))
         self._now = wanted
+
+
+@lru_cache(maxsize=4096)
+def _from_to(now: Codes | None, wanted: Codes) -> str:
+    """The shortest SGR sequence to other colours and attributes; from any for None.
+
+    >>> _from_to(("1", "31", "40"), ("", "32", "40"))
+    '\\x1b[22;32m'
+    """
+    afresh = ["0", *(code for code, plain in zip(wanted, _PLAIN, strict=True) if code != plain)]
+    ways = [";".join(afresh)]
+    if now is not None:
+        old, new = ({*codes[0].split(";")} - {""} for codes in (now, wanted))
+        if old - new <= _OFF.keys():
+            off = sorted({_OFF[code] for code in old - new})
+            # bold and dim go off together
+            on = sorted(new if off else new - old)
+            colours = [code for code, had in zip(wanted[1:], now[1:], strict=True) if code != had]
+            ways.append(";".join([*off, *on, *colours]))
+    return f"\x1b[{min(ways, key=len)}m"
+
+
+def _texts(lines: Iterable[list[Cell | None]]) -> list[str]:
+    from fa_tui.terminal.scrolling import UNKNOWN
+
+    return ["".join([UNKNOWN if cell is None else cell[0] for cell in line]) for line in lines]
 
 
 def _harmless(text: str) -> str:
@@ -125,8 +211,13 @@ def _is_simple(text: str) -> bool:
 @lru_cache(maxsize=4096)
 def _cells(text: str, style: Style | None, colours: ColorSystem) -> tuple[Cell, ...]:
     codes = _PLAIN if style is None else _codes(style, colours)
-    blank = codes if _SHOWN_ON_BLANKS.intersection(codes[0].split(";")) else ("", "39", codes[2])
+    blank = codes if _on_blanks(codes[0]) else ("", "39", codes[2])
     return tuple((character, blank if character == " " else codes) for character in text)
+
+
+@lru_cache(maxsize=64)
+def _on_blanks(attributes: str) -> bool:
+    return not _SHOWN_ON_BLANKS.isdisjoint(attributes.split(";"))
 
 
 @lru_cache(maxsize=1024)

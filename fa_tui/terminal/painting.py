@@ -2,26 +2,25 @@
 
 Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen (17 to
 32 KB) when the focus moves, and gives each piece of text all of its colours and a reset. Here the App
-remembers what the terminal shows (`Frame`) and sends only the cells that differ, and no more at a time
-than the line carries (`Pacing`).
+remembers what the terminal shows (`Frame`), has it scroll what only moved, sends else only the cells
+that differ, and no more at a time than the line carries (`Pacing`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.segment import Segment
 from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App, ReturnType
 from textual.screen import Screen
 from textual.timer import Timer
 
-from fa_tui.terminal.frame import Frame, Pen
+from fa_tui.terminal.frame import Frame, Piece
 from fa_tui.terminal.pacing import ASK, Pacing
 
 _FAREWELL_SECONDS = 1.0
@@ -29,7 +28,6 @@ _SETTLE_SECONDS = 0.05
 """A window being dragged changes its size every few milliseconds, and a layout takes two passes."""
 _DRAG_SECONDS = 0.2
 """How often it is painted all the same."""
-_Piece = tuple[int, int, Iterable[Segment]]
 
 
 class FrugalApp(App[ReturnType]):
@@ -42,8 +40,9 @@ class FrugalApp(App[ReturnType]):
     _settled_at = 0.0
     _leaving: Callable[[], None] | None = None
 
-    def __init__(self, *, ansi_color: bool | None = None) -> None:
+    def __init__(self, *, ansi_color: bool | None = None, scrolls: bool = True) -> None:
         super().__init__(ansi_color=ansi_color)
+        self._scrolls = scrolls
         self._pacing = Pacing()
 
     async def on_event(self, event: events.Event) -> None:
@@ -84,14 +83,11 @@ class FrugalApp(App[ReturnType]):
     def _encode(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:
         size = (self.size.width, self.size.height)
         if self._frame is None or self._frame.size != size:
-            self._frame = Frame(*size, console._color_system or ColorSystem.TRUECOLOR)
+            self._frame = Frame(*size, console._color_system or ColorSystem.TRUECOLOR, scrolls=self._scrolls)
             if not (isinstance(update, LayoutUpdate) and update.region.size == self.size):
                 # what this update leaves out is not known to be there
                 self.screen.call_next(self.screen.refresh)
-        pen = Pen()
-        for x, y, segments in _chops(update) if isinstance(update, ChopsUpdate) else _lines(update):
-            self._frame.put(pen, x, y, segments)
-        text = pen.text()
+        text = self._frame.show(list(_chops(update) if isinstance(update, ChopsUpdate) else _lines(update)))
         return text + ASK if self._pacing.sent(len(text), time.monotonic()) else text
 
     def _resized(self, now: float) -> None:
@@ -126,13 +122,13 @@ class _FrameUpdate(CompositorUpdate):
         return self._encode(self._update, console)
 
 
-def _lines(update: LayoutUpdate) -> Iterator[_Piece]:
+def _lines(update: LayoutUpdate) -> Iterator[Piece]:
     for y, line in enumerate(update.strips, update.region.y):
-        yield update.region.x, y, (segment for strip in line for segment in strip)
+        yield update.region.x, y, [segment for strip in line for segment in strip]
 
 
-def _chops(update: ChopsUpdate) -> Iterator[_Piece]:
+def _chops(update: ChopsUpdate) -> Iterator[Piece]:
     for y, x1, x2 in update.spans:
         for end, (x, strip) in zip(update.chop_ends[y], update.chops[y].items(), strict=False):
             if strip is not None and x < x2 and end > x1:
-                yield max(x, x1), y, strip.crop(max(0, x1 - x), min(end, x2) - x)
+                yield max(x, x1), y, list(strip.crop(max(0, x1 - x), min(end, x2) - x))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
+from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 
 _SIGNS = {"lam": "λ"}
@@ -42,7 +43,7 @@ def axes_of(rows: Iterable[AuditRow]) -> list[str]:
 
 def own_axes(rows: Iterable[AuditRow]) -> list[str]:
     """The axes that the runs themselves name."""
-    return sorted({name for row in rows for name in row.axes})
+    return sorted({name for axes in column_of(rows, "axes") for name in axes})
 
 
 def plural(axis: str) -> str:
@@ -73,7 +74,12 @@ def value_on(axis: str, row: AuditRow, home: str) -> Hashable:
         return row.seed
     if axis == "source":
         return home
-    value = row.axes.get(axis)
+    return own_value(axis, row.axes)
+
+
+def own_value(axis: str, axes: Mapping[str, object]) -> Hashable:
+    """A value among those that a run itself names; None where it names none."""
+    value = axes.get(axis)
     return value if value is None or isinstance(value, (int, float, str)) else str(value)
 
 
@@ -107,7 +113,11 @@ def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
     ([0.01, 0.1, None], ['dfa', 'bp'])
     """
     once = list(dict.fromkeys(values))
-    return once if axis in ("method", "source") else sorted(once, key=_rank)
+    if axis in ("method", "source"):
+        return once
+    if all(type(value) is int for value in once):  # a hundred thousand seeds in a tenth of the memory
+        return sorted(once)  # type: ignore[type-var]  # of ints only
+    return sorted(once, key=_rank)
 
 
 def _rank(value: Hashable) -> tuple[bool, bool, float, str]:

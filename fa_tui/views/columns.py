@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from fa_core.errors import UsageError
+from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import own_axes, sign
 from fa_tui.views.quantities import QUANTITIES, Quantity, value_of
+
+_KEYS, _SOURCES = range(7, 25), range(7, 33)
+"""Cells for the names of runs and of their files: what they leave is for the words beside them."""
 
 
 class Column(NamedTuple):
@@ -49,11 +53,28 @@ def columns_of(session: Session) -> list[Column]:
         Column("verdict", "verdict", 10, lambda session, row: session.flags[row], lambda session, row: ""),
         *(_of_quantity(quantity) for quantity in QUANTITIES),
         *(_of_axis(name) for name in own_axes(session.rows)),
-        Column("key", "run", 26, lambda session, row: session.rows[row].key, _key),
-        Column("source", "source", 34, lambda session, row: session.rows[row].source, _source),
+        Column("key", "run", _fitting(session, "key", _KEYS), lambda session, row: session.rows[row].key, _key),
+        Column(
+            "source",
+            "source",
+            _fitting(session, "source", _SOURCES),
+            lambda session, row: session.rows[row].source,
+            _source,
+        ),
         Column("words", "verdict in words", 60, Session.verdict, Session.verdict),
         Column("recorded", "recorded, if it differs", 60, _recorded, _recorded_text),
     ]
+
+
+def _fitting(session: Session, name: str, cells: range) -> int:
+    """As wide as the longest text of a column, within limits, and a gap."""
+    longest = max(map(len, set(column_of(session.rows, name))), default=0)
+    return max(cells.start, min(longest, cells.stop - 1)) + 2
+
+
+def every_column(session: Session) -> list[Column]:
+    """All that runs can be sorted by."""
+    return [*identity_columns(), *columns_of(session)]
 
 
 def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
@@ -69,7 +90,7 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     """
     if not order:
         return list(rows)
-    columns = {column.name: column for column in (*identity_columns(), *columns_of(session))}
+    columns = {column.name: column for column in every_column(session)}
     column = columns.get(order.lstrip("-"))
     if column is None:
         raise UsageError(f"no column {order.lstrip('-')}", hint=f"there are {', '.join(columns)}")

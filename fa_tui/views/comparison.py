@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from fa_core.analysis import LayerSpread, across_runs, first_parting
-from fa_core.report import LETTERS, DiagnosticReport
-from fa_tui.session import Session
+from fa_core.report import DiagnosticReport
+from fa_tui.session import BITS, Session
 from fa_tui.views.grid import build_grid
+from fa_tui.views.names import told_apart
 from fa_tui.views.quantities import BY_NAME, Quantity
 from fa_tui.widgets.detail_layers import growths
 from fa_tui.widgets.numbers import short
 
-AT_MOST = 6
-"""Runs side by side: more columns than that cannot be told apart."""
-
 MARKED = "marked runs"
+
+_NOISE_ULPS = 4
+"""A spread of fewer units in the last place of the mean is rounding."""
 
 
 class Group(NamedTuple):
@@ -25,14 +27,12 @@ class Group(NamedTuple):
 
     Attributes:
         name: a method with its axes, or that the runs were marked.
-        rows: indices of at most `AT_MOST` runs.
-        left_out: how many more there are.
+        rows: indices of its runs.
         home: the file or folder they came from, where several are open.
     """
 
     name: str
     rows: tuple[int, ...]
-    left_out: int = 0
     home: str = ""
 
 
@@ -64,40 +64,51 @@ def groups_of(session: Session, shown: Iterable[int] | None = None) -> list[Grou
     groups: list[Group] = []
     marked = sorted(session.marked)
     if len(marked) > 1:
-        groups.append(Group(MARKED, tuple(marked[:AT_MOST]), max(0, len(marked) - AT_MOST)))
+        groups.append(Group(MARKED, tuple(marked)))
     home = ""
     for line in build_grid(session.rows, shown).lines:
         if line.is_heading:
             home = line.label
         else:
-            runs = line.runs()
-            groups.append(Group(line.label, tuple(runs[:AT_MOST]), max(0, len(runs) - AT_MOST), home))
+            groups.append(Group(line.label, tuple(line.runs()), home))
     return groups
+
+
+def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
+    """Where a group is now: by its name, else by a run of it, else as near as can be to where the last one was.
+
+    Args:
+        wanted: as it was.
+        groups: as they are.
+        place: of what was compared last.
+    """
+    if wanted is not None:
+        for now, group in enumerate(groups):
+            if (group.home, group.name) == (wanted.home, wanted.name):
+                return now
+        runs = set(wanted.rows)
+        for now, group in enumerate(groups):
+            if group.name != MARKED and not runs.isdisjoint(group.rows):
+                return now
+    return max(0, min(place, len(groups) - 1))
 
 
 def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
     """A name per run in two parts, of which the first may be cut short.
 
-    The seed where only seeds differ, else method and seed; numbered where that is not enough.
+    The seed where only seeds differ, else as `told_apart`.
     """
     rows = [session.rows[index] for index in group.rows]
     seeds = [row.seed for row in rows]
     if group.name != MARKED and None not in seeds and len(set(seeds)) == len(seeds):
         return [("", f"s{seed}") for seed in seeds]
-    seen: Counter[tuple[str, str]] = Counter()
-    labels = []
-    for row in rows:
-        name = (row.method, "" if row.seed is None else f" s{row.seed}")
-        seen[name] += 1
-        labels.append((name[0], f"{name[1]} #{seen[name]}" if seen[name] > 1 else name[1]))
-    return labels
+    return told_apart(rows)
 
 
 def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     """The verdicts; ‖h_l‖, growth per block and ‖g_l‖ layer by layer; then the numbers that are judged.
 
-    Args:
-        reports: of the runs, judged by the thresholds.
+    None of it depends on the thresholds.
     """
     norms = [report.residual_norms for report in reports]
     lines = [ComparedLine("verdict", "verdict")]
@@ -108,20 +119,58 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     return [*lines, *([ComparedLine("heading", "judged numbers")] if numbers else []), *numbers]
 
 
-def agreement(reports: Sequence[DiagnosticReport]) -> tuple[str, str]:
-    """Letters on which all measured runs agree, and letters that fire on some of them only.
+def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[int, int]]]:
+    """Letters on which all measured runs agree; letters that fire on some only: on how many of how many.
 
-    >>> agreement([DiagnosticReport(residual_norms=[1.0, 99.0]), DiagnosticReport(residual_norms=[1.0, 2.0])])
-    ('', 'a')
+    Args:
+        judged: per run, the masks (`fa_tui.session.BITS`) of what fires and of what was measured.
+
+    >>> agreement([(0b001, 0b011), (0b000, 0b011), (0b000, 0b010)])
+    ('b', {'a': (1, 2)})
     """
-    agree = disagree = ""
-    for letter in LETTERS:
-        fires = {letter in report.flags for report in reports if letter in report.coverage}
-        if len(fires) > 1:
-            disagree += letter
-        elif fires:
+    # few verdicts repeat over many runs
+    counts = Counter(judged)
+    agree, disagree = "", {}
+    for letter, bit in BITS.items():
+        measured = sum(count for (_, coverage), count in counts.items() if coverage & bit)
+        fires = sum(count for (flags, coverage), count in counts.items() if coverage & flags & bit)
+        if 0 < fires < measured:
+            disagree[letter] = (fires, measured)
+        elif measured:
             agree += letter
     return agree, disagree
+
+
+def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str:
+    """Which run has the largest value of a line and which the smallest; nothing where they are not compared.
+
+    Args:
+        line: of the comparison.
+        labels: of the runs, from `column_labels`.
+    """
+    if line.spread is None or line.spread.ratio is None:
+        return ""
+    known = [(value, place) for place, value in enumerate(line.spread.values) if value is not None]
+    # one that is not finite is what makes the ratio infinite
+    largest, smallest = (
+        pick(known, key=lambda one: (not math.isfinite(one[0]), one[0], -one[1])) for pick in (max, min)
+    )
+    ends = (f"{''.join(labels[place]).strip()} ({short(value, 6)})" for value, place in (largest, smallest))
+    return "largest {}, smallest {}".format(*ends)
+
+
+def spread_words(spread: LayerSpread | None) -> str:
+    """Mean and standard deviation, a deviation that is only rounding as 0; nothing where there is no mean.
+
+    >>> spread_words(LayerSpread(layer=0, values=(1.51, 1.51), ratio=1.0, mean=1.51, std=1.6e-16))
+    '1.51 ± 0'
+    """
+    if spread is None or spread.mean is None:
+        return ""
+    if spread.std is None:
+        return short(spread.mean)
+    rounding = spread.std < _NOISE_ULPS * math.ulp(spread.mean)
+    return f"{short(spread.mean)} ± {short(0.0 if rounding else spread.std)}"
 
 
 def parting_words(layers: Sequence[LayerSpread], where: str) -> str:

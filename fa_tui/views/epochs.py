@@ -14,6 +14,7 @@ from fa_core.formats import Trace
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import BITS, Flip, Session
+from fa_tui.views.names import among
 
 
 class EpochSession(Session):
@@ -60,6 +61,20 @@ class EpochSession(Session):
         self.epoch = replay.epochs[-1] if at_end else min(self.epoch, replay.epochs[-1])
         self._move()
         return moved
+
+    def name(self, run: int) -> str:
+        """What a run is called among those that have a trace."""
+        return among(self.rows, self.rows[run])
+
+    def when(self, run: int) -> str:
+        """At which of its own epochs a run is shown: ``at epoch 7``, ``at its last epoch, 16``."""
+        numbers, record = self.replay.numbers(run), self.replay.record_at(run, self.epoch)
+        if record is None:
+            return f"before its first epoch, {numbers[0]}"
+        own = numbers[record - self.replay.records(run).start]
+        if own == self.epoch:
+            return f"at epoch {own}"
+        return f"at its last epoch, {own}" if own == numbers[-1] else f"at its epoch {own}"
 
     def values(self, letter: str) -> list[float]:
         """One diagnostic's number at this epoch, for every run in which it was measured."""

@@ -2,7 +2,7 @@
 
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
-    name:text       method, source, key, seed, verdict, flag, covers, is, or an axis such as lam;
+    name:text       method, source, key, run (source:key), seed, verdict, flag, covers, is, or an axis such as lam;
                     ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
     number<value    growth, g_L, stability, margin, acc, h_L, frozen, gamma, seed or an axis; < <= > >= =
 and ``-`` before it turns it around. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
@@ -16,21 +16,24 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any
 
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.quantities import BY_NAME, QUANTITIES, value_of
+from fa_tui.views.spelling import meant
 
 Test = Callable[[Session, int], bool]
 
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 _TERM = re.compile(r"^(?P<name>[^<>=:]*)(?P<sign><=|>=|<|>|=|:)(?P<value>.*)$")
+_BREAKS = re.compile(r"[\s,]")
+"""What a name cannot have in a filter."""
 _BLANKS = re.compile(r"\s*(<=|>=|<|>|=)\s*|:\s+")
-_WORDS = ("method", "source", "key", "verdict")
+_WORDS = ("method", "source", "key", "run", "verdict")
 _LETTERS = ("flag", "covers")
-_ALSO = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L"}
 _STATES: dict[str, Test] = {
     "marked": lambda session, row: row in session.marked,
     "measured": lambda session, row: bool(session.coverage[row]),
@@ -84,15 +87,15 @@ def split(text: str) -> list[str]:
 def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
     """A filter that leaves just these runs, or ``""`` where their names cannot be told apart or typed."""
     wanted = set(indices)
+    runs = {f"{rows[index].source}:{rows[index].key}" for index in wanted}
     keys = {rows[index].key for index in wanted}
-    sources = {rows[index].source for index in wanted}
-    if any(re.search(r"[\s,]", name) for name in keys | sources) or not wanted:
+    named = {index for index, row in enumerate(rows) if row.key in keys}
+    alone = named == wanted
+    told = alone or {index for index in named if f"{rows[index].source}:{rows[index].key}" in runs} == wanted
+    names = keys if alone else runs
+    if not wanted or not told or any(_BREAKS.search(name) for name in names):
         return ""
-    terms = [f"key={','.join(sorted(keys))}"]
-    if any(row.key in keys and index not in wanted for index, row in enumerate(rows)):
-        terms.append(f"source={','.join(sorted(sources))}")
-    found = (index for index, row in enumerate(rows) if row.key in keys and (len(terms) < 2 or row.source in sources))
-    return " ".join(terms) if set(found) == wanted else ""
+    return f"{'key' if alone else 'run'}={','.join(sorted(names))}"
 
 
 def picking_options(rows: Sequence[AuditRow], indices: Iterable[int]) -> list[str]:
@@ -141,15 +144,12 @@ def _term(term: str, axes: Collection[str]) -> Test:
 
 def _known(name: str, axes: Collection[str], term: str) -> str:
     """The name that was meant."""
-    every = names(axes)
-    name = _ALSO.get(name, name)
-    if name in every:
-        return name
-    folded = [one for one in every if one.lower() == name.lower()]
-    if len(folded) == 1:
-        return folded[0]
     if not name:
         raise UsageError(f"{term}: of what?", hint=f"write growth{term}")
+    every = names(axes)
+    known = meant(name, every)
+    if known is not None:
+        return known
     near = difflib.get_close_matches(name, every, 1)
     hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(every)}"
     raise UsageError(f"{name} is not known", hint=hint)
@@ -163,8 +163,7 @@ def _word(word: str) -> Test:
     sought = word.lower()
 
     def test(session: Session, index: int) -> bool:
-        row = session.rows[index]
-        return sought in row.method or sought in row.key.lower() or sought in row.source.lower()
+        return any(sought in session.named(name, index).lower() for name in ("method", "key", "source"))
 
     return test
 
@@ -182,8 +181,7 @@ def _numeric(name: str, sign: str, text: str) -> Test:
     bound, compare, quantity = float(text), _COMPARE[sign], BY_NAME.get(name)
 
     def test(session: Session, index: int) -> bool:
-        row = session.rows[index]
-        value = value_of(quantity, session, index) if quantity else row.seed if name == "seed" else row.axes.get(name)
+        value = value_of(quantity, session, index) if quantity else _on(name, session, index)
         return isinstance(value, (int, float)) and bool(compare(value, bound))
 
     return test
@@ -211,10 +209,19 @@ def _text(name: str, sign: str, text: str) -> Test:
     sought = {word for word in text.lower().split(",") if word}
 
     def test(session: Session, index: int) -> bool:
-        own = session.verdict(index) if name == "verdict" else str(getattr(session.rows[index], name)).lower()
+        own = _word_of(session, name, index)
         return own in sought if sign == "=" else any(word in own for word in sought)
 
     return test
+
+
+def _word_of(session: Session, name: str, index: int) -> str:
+    """What a run has under the name of a word."""
+    if name == "verdict":
+        return session.verdict(index)
+    if name == "run":
+        return f"{session.named('source', index)}:{session.named('key', index)}".lower()
+    return str(session.named(name, index)).lower()
 
 
 def _either(name: str, text: str) -> Test:
@@ -223,9 +230,13 @@ def _either(name: str, text: str) -> Test:
     numbers = {float(word) for word in sought if _is_number(word)}
 
     def test(session: Session, index: int) -> bool:
-        row = session.rows[index]
-        value = row.seed if name == "seed" else row.axes.get(name)
+        value = _on(name, session, index)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return value in numbers if is_number else str(value).lower() in sought
 
     return test
+
+
+def _on(name: str, session: Session, index: int) -> Any:
+    """A run's seed, or its value on one of its own axes."""
+    return session.named("seed", index) if name == "seed" else session.named("axes", index).get(name)

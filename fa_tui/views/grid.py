@@ -5,110 +5,49 @@ from __future__ import annotations
 import os
 from array import array
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePath
-from typing import NamedTuple, overload
+from typing import Any, NamedTuple
 
+from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
-from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, value_on, value_text
+from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, own_value, value_text
+from fa_tui.views.grid_parts import Cells, Grid, GridLine, Labels, Places
 
 
-class Cells(Sequence[tuple[int, ...]]):
-    """The cells of a line, each the row indices in it; only those with a run take memory.
+class _Runs(NamedTuple):
+    """The runs to lay out, as columns: their row indices, their headings, and what they say of themselves."""
 
-    Args:
-        filled: column → row indices.
-        count: how many cells there are.
-    """
+    indices: Sequence[int]
+    homes: Sequence[str]
+    methods: Sequence[str]
+    seeds: Sequence[int | None]
+    axes: Sequence[dict[str, Any]]
 
-    __slots__ = ("_count", "filled")
+    @classmethod
+    def of(cls, rows: Sequence[AuditRow], shown: Iterable[int] | None) -> _Runs:
+        indices = range(len(rows)) if shown is None else list(shown)
+        # of all runs, whatever is shown: a filter renames nothing
+        homes = _homes(tuple(column_of(rows, "source")))
+        methods, seeds, axes = (_column(rows, name, shown is None, indices) for name in _NAMES)
+        return cls(indices, homes if shown is None else [homes[index] for index in indices], methods, seeds, axes)
 
-    def __init__(self, filled: Mapping[int, tuple[int, ...]], count: int) -> None:
-        self.filled = filled
-        self._count = count
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, column: int) -> tuple[int, ...]: ...
-    @overload
-    def __getitem__(self, column: slice) -> list[tuple[int, ...]]: ...
-    def __getitem__(self, column: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
-        columns = range(self._count)[column]
-        return self.filled.get(columns, ()) if isinstance(columns, int) else [self[place] for place in columns]
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
+    def on(self, axis: str) -> Sequence[Hashable]:
+        """The runs' values on an axis."""
+        if axis in ("method", "seed", "source"):
+            return {"method": self.methods, "seed": self.seeds, "source": self.homes}[axis]
+        return [own_value(axis, axes) for axes in self.axes]
 
 
-class GridLine(NamedTuple):
-    """One line: a source's heading (no cells), or a label and the row indices in each column."""
-
-    label: str
-    cells: Cells
-
-    @property
-    def is_heading(self) -> bool:
-        return not self.cells
-
-    def filled(self) -> Iterable[tuple[int, ...]]:
-        """The cells with a run, in the order of the columns."""
-        return self.cells.filled.values()
-
-    def runs(self) -> list[int]:
-        """The row indices on this line."""
-        return [row for cell in self.filled() for row in cell]
+_NAMES = ("method", "seed", "axes")
+_Groups = dict[str, dict[str, Cells]]
+"""Home → label → cells."""
 
 
-class Places(Mapping[int, tuple[int, int]]):
-    """Row index → its line and column, in 16 bytes each."""
-
-    def __init__(self, lines: Sequence[GridLine]) -> None:
-        cells = [(number, line.cells.filled) for number, line in enumerate(lines)]
-        last = max((row for _, filled in cells for cell in filled.values() for row in cell), default=-1)
-        self._lines = array("q", [-1]) * (last + 1)
-        self._columns = array("q", [-1]) * (last + 1)
-        self._count = 0
-        for number, filled in cells:
-            for column, cell in filled.items():
-                for row in cell:
-                    self._lines[row], self._columns[row] = number, column
-                    self._count += 1
-
-    def __getitem__(self, row: int) -> tuple[int, int]:
-        if not 0 <= row < len(self._lines) or self._lines[row] < 0:
-            raise KeyError(row)
-        return self._lines[row], self._columns[row]
-
-    def __iter__(self) -> Iterator[int]:
-        return (row for row, line in enumerate(self._lines) if line >= 0)
-
-    def __len__(self) -> int:
-        return self._count
-
-
-class Grid(NamedTuple):
-    """The lines, the column labels, and where each row index is (line, column)."""
-
-    columns: tuple[str, ...]
-    lines: tuple[GridLine, ...]
-    places: Mapping[int, tuple[int, int]]
-
-
-_Cells = dict[int, tuple[int, ...]]
-"""Column → row indices, where there are any."""
-_Lines = dict[str, _Cells]
-
-
-class _Laid(NamedTuple):
-    """A row, its heading, and its column."""
-
-    number: int
-    row: AuditRow
-    home: str
-    column: int
+def _column(rows: Sequence[AuditRow], name: str, all_of_them: bool, indices: Sequence[int]) -> list[Any]:
+    column = column_of(rows, name)
+    return column if all_of_them else [column[index] for index in indices]
 
 
 def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS) -> Grid:
@@ -124,75 +63,78 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     their own (``dfa``, ``dfa #2``). Along other axes all runs that agree on both share a cell. Runs of
     different sources never share one, unless the source is an axis and tells them apart itself.
     """
-    indices = range(len(rows)) if shown is None else list(shown)
-    chosen = [rows[index] for index in indices]
-    homes = _homes(chosen)
-    column_values = [value_on(axes.columns, row, home) for row, home in zip(chosen, homes, strict=True)]
-    values = in_order(axes.columns, column_values)
-    column_of = {value: column for column, value in enumerate(values)}
-    labels = tuple(value_text(axes.columns, value) for value in values)
-    laid = map(_Laid, indices, chosen, homes, map(column_of.__getitem__, column_values))
+    runs = _Runs.of(rows, shown)
+    values = in_order(axes.columns, runs.on(axes.columns))
+    columns = _places(values, runs.on(axes.columns))
+    labels = Labels(axes.columns, values)
     if axes == METHODS_BY_SEEDS:
-        varying = _varying_axes(chosen, homes)
-        first = dict(zip(reversed(homes), reversed(chosen), strict=True))
-        groups = _apart(laid, varying)
+        varying = _varying_axes(runs)
+        first = dict(zip(reversed(runs.homes), reversed(runs.axes), strict=True))
+        groups = _apart(runs, columns, len(values), varying)
         return _assemble(labels, groups, {home: _heading(home, first[home], varying[home]) for home in groups})
-    groups = _together(laid, axes)
+    groups = _together(runs, columns, len(values), axes)
     return _assemble(labels, groups, {home: home for home in groups})
 
 
-def _apart(laid: Iterable[_Laid], varying: Mapping[str, set[str]]) -> dict[str, _Lines]:
-    """Home → label → cells of one run at most."""
-    groups: dict[str, _Lines] = {}
+def _places(values: Sequence[Hashable], of: Sequence[Hashable]) -> Sequence[int]:
+    """Where each stands among the values."""
+    places = {value: place for place, value in enumerate(values)}
+    return array("q", map(places.__getitem__, of))
+
+
+def _apart(runs: _Runs, columns: Iterable[int], count: int, varying: Mapping[str, set[str]]) -> _Groups:
+    """Cells of one run at most."""
+    groups: dict[str, dict[str, dict[int, int]]] = {}
     copies: Counter[tuple[str, str, int]] = Counter()
-    for index, row, home, column in laid:
+    for index, home, method, axes, column in zip(
+        runs.indices, runs.homes, runs.methods, runs.axes, columns, strict=True
+    ):
         lines = groups.setdefault(home, {})
-        label = name = _line_label(row, varying[home])
+        label = name = _line_label(method, axes, varying[home])
         while column in (cells := lines.setdefault(label, {})):
             copies[home, name, column] += 1
             label = f"{name} #{copies[home, name, column] + 1}"
-        cells[column] = (index,)
-    return groups
+        cells[column] = index
+    return {
+        home: {label: Cells.alone(cells, count) for label, cells in lines.items()} for home, lines in groups.items()
+    }
 
 
-def _together(laid: Iterable[_Laid], axes: Axes) -> dict[str, _Lines]:
-    """Home (one for all where the source is an axis) → label → cells."""
+def _together(runs: _Runs, columns: Iterable[int], count: int, axes: Axes) -> _Groups:
+    """Cells of all the runs that agree on both axes; one home for all where the source is an axis."""
     by_value: dict[str, dict[Hashable, dict[int, list[int]]]] = {}
-    for index, row, home, column in laid:
+    for index, home, value, column in zip(runs.indices, runs.homes, runs.on(axes.lines), columns, strict=True):
         lines = by_value.setdefault("" if "source" in axes else home, {})
-        lines.setdefault(value_on(axes.lines, row, home), {}).setdefault(column, []).append(index)
+        lines.setdefault(value, {}).setdefault(column, []).append(index)
     return {
         home: {
-            value_text(axes.lines, value): {column: tuple(cell) for column, cell in lines[value].items()}
-            for value in in_order(axes.lines, lines)
+            value_text(axes.lines, value): Cells.shared(lines[value], count) for value in in_order(axes.lines, lines)
         }
         for home, lines in by_value.items()
     }
 
 
-def _assemble(columns: tuple[str, ...], groups: Mapping[str, _Lines], headings: Mapping[str, str]) -> Grid:
+def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> Grid:
     lines: list[GridLine] = []
     for home, members in groups.items():
         if len(groups) > 1:
-            lines.append(GridLine(headings[home], Cells({}, 0)))
-        for label, cells in members.items():
-            in_order = {column: cells[column] for column in sorted(cells)}
-            lines.append(GridLine(label, Cells(in_order, len(columns))))
+            lines.append(GridLine(headings[home], Cells.alone({}, 0)))
+        lines += [GridLine(label, cells) for label, cells in members.items()]
     return Grid(columns, tuple(lines), Places(lines))
 
 
 def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
     """The heading of each row: its file, or for files and run folders of one run the folder they lie in."""
     indices = list(indices)
-    return dict(zip(indices, _homes([rows[index] for index in indices]), strict=True))
+    return dict(zip(indices, _homes(tuple(_column(rows, "source", False, indices))), strict=True))
 
 
-def _homes(rows: Sequence[AuditRow]) -> list[str]:
+@lru_cache(maxsize=1)
+def _homes(sources: tuple[str, ...]) -> Sequence[str]:
     """`homes_of`, in the order of the rows."""
-    per_source = Counter(row.source for row in rows)
-    full = {source: _home(source, count) for source, count in per_source.items()}
+    full = {source: _home(source, count) for source, count in Counter(sources).items()}
     names = _short_names(set(full.values()))
-    return [names[full[row.source]] for row in rows]
+    return [names[full[source]] for source in sources]
 
 
 def _home(source: str, count: int) -> str:
@@ -226,14 +168,14 @@ def _short_names(paths: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def _varying_axes(rows: Sequence[AuditRow], homes: Sequence[str]) -> dict[str, set[str]]:
+def _varying_axes(runs: _Runs) -> dict[str, set[str]]:
     """Home → the axes whose values differ among its rows."""
     kinds: dict[str, set[frozenset[tuple[str, str]]]] = {}
     as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
-    for row, home in zip(rows, homes, strict=True):
-        text = as_text.get(id(row.axes))
+    for axes, home in zip(runs.axes, runs.homes, strict=True):
+        text = as_text.get(id(axes))
         if text is None:
-            text = as_text[id(row.axes)] = frozenset((name, str(value)) for name, value in row.axes.items())
+            text = as_text[id(axes)] = frozenset((name, str(value)) for name, value in axes.items())
         kinds.setdefault(home, set()).add(text)
     return {
         home: {name for name, _ in frozenset().union(*seen) - frozenset.intersection(*seen)}
@@ -241,12 +183,12 @@ def _varying_axes(rows: Sequence[AuditRow], homes: Sequence[str]) -> dict[str, s
     }
 
 
-def _heading(home: str, row: AuditRow, varying: set[str]) -> str:
-    shared = {name: value for name, value in row.axes.items() if name not in varying}
+def _heading(home: str, axes: Mapping[str, Any], varying: set[str]) -> str:
+    shared = {name: value for name, value in axes.items() if name not in varying}
     return f"{home}  {axes_text(shared)}".rstrip()
 
 
-def _line_label(row: AuditRow, varying: set[str]) -> str:
+def _line_label(method: str, axes: Mapping[str, Any], varying: set[str]) -> str:
     if not varying:
-        return row.method
-    return f"{row.method} {axes_text({name: row.axes[name] for name in row.axes if name in varying})}".rstrip()
+        return method
+    return f"{method} {axes_text({name: value for name, value in axes.items() if name in varying})}".rstrip()

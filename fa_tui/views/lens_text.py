@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve
 from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.sections.analyses import plateau_words
+from fa_core.wording import listed
 from fa_tui.widgets.chart import Chart, Curve
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale, covering
 
+_NAMED = 60
+"""So many runs of a list are read; nobody reads ten thousand."""
 _LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
 SLICES = 400
 """Steps drawn at most: a braille dot is no finer on the widest screen."""
@@ -42,6 +45,30 @@ def reordered(grid: Grid, first: Sequence[str]) -> Grid:
         words=len(order),
         marked=grid.marked,
     )
+
+
+def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
+    """The table of strategies with a column per method: how many of its runs each walks back; as it is if too wide.
+
+    Args:
+        grid: a line per strategy.
+        analysis: the strategies.
+        measured: method → its measured runs.
+        room: cells there are, two of them before each further column.
+    """
+    counts = [
+        tuple(f"{strategy.by_method.get(method, 0)}/{runs}" for method, runs in measured.items())
+        for strategy in analysis.strategies
+    ]
+    wide = Grid(
+        headings=(*grid.headings, *measured),
+        rows=tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True)),
+        caption=grid.caption,
+        words=grid.words,
+        marked=grid.marked,
+    )
+    widths = [max(map(len, column)) + 2 for column in zip(wide.headings, *wide.rows, strict=True)]
+    return wide if sum(widths) <= room else grid
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
@@ -108,11 +135,12 @@ def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
 
 def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:
     """Which runs a reporting habit withdraws, and which it lets pass."""
-    missed = [name for name in full.walked_back if name not in strategy.walked_back]
+    seen = set(strategy.walked_back)
+    missed = [name for name in full.walked_back if name not in seen]
     yield f"# {strategy.name}: {strategy.looks_at}"
-    yield f"  walks back {len(strategy.walked_back)}: {', '.join(strategy.walked_back) or 'none'}"
+    yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _NAMED) or 'none'}"
     if strategy.name != full.name:
-        yield f"  lets pass what {full.name} walks back: {', '.join(missed) or 'none'}"
+        yield f"  lets pass what {full.name} walks back: {listed(missed, _NAMED) or 'none'}"
     yield f"  could look at what it needs on {strategy.judged} of {analysis.runs} runs"
     counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
     if counts:
@@ -121,7 +149,7 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
 
 def group_words(group: SeedGroup) -> Iterator[str]:
     """One method over its seeds: verdicts in words, and every number's range."""
-    seeds = ", ".join("no seed" if seed is None else str(seed) for seed in group.seeds)
+    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _NAMED)
     yield f"# {group.method}: seeds {seeds}"
     for text, count in group.verdicts.items():
         yield f"  {count} × {text}"

@@ -41,7 +41,8 @@ class NameColumn:
             at_most: what the names may take where the columns have to scroll anyway.
         """
         fitting = next((width for width in self._widths if width <= room), None)
-        return max(_SHORTEST, min(self._widths[-1], at_most) if fitting is None else fitting)
+        chosen = min(self._widths[-1], at_most) if fitting is None else fitting
+        return max(min(_SHORTEST, self.natural), chosen)
 
     def written(self, width: int) -> Mapping[int, str]:
         """Line → its name in a column of that width."""

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import PurePath
 from typing import NamedTuple
 
+from fa_core.formats.many_rows import column_of
 from fa_core.report import DiagnosticThresholds
+from fa_tui.config.settings import FILE as SETTINGS
 from fa_tui.session import Flip, Session, letters_of
 
 Pieces = list[tuple[str, str]]
 
 _NAME = " fa-tui "
 _LEAST_TITLE = 16
+_LEFT_OUT = ("the epoch is skipped", "the line is skipped")
+"""Ends of what is said of a file whose rest was read, though it need not hold a run: a trace has epochs."""
 
 
 class Overview(NamedTuple):
@@ -34,7 +39,7 @@ class Overview(NamedTuple):
 
 
 def title_pieces(view: Overview, session: Session, width: int, opened: Callable[[int], str]) -> Pieces:
-    """The top line; what is open gives way first.
+    """The top line; what is open gives way first, then the keys, then the program's name.
 
     Args:
         view: what it tells.
@@ -43,30 +48,48 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         opened: what is open, in so many cells.
     """
     count = f" {runs_words(len(session))}"
-    if view.filter:
-        count = f" {view.shown} of{count}: {view.filter} (/)"
-    pieces: Pieces = [(count, "dim")]
+    told = [(f" {view.shown} of{count}: {view.filter}" if view.filter else count, "/" if view.filter else "", "dim")]
     if session.marked:
-        pieces.append((f"  {len(session.marked)} marked", "accent"))
+        told.append((f"  {len(session.marked)} marked", "", "accent"))
     if session.problems:
-        pieces.append((f"  {len(session.problems)} not opened (P)", "warn"))
+        told.append((f"  {problem_words(session)}", "P", "warn"))
     if session.gone:
-        pieces.append((f"  {len(session.gone)} gone", "warn"))
+        told.append((f"  {len(session.gone)} gone", "", "warn"))
     if session.baseline is not None:
-        pieces.append(("  baseline assumed (w)", "warn"))
+        told.append(("  baseline assumed", "w", "warn"))
     if view.axes:
-        pieces.append((f"  {view.axes} (x X)", "accent"))
+        told.append((f"  {view.axes}", "x X", "accent"))
     if view.quantity:
-        pieces.append((f"  showing {view.quantity} (v)", "accent"))
+        told.append((f"  showing {view.quantity}", "v", "accent"))
     if view.order:
-        pieces.append((f"  by {view.order} (s S)", "accent"))
-    room = width - len(_NAME) - 3 - sum(len(text) for text, _ in pieces)
-    return [(_NAME, "accent"), (f" {opened(max(_LEAST_TITLE, room))} ", "strong"), *pieces]
+        told.append((f"  by {view.order}", "s S", "accent"))
+    with_keys = [(f"{text} ({key})" if key else text, tone) for text, key, tone in told]
+    bare = [(text, tone) for text, _, tone in told]
+    for name, pieces in ((_NAME, with_keys), (_NAME, bare), ("", bare)):
+        room = width - len(name) - 3 - sum(len(text) for text, _ in pieces)
+        if room >= _LEAST_TITLE:
+            break
+    return [(name, "accent"), (f" {opened(max(_LEAST_TITLE, room))} ", "strong"), *pieces]
 
 
 def runs_words(count: int) -> str:
     """``1 run``, ``3 runs``."""
     return f"{count} run{'' if count == 1 else 's'}"
+
+
+def problem_words(session: Session) -> str:
+    """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in part``."""
+    paths = {problem.path for problem in session.problems}
+    settings = {path for path in paths if PurePath(path).name == SETTINGS}
+    in_part = paths.intersection(column_of(session.rows, "source"))
+    in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
+    wrong = sum(1 for problem in session.problems if problem.path in settings)
+    counts = (
+        (len(paths - settings - in_part), "not opened"),
+        (len(in_part - settings), "in part"),
+        (wrong, "in settings"),
+    )
+    return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
 def count_words(session: Session, shown: Sequence[int] | None) -> str:

@@ -6,6 +6,8 @@ import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
+from fa_core.rows import Problem
+
 
 def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
     """A path from the current folder or from home where it lies in one; a long one by its last folders.
@@ -46,6 +48,15 @@ def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -
             return line
     more = _more(len(paths) - 1)
     return short_path(paths[0], width - len(more), ellipsis) + more
+
+
+def briefly(problem: Problem) -> str:
+    """What is wrong with a file, its name for its path: in one line the path would leave no room for the rest.
+
+    >>> briefly(Problem("/home/me/.config/fa-tui/settings.toml", "/home/me/.config/fa-tui/settings.toml: no TOML"))
+    'settings.toml: no TOML'
+    """
+    return problem.message.replace(problem.path, Path(problem.path).name, 1)
 
 
 def _more(count: int) -> str:

@@ -94,18 +94,24 @@ QUANTITIES: tuple[Quantity, ...] = (
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 
-_LISTS: WeakKeyDictionary[AuditTable, dict[str, list[float | None]]] = WeakKeyDictionary()
+_COLUMNS: WeakKeyDictionary[AuditTable, dict[str, tuple[memoryview, bytes]]] = WeakKeyDictionary()
+"""A table's numbers where they are, and which of them were measured: plain when looked up."""
 
 
 def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iterator[float | None]:
     """The numbers of some runs; None where one was not measured. Of many runs' the reports are not looked at."""
     if quantity.column and len(session) > SCALAR_LIMIT:
-        lists = _LISTS.setdefault(session.table, {})
-        if quantity.column not in lists:
-            lists[quantity.column] = session.table.numbers(quantity.column)
-        return map(lists[quantity.column].__getitem__, rows)
+        values, measured = _column(session.table, quantity.column)
+        return (values[row] if measured[row] else None for row in rows)
     runs = map(session.rows.__getitem__, rows)
-    return (None if quantity.name == "gamma" and _has_no_credit(run) else quantity.of(run.report) for run in runs)
+    return (None if quantity.name == "gamma" and has_no_credit(run) else quantity.of(run.report) for run in runs)
+
+
+def _column(table: AuditTable, name: str) -> tuple[memoryview, bytes]:
+    columns = _COLUMNS.setdefault(table, {})
+    if name not in columns:
+        columns[name] = memoryview(getattr(table, name)), table.measured(name).tobytes()
+    return columns[name]
 
 
 def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
@@ -113,7 +119,8 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
     return next(values_of(quantity, session, [row]))
 
 
-def _has_no_credit(run: AuditRow) -> bool:
+def has_no_credit(run: AuditRow) -> bool:
+    """Whether a run is known to say nothing of credit quality without reading its report."""
     return isinstance(run, StoredRow) and run.is_as_stored and not run.store.has_credit
 
 

@@ -43,7 +43,7 @@ def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
     mask, coverage = epochs.flags[run], epochs.coverage[run]
     cell = cell_text(letters_of(mask), letters_of(coverage), ascii_only=ascii_only)
     tone = "bad" if mask else "good" if coverage else "dim"
-    return [(f"{epochs.label(run)} ", "strong"), (f"at epoch {epochs.epoch}: ", "dim"), (cell, tone)]
+    return [(f"{epochs.name(run)} ", "strong"), (f"{epochs.when(run)}: ", "dim"), (cell, tone)]
 
 
 def number_words(epochs: EpochSession, run: int) -> Pieces:

@@ -1,4 +1,7 @@
-"""Runs side by side: one column per run, one line per layer, bars on one shared log scale."""
+"""Runs side by side: one column per run, one line per layer, bars on one shared log scale.
+
+A few columns are on screen at a time; what compares the runs (ratio, mean, where they part) is of all of them.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +12,23 @@ from typing import ClassVar, NamedTuple
 from rich.segment import Segment
 from rich.style import Style
 from textual.binding import Binding, BindingType
+from textual.message import Message
 
 from fa_core.analysis.parting import PARTS_AT
 from fa_core.report import DiagnosticReport
-from fa_tui.session import BITS, Session
-from fa_tui.views.comparison import ComparedLine, compared_lines
+from fa_tui.session import Session
+from fa_tui.views.comparison import ComparedLine, compared_lines, spread_words
+from fa_tui.views.window import Window
+from fa_tui.widgets.compared_text import half_bar, shortened
 from fa_tui.widgets.detail_layers import peak_block
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale
 from fa_tui.widgets.verdict_cell import verdict_segments
+
+SIDE_BY_SIDE = 6
+"""Runs on screen at a time: more columns than that cannot be told apart."""
 
 _LABEL = 14
 _NUMBER = 9
@@ -36,7 +45,7 @@ class Scales(NamedTuple):
 
 
 class CompareView(LineTable):
-    """Compares runs; posts `LineTable.Moved`.
+    """Compares runs; posts `LineTable.Moved`, and `Turned` when other runs come on screen.
 
     Args:
         session: the runs and what judges them.
@@ -46,6 +55,7 @@ class CompareView(LineTable):
     help_text = f"""\
 Runs side by side: the marked ones (space marks in the matrix), or one method over its seeds.
 Bars of all columns are on one logarithmic scale, so their lengths can be compared.
+Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they part are of all of them.
 
   max/min      the largest of the line over its smallest; more than ×{PARTS_AT:g} stands out
   ‹ parts      the first layer at which the runs lie more than ×{PARTS_AT:g} apart
@@ -53,7 +63,8 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
   ▲            the block in which a run grows most; red where (a) fires on it
 
   n p          the next method, the one before
-  ↑ ↓ ← →      move (or h j k l)
+  ↑ ↓ ← →      move (or h j k l); beyond the last run on screen come the others
+  < >          the runs before, the runs after (or shift with ← →), where there are more
   [ ]          to where the runs part, where one grows most, the next section
   z            bars on the scale of all runs, so that flipping compares methods, or of these alone
   a b c d      move a threshold (there p means presets); Esc comes back
@@ -64,7 +75,12 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
         Binding(
             "right_square_bracket", "landmark(1)", "Next part", key_display="]", tooltip="where the runs part, ..."
         ),
+        Binding("less_than_sign,shift+left", "turn(-1)", "Runs before", key_display="<", tooltip="the runs before"),
+        Binding("greater_than_sign,shift+right", "turn(1)", "Runs after", key_display=">", tooltip="the runs after"),
     ]
+
+    class Turned(Message):
+        """Other runs are on screen."""
 
     def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -72,15 +88,22 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
         self._glyphs = glyphs
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
+        self.window = Window.on(0, SIDE_BY_SIDE)
         self._reports: list[DiagnosticReport] = []
         self._lines: list[ComparedLine] = []
         self._scales = Scales(None, None)
         self._numbered = False
 
     def compare(self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales) -> None:
-        """Show these runs (indices), named so, with bars on these scales."""
+        """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
         self._rows, self._labels, self._scales = rows, labels, scales
+        self._lines = compared_lines([self._session.rows[row].report for row in rows]) if rows else []
+        self._see(Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
+
+    def _see(self, window: Window) -> None:
+        self.window = window
         self.judge()
+        self.refresh_bindings()
 
     def number_columns(self, numbered: bool) -> None:
         """Lead the runs' names by numbers, or not."""
@@ -91,14 +114,15 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
     def judge(self) -> None:
         """Show the runs as the session's thresholds judge them now."""
         session = self._session
-        self._reports = [session.rows[row].report.with_thresholds(session.thresholds) for row in self._rows]
-        self._lines = compared_lines(self._reports)
+        seen = self._rows[self.window.first : self.window.end]
+        self._reports = [session.rows[row].report.with_thresholds(session.thresholds) for row in seen]
         self._fit()
 
     def _fit(self) -> None:
         """Widths: first the runs, then the ratio, then mean ± std if there is room for all of it."""
-        count = len(self._rows)
+        count = self.window.size
         if not count:
+            self.set_widths(_LABEL, [])
             return
         room = self.view.width - _LABEL - (_RATIO if count > 1 else 0)
         spread = _SPREAD if count > 1 and room - _SPREAD >= count * (_RUN_LEAST + 2) else 0
@@ -110,7 +134,7 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
 
     @property
     def reports(self) -> Sequence[DiagnosticReport]:
-        """The compared runs, judged."""
+        """The runs on screen, judged."""
         return self._reports
 
     @property
@@ -120,10 +144,34 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
 
     @property
     def under_cursor(self) -> tuple[ComparedLine, int | None] | None:
-        """The line under the cursor, and which run (None right of them)."""
+        """The line under the cursor, and which of the runs (None right of them)."""
         if not self._lines:
             return None
-        return self._lines[self.line], self.column if self.column < len(self._rows) else None
+        return self._lines[self.line], self.window.first + self.column if self.column < self.window.size else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There are others to turn to only where they do not fit."""
+        if action != "turn":
+            return True
+        return self.window.end < self.window.total if parameters == (1,) else self.window.first > 0
+
+    def action_turn(self, pages: int) -> None:
+        """Show the runs after these, or before."""
+        self._slide(pages * self.window.size)
+
+    def action_cursor(self, down: int, right: int) -> None:
+        at_end = self.column == (self.window.size - 1 if right > 0 else 0)
+        if not (right and at_end and self._slide(right)):
+            super().action_cursor(down, right)
+
+    def _slide(self, step: int) -> bool:
+        """Show the runs some places further; False at the end of them."""
+        window = self.window.moved(step)
+        if window == self.window:
+            return False
+        self._see(window)
+        self.post_message(self.Turned())
+        return True
 
     def landmarks(self) -> list[int]:
         """Lines worth going to: the first of each section, where the runs part, where one grows most."""
@@ -161,12 +209,9 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column)
-        runs = len(self._rows)
+        runs = self.window.size
         if line is None:
-            names = [*self._labels, ("max/min", ""), ("mean ± std", "")]
-            number = f"{column + 1} " if self._numbered and column < runs else ""
-            text = number + shortened(*names[column], width - 1 - len(number), self._glyphs)
-            return [Segment(text.ljust(width), self.style_of("header"))]
+            return [Segment(self._heading(column, width - 1).ljust(width), self.style_of("header"))]
         entry = self._lines[line]
         if column < runs:
             segments = self._run(entry, column, width)
@@ -179,13 +224,24 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
             segments = [Segment(text, cursor) for text, _, _ in segments[:-1]] + segments[-1:]
         return segments
 
+    def _heading(self, column: int, width: int) -> str:
+        """A column's heading; the outer ones of the runs say that there are more beside them."""
+        window = self.window
+        if column >= window.size:
+            return shortened(("max/min", "mean ± std")[column - window.size], "", width, self._glyphs)
+        before = f"{self._glyphs.off_left} " if column == 0 and window.first else ""
+        after = f" {self._glyphs.off_right}" if column == window.size - 1 and window.end < window.total else ""
+        before += f"{column + 1} " if self._numbered else ""
+        room = width - len(before) - len(after)
+        return before + shortened(*self._labels[window.first + column], room, self._glyphs) + after
+
     def _run(self, entry: ComparedLine, column: int, width: int) -> list[Segment]:
         blank = self.style_of("text")
         if entry.kind == "verdict":
-            row = self._rows[column]
+            row = self._rows[self.window.first + column]
             cell = verdict_segments(self._session.flags[row], self._session.coverage[row], self, self._glyphs)
             return [*cell, Segment(" " * (width - 5), blank)]
-        value = entry.spread.values[column] if entry.spread else None
+        value = entry.spread.values[self.window.first + column] if entry.spread else None
         if value is None:
             return [Segment(self._glyphs.unmeasured.ljust(_NUMBER), self.style_of("dim")), _gap(width - _NUMBER, blank)]
         text, fires = self._written(entry, column, value)
@@ -205,7 +261,7 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
         report = self._reports[column]
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
-            return entry.quantity.text(report), bool(letter and self._session.flags[self._rows[column]] & BITS[letter])
+            return entry.quantity.text(report), bool(letter and letter in report.flags)
         if entry.kind != "growth":
             return short(value), not math.isfinite(value)
         block = _peak(report)
@@ -225,41 +281,14 @@ Bars of all columns are on one logarithmic scale, so their lengths can be compar
         return [Segment(text.ljust(width - 1), tone), _gap(1, self.style_of("text"))]
 
     def _spread(self, entry: ComparedLine, width: int) -> list[Segment]:
-        spread = entry.spread
-        text = ""
-        if spread is not None and spread.mean is not None:
-            text = short(spread.mean) + ("" if spread.std is None else f" ± {short(spread.std)}")
         return [
-            Segment(self._glyphs.say(text)[: width - 1].ljust(width - 1), self.style_of("dim")),
+            Segment(self._glyphs.say(spread_words(entry.spread))[: width - 1].ljust(width - 1), self.style_of("dim")),
             _gap(1, self.style_of("text")),
         ]
 
 
 def _peak(report: DiagnosticReport) -> int | None:
     return peak_block(report.residual_norms)
-
-
-def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
-    """A bar of half cells: the smallest is one half.
-
-    >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
-    ('━╸', '╸')
-    """
-    whole, half = ("━", "╸") if glyphs.braille else ("=", "-")
-    halves = max(1, round(fraction * 2 * cells))
-    return whole * (halves // 2) + half * (halves % 2)
-
-
-def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
-    """A name cut so that its end, which tells it from others, still fits.
-
-    >>> shortened("state_bridge", " s42", 12, UNICODE)
-    'state_b… s42'
-    """
-    name, end = glyphs.say(name), glyphs.say(end)
-    if len(name) + len(end) > width:
-        name = name[: max(0, width - len(end) - len(glyphs.ellipsis))] + glyphs.ellipsis
-    return (name + end)[:width]
 
 
 def _gap(width: int, style: Style) -> Segment:

@@ -21,7 +21,7 @@ _AT_ONCE = 2000
 """Up to so many runs every letter filters anew."""
 _PAUSE_SECONDS = 0.05
 _KEYS = "enter keeps it, esc drops it"
-_HINT = "words, method:dfa,fa  flag:ab  growth>100  seed:42  lam:0.01  is:walkback; -term is its opposite"
+_HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"
 
 
 class FilterLine(Vertical):
@@ -49,6 +49,8 @@ The filter: only the runs that match are shown
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "keep", "Keep", priority=True),
         Binding("escape", "drop", "Drop", key_display="esc", priority=True),
+        # a question mark can be typed here
+        Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
 
     DEFAULT_CSS = """
@@ -69,7 +71,7 @@ The filter: only the runs that match are shown
             super().__init__()
 
     class Closed(Message):
-        """The line is gone: the focus goes back to the runs."""
+        """The line is done with: the focus goes back to the runs, and then it can go."""
 
     def __init__(self, session: Session, text: str = "", *, glyphs: Glyphs = UNICODE) -> None:
         super().__init__()
@@ -174,4 +176,3 @@ The filter: only the runs that match are shown
 
     def _close(self) -> None:
         self.post_message(self.Closed())
-        self.remove()

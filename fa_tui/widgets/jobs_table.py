@@ -13,12 +13,19 @@ from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
-_COLUMNS = (("state", 10), ("progress", 19), ("left", 8), ("device", 8))
+_COLUMNS = (("state", 10), ("progress", 9), ("left/took", 10), ("device", 8))
+"""Headings and widths; a bar stands before what is under "progress"."""
 _SAYS = "what it says"
-_BAR = 10
+_BARS = range(10, 41)
 _NAMES = range(9, 31)
+_DEVICES = range(8, 25)
+"""A cluster's names its machine, too."""
+_WIDE = 100
+"""Cells beyond which there is room for that."""
 _WORDS = 20
 """Cells that what a job says gets at least, before its name is cut."""
+_SENTENCE = 60
+"""Cells that what a job says gets, before longer names are whole and bars grow."""
 
 
 class JobsTable(LineTable):
@@ -28,12 +35,14 @@ class JobsTable(LineTable):
         super().__init__(id="jobs")
         self._glyphs = glyphs
         self._jobs: list[Listed] = []
+        self._bar = _BARS.start
 
     def set_jobs(self, jobs: Sequence[Listed]) -> None:
         """Show other jobs; only lines that changed are painted again."""
         here = self.job
         before, self._jobs = self._jobs, list(jobs)
-        if [job.id for job in before] != [job.id for job in jobs] or not self.column_count:
+        others = [job.id for job in before] != [job.id for job in jobs]
+        if others or not self.column_count or self.width_of(3) != self._device_width():
             self._fit()
             self.move_to(self._line_of(here))
             return
@@ -48,12 +57,22 @@ class JobsTable(LineTable):
         return next((line for line, job in enumerate(self._jobs) if not job.over), 0)
 
     def _fit(self) -> None:
-        """What a job says gets what the other columns leave, and names give way to it."""
+        """What a job says gets what the other columns leave, and names give way to it; on a wide screen bars grow."""
         widths = [width for _, width in _COLUMNS]
-        room = self.view.width - sum(widths)
+        widths[3] = self._device_width()
+        room = self.view.width - sum(widths) - _BARS.start
         longest = max([len(job.name) for job in self._jobs], default=0)
-        name = max(_NAMES.start, min(longest, _NAMES.stop - 1, room - _WORDS)) + 3
-        self.set_widths(name, [*widths, max(_WORDS, room - name)])
+        most = max(_NAMES.stop - 1, room - _SENTENCE - 3)
+        name = max(_NAMES.start, min(longest, most, room - _WORDS)) + 3
+        spare = max(0, room - name - _SENTENCE)
+        self._bar = min(_BARS.start + spare, _BARS.stop - 1)
+        widths[1] += self._bar
+        self.set_widths(name, [*widths, max(_WORDS, room - name - (self._bar - _BARS.start))])
+
+    def _device_width(self) -> int:
+        longest = 1 + max([len(job.device) for job in self._jobs], default=0)
+        most = _DEVICES.start + max(0, self.view.width - _WIDE)
+        return max(_DEVICES.start, min(longest, most, _DEVICES.stop - 1))
 
     def on_resize(self) -> None:
         self._fit()
@@ -83,8 +102,9 @@ class JobsTable(LineTable):
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
-        left = "" if job.left is None else time_words(job.left)
-        text = self._short((job.state, "", left, job.device, job.words)[column], width - 1)
+        seconds = job.took if job.over else job.left
+        lasts = "" if seconds is None else time_words(seconds)
+        text = self._short((job.state, "", lasts, job.device, job.words)[column], width - 1)
         tone = _TONES[job.state] if column == 0 or (column == 4 and job.error) else "text"
         return [Segment(text.ljust(width), self.style_of(tone))]
 
@@ -94,13 +114,13 @@ class JobsTable(LineTable):
     def _progress(self, job: Listed, width: int) -> list[Segment]:
         if not job.total:
             return [Segment(" " * width, self.style_of("text"))]
-        bar = share_bar(job.done / job.total, _BAR, self._glyphs)
-        filled = len(bar.rstrip(bar[-1])) if job.done < job.total else _BAR
+        bar = share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
+        filled = len(bar.rstrip(bar[-1])) if job.done < job.total else self._bar
         tone = "mark" if job.state == "running" else _TONES[job.state]
         return [
             Segment(bar[:filled], self.style_of(tone)),
             Segment(bar[filled:], self.style_of("dim")),
-            Segment(f" {job.done}/{job.total}"[: width - _BAR].ljust(width - _BAR), self.style_of("text")),
+            Segment(f" {job.done}/{job.total}"[: width - self._bar].ljust(width - self._bar), self.style_of("text")),
         ]
 
     def _short(self, text: str, width: int) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.cells import cell_len
-
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.painted import PaintedWidget, Row, clip
+from fa_tui.widgets.painted import PaintedWidget, Row, ending
 
 
 class Line(PaintedWidget):
@@ -48,7 +46,4 @@ class Line(PaintedWidget):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        if cell_len(self.text) <= width:
-            return [self._pieces]
-        mark = self._glyphs.ellipsis
-        return [[*clip(self._pieces, max(0, width - len(mark)), ""), (mark, "line--dim")]]
+        return [ending(self._pieces, width, self._glyphs.ellipsis, "line--dim")]

@@ -11,6 +11,7 @@ from textual.timer import Timer
 
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
+from fa_tui.views.names import told_apart
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
@@ -88,7 +89,8 @@ class LineCharts(Vertical):
         self._waiting = None
         rows = [row for row in self._rows if row < len(self._session.rows)]
         self._drawn = reports = [self._session.rows[row].report for row in rows]
-        names = "  ".join(f"{number} {self._session.label(row)}" for number, row in enumerate(rows, 1))
+        told = told_apart([self._session.rows[row] for row in rows])
+        names = "  ".join(f"{number} {method}{rest}" for number, (method, rest) in enumerate(told, 1))
         self._title.set((f" {names}", "dim"))
         self._charts.show(reports, *self._scales(reports))
 

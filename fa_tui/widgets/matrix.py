@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
@@ -13,18 +12,18 @@ from textual.geometry import Size
 from textual.message import Message
 
 from fa_tui.session import Flip, Session
-from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, sign
-from fa_tui.views.grid import Grid, GridLine, build_grid
-from fa_tui.views.name_column import NameColumn
+from fa_tui.views.axes import METHODS_BY_SEEDS, Axes
+from fa_tui.views.grid import build_grid
+from fa_tui.views.grid_parts import Grid
 from fa_tui.views.quantities import QUANTITIES, Quantity
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
+from fa_tui.widgets.line_names import LineNames, clipped
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.run_cells import RunCells
 
 _COLUMNS_KEPT = 2
 """Names give way until so many columns are on screen, then the columns scroll."""
 _LONGEST_TITLE = 12
-_COUNT_TITLE = "walk back"
 
 
 class Matrix(LineTable):
@@ -32,6 +31,8 @@ class Matrix(LineTable):
 
     Args:
         session: what to show; the matrix keeps nothing of its own but the cursor.
+        axes: what its lines and columns are at first.
+        quantity: the number it shows at first instead of letters.
         glyphs: characters to draw with.
     """
 
@@ -82,19 +83,25 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
             self.quantity = quantity
             super().__init__()
 
-    def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
+    def __init__(
+        self,
+        session: Session,
+        *,
+        axes: Axes = METHODS_BY_SEEDS,
+        quantity: Quantity | None = None,
+        glyphs: Glyphs = UNICODE,
+        id: str | None = None,
+    ) -> None:
         super().__init__(id=id)
         self._session = session
         self._glyphs = glyphs
         self._grid: Grid = build_grid(())
-        self._counts: dict[int, str] = {}
-        self._name_width = self._count_width = self._gap = 0
-        self._names = NameColumn({}, 0, glyphs.ellipsis)
-        self.quantity: Quantity | None = None
-        self.axes = METHODS_BY_SEEDS
+        self._gap = 0
+        self.quantity = quantity
+        self.axes = axes
         self._shown: list[int] | None = None
-        self._headings: list[int] = []
         self._turn = (0, 0, 0)
+        self._names = LineNames(self, session, glyphs, self.lead)
         self.cells = RunCells(self, session, glyphs)
         self.lay_out()
 
@@ -103,17 +110,13 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         kept = self.row
         self._shown = None if shown is None else list(shown)
         self._grid = build_grid(self._session.rows, self._shown, self.axes)
-        self._counts.clear()
-        self.cells.set_cells([cell for line in self._grid.lines for cell in line.filled()])
-        self._headings = [number for number, line in enumerate(self._grid.lines) if line.is_heading]
-        lines = enumerate(self._grid.lines)
-        labels = {number: self._glyphs.say(line.label) for number, line in lines if not line.is_heading}
-        self._names = NameColumn(labels, self.lead + 1, self._glyphs.ellipsis)
-        fullest = max((len(line.runs()) for line in self._grid.lines), default=0)
-        self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
+        self._names.set_lines(self._grid.lines)
+        self.cells.set_cells([line.cells for line in self._grid.lines])
         self._fit()
         if kept is not None:
             self.go_to(kept)
+        # scrollbars come and go with the lines: only then it is known what is on screen
+        self.call_after_refresh(self.scroll_to_cursor)
 
     def lay_out_along(self, axes: Axes) -> None:
         """Lay the same runs out along other axes."""
@@ -124,15 +127,13 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
         columns = self._grid.columns
         cell = self._cell_width
-        room = self._room - self._count_width - len(columns) * cell
+        room = self._room - len(columns) * cell
         self._gap = next((gap for gap in (4, 3) if self._names.natural + len(columns) * gap <= room), 2)
         kept = min(len(columns), _COLUMNS_KEPT) * (cell + self._gap)
-        self._name_width = self._names.width_in(
-            room - len(columns) * self._gap + 1, at_most=self._room - self._count_width - kept
-        )
+        names = self._names.fit(room - len(columns) * self._gap + 1, at_most=self._room - kept)
         # behind the last column only a mark has to fit
         widths = [cell + self._gap] * (len(columns) - 1) + [cell + 1] * bool(columns)
-        self.set_widths(self._name_width + self._count_width, widths)
+        self.set_widths(names, widths)
 
     @property
     def _room(self) -> int:
@@ -143,12 +144,11 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     def get_content_width(self, container: Size, viewport: Size) -> int:
         """The width in which no name is cut and every column is seen."""
         columns = self._grid.columns
-        return self._names.natural + self._count_width + len(columns) * (self._cell_width + 2) + 1
+        return self._names.natural + len(columns) * (self._cell_width + 2) + 1
 
     @property
     def _cell_width(self) -> int:
-        titles = (min(len(title), _LONGEST_TITLE) for title in self._grid.columns)
-        return max([self.cells.width_of(self.quantity), *titles])
+        return max(self.cells.width_of(self.quantity), min(self._grid.columns.widest, _LONGEST_TITLE))
 
     def on_resize(self) -> None:
         self._fit()
@@ -200,22 +200,17 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         on_screen = self.visible_lines()
         places = [place for flip in flips if (place := self._grid.places.get(flip.row)) and place[0] in on_screen]
         self.refresh_cells(set(places))
-        touched = {line for line, _ in places}
-        stale = [
-            line for line in touched if count_text(self._grid.lines[line], self._session) != self._counts.get(line)
-        ]
+        stale = self._names.stale({line for line, _ in places})
         if len(flips) > len(places):
             # lines off screen count anew when they scroll in
-            self._counts = {line: text for line, text in self._counts.items() if line in on_screen}
-        for line in stale:
-            self._counts.pop(line, None)
+            self._names.forget_all_but(on_screen)
         self.refresh_frozen(stale)
 
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
         place = self._grid.places.get(row)
         if place:
-            self._counts.pop(place[0], None)
+            self._names.forget(place[0])
             self.refresh_frozen([place[0]])
             if self.quantity is None:
                 self.refresh_cells([place])
@@ -234,40 +229,19 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         return not self._grid.lines[line].is_heading
 
     def heading(self, line: int) -> list[Segment] | None:
-        entry = self._grid.lines[line]
-        if not entry.is_heading:
-            return None
-        return [Segment(f" {_clip(entry.label, self.view.width - 2, self._glyphs)}", self.style_of("heading"))]
+        return self._names.heading(line, self.view.width)
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
-            return self._corner()
-        label = self._names.written(self._name_width)[line]
-        count = self._counts.get(line)
-        if count is None:
-            count = self._counts[line] = count_text(self._grid.lines[line], self._session)
-        tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
-        return [
-            Segment(f"{' ' * self.lead}{label}".ljust(self._name_width), self.style_of("text")),
-            Segment(count.ljust(self._count_width), self.style_of(tone)),
-        ]
-
-    def _corner(self) -> list[Segment]:
-        """What the lines are and how many walk back; or their source, when its heading has scrolled away."""
-        above = bisect_right(self._headings, self.scroll_offset.y)
-        if above and self._headings[above - 1] < self.scroll_offset.y:
-            source = self._grid.lines[self._headings[above - 1]].label.partition("  ")[0]
-            text = f" {_clip(source, self.frozen_width - 2, self._glyphs)}"
-            return [Segment(text.ljust(self.frozen_width), self.style_of("heading"))]
-        title = f" {self._glyphs.say(sign(self.axes.lines))}".ljust(self._name_width)
-        return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self.style_of("header"))]
+            return self._names.corner(self.axes.lines, self.scroll_offset.y)
+        return self._names.paint(line)
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         is_last = column == self.column_count - 1
         width = self.width_of(column) - (1 if is_last else self._gap)
         gap = Segment("" if is_last else " " * (self._gap - 1), self.style_of("text"))
         if line is None:
-            title = _clip(self._grid.columns[column], width, self._glyphs)
+            title = clipped(self._grid.columns[column], width, self._glyphs)
             text = title.rjust(width - self.cells.suffix_width) if self.quantity else title
             text = text.ljust(width)
             return [Segment(f"{text} ", self.style_of("header")), gap]
@@ -324,26 +298,8 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self.post_message(self.ShowsChanged(quantity))
 
 
-def count_text(line: GridLine, session: Session) -> str:
-    """``1/3 MIXED``: how many of a line's measured runs are walked back, and whether they disagree."""
-    measured = [row for row in line.runs() if session.coverage[row]]
-    if not measured:
-        return "-"
-    walked = sum(1 for row in measured if session.flags[row])
-    return f"{walked}/{len(measured)}" + (" MIXED" if 0 < walked < len(measured) else "")
-
-
 def no_runs_words(session: Session) -> str:
     """Why no run is shown, and what to do."""
     if session.rows:
         return "no run matches; / changes the filter"
     return "no audits here; T shows traces, N starts something"
-
-
-def _clip(text: str, width: int, glyphs: Glyphs) -> str:
-    """Text cut to a width from the left: the end of a path is what tells it apart."""
-    text = glyphs.say(text)
-    if len(text) <= width:
-        return text
-    mark = glyphs.ellipsis
-    return mark + text[len(text) - max(0, width - len(mark)) :]

@@ -41,6 +41,17 @@ def clip(row: Row, width: int, fill: str) -> Row:
     return clipped
 
 
+def ending(row: Row, width: int, mark: str, style: str) -> Row:
+    """The row; one that is wider than `width` cells ends in a mark.
+
+    >>> ending([("seven", ""), (" words", "dim")], 9, "...", "dim")
+    [('seven', ''), (' ', 'dim'), ('...', 'dim')]
+    """
+    if sum(cell_len(text) for text, _ in row) <= width:
+        return row
+    return [*clip(row, max(0, width - cell_len(mark)), ""), (mark, style)]
+
+
 def changed_spans(before: Row, after: Row, join: int = _JOIN) -> Iterator[tuple[int, int]]:
     """The column ranges [start, end) in which two rows differ; ranges closer than `join` are one.
 
@@ -171,6 +182,10 @@ class PaintedScroll(ScrollView):
 
     def repaint(self) -> None:
         """Draw again and refresh what differs from the last drawing in the lines on screen."""
+        if not self._width:
+            # hidden; a size for the lines nobody sees would have the whole screen laid out anew
+            self._rows = None
+            return
         if self._rows is None:
             self.refresh()
             return

@@ -86,8 +86,7 @@ class Pick(PaintedWidget, can_focus=True):
                 self._take(value)
                 return
 
-    def on_focus(self) -> None:
-        self.repaint()
-
-    def on_blur(self) -> None:
+    def watch_has_focus(self, _has_focus: bool) -> None:
+        # not on_focus and on_blur: these come before the focus has changed, and would draw the old look
+        super().watch_has_focus(_has_focus)
         self.repaint()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
+from itertools import chain
 
 from rich.segment import Segment
 from rich.style import Style
 
 from fa_tui.session import BITS, Session
+from fa_tui.views.grid_parts import Cells
 from fa_tui.views.heat import Scale, scale_of
 from fa_tui.views.quantities import Quantity, values_of
 from fa_tui.widgets.glyphs import Glyphs
@@ -33,14 +36,14 @@ class RunCells:
     def __init__(self, table: LineTable, session: Session, glyphs: Glyphs) -> None:
         self._table, self._session, self._glyphs = table, session, glyphs
         self._shades = Shades(table, "table--heat")
-        self._cells: Sequence[Cell] = ()
+        self._rows = array("q")
         self._most = 1
         self._scale: tuple[Quantity, Scale | None] | None = None
 
-    def set_cells(self, cells: Sequence[Cell]) -> None:
+    def set_cells(self, lines: Sequence[Cells]) -> None:
         """All cells there are: the scale goes from the lowest of their numbers to the highest."""
-        self._cells = cells
-        self._most = max(map(len, cells), default=1)
+        self._rows = array("q", chain.from_iterable(cells.rows for cells in lines))
+        self._most = max((len(cell) for cells in lines for _, cell in cells.filled()), default=1)
         self.numbers_changed()
 
     def numbers_changed(self) -> None:
@@ -66,8 +69,7 @@ class RunCells:
 
     def known(self, quantity: Quantity) -> int:
         """How many runs have the number."""
-        rows = (row for cell in self._cells for row in cell)
-        return sum(value is not None for value in values_of(quantity, self._session, rows))
+        return sum(value is not None for value in values_of(quantity, self._session, self._rows))
 
     def shade(self, number: int) -> Style | None:
         """The style of one shade; None where the terminal chooses the colours."""
@@ -97,8 +99,7 @@ class RunCells:
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """From the lowest number to the highest; None where no two differ."""
         if self._scale is None or self._scale[0] is not quantity:
-            rows = (row for cell in self._cells for row in cell)
-            self._scale = (quantity, scale_of(values_of(quantity, self._session, rows), log=quantity.log))
+            self._scale = (quantity, scale_of(values_of(quantity, self._session, self._rows), log=quantity.log))
         return self._scale[1]
 
     def _tone(self, quantity: Quantity, rows: Cell) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
+from fa_core.formats.many_rows import column_of
 from fa_tui.session import BITS, Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
@@ -20,6 +22,11 @@ METHOD_LIMIT = 22
 
 class RunTable(LineTable):
     """All runs, one line each. Posts `LineTable.Moved`, `LineTable.Marked` and `LineTable.Ordered`.
+
+    Args:
+        session: the runs.
+        order: what they are sorted by at first.
+        glyphs: characters to draw with.
 
     Attributes:
         order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs were read.
@@ -43,27 +50,34 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
         Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
-    def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
+    def __init__(self, session: Session, *, order: str = "", glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
         super().__init__(id=id)
         self._session = session
         self._glyphs = glyphs
-        self._read: list[int] = []
-        self._shown: list[int] = []
-        self.order = ""
+        self._read: Sequence[int] = ()
+        self._shown: Sequence[int] = ()
+        self.order = order
         self._columns: list[Column] = []
         self.lay_out()
 
     def lay_out(self, shown: Sequence[int] | None = None) -> None:
-        """Show other rows (default: all), in the order chosen."""
-        self._read = list(range(len(self._session)) if shown is None else shown)
-        self._shown = ordered(self._session, self._read, self.order)
+        """Show other rows (default: all), in the order chosen. The cursor stays on its run."""
+        kept = self.row
+        self._read = range(len(self._session)) if shown is None else shown
+        self._shown = self._ordered()
         self._columns = columns_of(self._session)
-        methods = {self._session.rows[row].method for row in self._shown}
-        seeds = {self._session.rows[row].seed for row in self._shown}
+        methods, seeds = (column_of(self._session.rows, name) for name in ("method", "seed"))
+        if shown is not None:
+            methods, seeds = ([column[row] for row in shown] for column in (methods, seeds))
         # a heading, with its arrow, is at least as wide as that
         self._method_width = max(7, min(METHOD_LIMIT, max((len(name) for name in methods), default=0))) + 2
         self._seed_width = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
         self.set_widths(2 + self._method_width + self._seed_width, [column.width for column in self._columns])
+        if kept is not None:
+            self.go_to(kept)
+
+    def _ordered(self) -> Sequence[int]:
+        return array("q", ordered(self._session, self._read, self.order)) if self.order else self._read
 
     @property
     def row(self) -> int | None:
@@ -155,7 +169,7 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
     def sort_by(self, order: str) -> None:
         """Sort, and go to the top, where the extremes are."""
         self.order = order
-        self._shown = ordered(self._session, self._read, order)
+        self._shown = self._ordered()
         self.refresh()
         self.move_to(0)
         self.scroll_to_cursor()

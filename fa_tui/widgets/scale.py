@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 _SPARE = 0.04
 """Room left beyond the outermost value of a linear scale."""
@@ -86,12 +87,15 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
     >>> covering([0.96, 24126.1], log=True), covering([3.0, float("nan")], log=False, at_least=(0.0, 10.0))
     (Scale(lo=0.1, hi=100000.0, log=True), Scale(lo=0.0, hi=10.0, log=False))
     """
-    kept = [value for value in values if math.isfinite(value) and (value > 0 or not log)]
-    if at_least:
-        kept.extend(at_least)
-    if not kept:
+    kept = (value for value in chain(values, at_least or ()) if math.isfinite(value) and (value > 0 or not log))
+    lo = hi = next(kept, None)
+    if lo is None or hi is None:
         return None
-    lo, hi = min(kept), max(kept)
+    for value in kept:
+        if value < lo:
+            lo = value
+        elif value > hi:
+            hi = value
     if log:
         bottom, top = _floor_decade(lo), _ceil_decade(hi)
         return Scale(10.0**bottom, 10.0 ** max(top, bottom + 1), log=True)

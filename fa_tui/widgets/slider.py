@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Sequence
 
 from textual import events
@@ -14,12 +15,11 @@ from fa_tui.widgets.ladder import Flips
 from fa_tui.widgets.number_entry import NumberEntry, Pressed
 from fa_tui.widgets.numbers import exact, parse
 from fa_tui.widgets.painted import PaintedWidget, Row
-from fa_tui.widgets.slider_face import Face, Rug, draw_face, widths
+from fa_tui.widgets.slider_face import PARTS, TRACK_LEGEND, Face, Rug, draw_face, widths
 from fa_tui.widgets.track import Track
 
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
-
 
 SLIDER_KEYS = """\
   ← → or h l       one step
@@ -28,10 +28,6 @@ SLIDER_KEYS = """\
   0-9 . - +        type a value (1e-7): Enter sets it, Esc drops it
   Home             the default
   click, drag      set it with the mouse"""
-
-TRACK_LEGEND = """\
-Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
-moving the knob changes no verdict; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite."""
 
 
 class ThresholdSlider(PaintedWidget, can_focus=True):
@@ -77,13 +73,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         & > .slider--fires { color: $error; }
     }
     """
-    COMPONENT_CLASSES = {
-        f"slider--{part}"
-        for part in (
-            "label", "letter", "focus", "hint", "value", "entry", "error", "track", "plateau", "default", "knob",
-            "knob-focus", "passes", "fires",
-        )
-    }  # fmt: skip
+    COMPONENT_CLASSES = {f"slider--{part}" for part in PARTS}
     BINDINGS = [
         Binding("left,h", "step(-1)", "Lower", key_display="←"),
         Binding("right,l", "step(1)", "Raise", key_display="→"),
@@ -97,13 +87,18 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     help_text = f"The threshold of one diagnostic.\n\n{SLIDER_KEYS}\n\n{TRACK_LEGEND}\n"
 
     class Changed(Message):
-        """The threshold moved. Several moves in one turn of the event loop are one message."""
+        """The threshold moved. Several moves in one turn of the event loop are one message.
 
-        def __init__(self, slider: ThresholdSlider, letter: str, value: float) -> None:
+        Attributes:
+            how: it moved: ``step`` and ``flip`` come in series, ``set`` does not.
+        """
+
+        def __init__(self, slider: ThresholdSlider, letter: str, value: float, how: str = "step") -> None:
             super().__init__()
             self.slider = slider
             self.letter = letter
             self.value = value
+            self.how = how
 
         @property
         def control(self) -> ThresholdSlider:
@@ -139,8 +134,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self.glyphs = glyphs
         self._linear_step = step
         self._value = self._pending = value
+        self._how = "step"
         self._flush_scheduled = self._behind = False
-        self._ticks: list[float] = []
+        self._ticks = array("d")
         self._nonfinite = 0
         self._flips = Flips((), above=above)
         self._rug: Rug | None = None
@@ -179,9 +175,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             ticks: one measured value per run.
             flips: the values at which some verdict flips, where that is not every tick.
         """
-        self._ticks = sorted(tick for tick in ticks if math.isfinite(tick))
+        self._ticks = array("d", sorted(tick for tick in ticks if math.isfinite(tick)))
         self._nonfinite = len(ticks) - len(self._ticks)
-        self._flips = Flips(ticks if flips is None else flips, above=self.above)
+        self._flips = Flips(self._ticks if flips is None else flips, above=self.above)
         self._rug = None
         self.repaint()
 
@@ -220,11 +216,11 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             where = "above" if direction > 0 else "below"
             self._refuse(f"no verdict flips {where} this value")
         else:
-            self._set_pending(target)
+            self._set_pending(target, "flip")
 
     def action_restore(self) -> None:
         """Back to the default."""
-        self._set_pending(self.default)
+        self._set_pending(self.default, "set")
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
         return self._entry.takes(character)
@@ -274,8 +270,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         if cell != self._track.scale.cell(self._pending, cells):
             self._set_pending(self._track.scale.value_at(cell, cells))
 
-    def _set_pending(self, value: float) -> None:
-        self._pending = value
+    def _set_pending(self, value: float, how: str = "step") -> None:
+        self._pending, self._how = value, how
         self._entry.text, self._error = None, ""
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -286,7 +282,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         moved = self._pending != self._value
         self._value = self._pending
         if moved:
-            self.post_message(self.Changed(self, self.letter, self._value))
+            self.post_message(self.Changed(self, self.letter, self._value, self._how))
             self._behind = True
             self.set_timer(_FRAME_SECONDS, self.catch_up)
         else:
@@ -300,7 +296,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         elif self._track.scale.log and value < 0:
             self._refuse(f"{text} is negative: {self.label} never is")
         else:
-            self._set_pending(value + 0.0)  # -0.0 reads as 0
+            self._set_pending(value + 0.0, "set")  # -0.0 reads as 0
 
     def _refuse(self, why: str) -> None:
         self._entry.text, self._error = None, why

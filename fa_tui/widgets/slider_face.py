@@ -18,6 +18,16 @@ from fa_tui.widgets.numbers import exact, short
 from fa_tui.widgets.painted import Row
 from fa_tui.widgets.scale import Scale
 
+TRACK_LEGEND = """\
+Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
+moving the knob changes no verdict; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite."""
+
+PARTS = (
+    "label", "letter", "focus", "hint", "value", "entry", "error", "track", "plateau", "default", "knob", "knob-focus",
+    "passes", "fires",
+)  # fmt: skip
+"""What is painted in a style of its own: the component class ``slider--`` and this."""
+
 _WIDE = 100
 """From this width on the ends of the scale are written beside the track."""
 
@@ -61,7 +71,6 @@ class Face:
     Attributes:
         letter: the diagnostic.
         label: what it measures.
-        side: ``"fires above"`` or ``"fires below"``.
         above: whether runs above the value fire.
         scale: the track.
         value: the threshold.

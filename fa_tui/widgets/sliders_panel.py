@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 from textual import events
@@ -17,7 +18,8 @@ from fa_tui.widgets.diagnostics import DIAGNOSTICS
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.scale import covering
-from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
+from fa_tui.widgets.slider import SLIDER_KEYS, ThresholdSlider
+from fa_tui.widgets.slider_face import TRACK_LEGEND
 from fa_tui.widgets.threshold_history import ThresholdHistory
 
 _TALL_SCREEN = 34
@@ -115,8 +117,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
-        now = time.monotonic()
-        self._history.record(thresholds, f"set at {now}", now)  # never one gesture with another
+        self._history.record(thresholds, None, time.monotonic())
         self._show(thresholds)
 
     def slider(self, letter: str) -> ThresholdSlider:
@@ -133,7 +134,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         """
         diagnostic = next(each for each in DIAGNOSTICS if each.letter == letter)
         slider = self._sliders[letter]
-        scale = covering([*values, slider.value], log=diagnostic.log, at_least=diagnostic.span)
+        scale = covering(chain(values, [slider.value]), log=diagnostic.log, at_least=diagnostic.span)
         if scale is not None:
             slider.set_range(scale.lo, scale.hi, scale.log)
         slider.set_context(values, flips)
@@ -180,7 +181,8 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         message.stop()
         diagnostic = next(each for each in DIAGNOSTICS if each.letter == message.letter)
         moved = msgspec.structs.replace(self.thresholds, **{diagnostic.threshold: message.value})
-        self._history.record(moved, message.letter, time.monotonic())
+        series = None if message.how == "set" else f"{message.letter} {message.how}"
+        self._history.record(moved, series, time.monotonic())
         self.post_message(ThresholdsChanged(moved))
 
     def _travel(self, thresholds: DiagnosticThresholds) -> None:

@@ -90,6 +90,6 @@ class StatusLine(Line):
 def _marks(quantity: Quantity, several: bool) -> Sequence[tuple[str, str]]:
     return [
         (f"   ({quantity.letter}) fires" if quantity.letter else "", "bad"),
-        ("   ×3 median of 3 runs" if several else "", "dim"),
+        ("   ×3 median of 3" if several else "", "dim"),
         ("   · not measured", "dim"),
     ]

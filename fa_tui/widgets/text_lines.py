@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -10,6 +11,9 @@ from textual.binding import Binding, BindingType
 from fa_tui.views.wrapping import wrapped
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.painted import PaintedScroll, Row
+
+_wrapped = lru_cache(maxsize=4096)(wrapped)
+"""Most lines stay when some change."""
 
 
 class TextLines(PaintedScroll, can_focus=True):
@@ -63,5 +67,5 @@ class TextLines(PaintedScroll, can_focus=True):
         for line in self._lines:
             heading = line.startswith("# ")
             text = self._glyphs.say(line.removeprefix("# "))
-            rows.extend([(part, "text--heading" if heading else "")] for part in wrapped(text, width))
+            rows.extend([(part, "text--heading" if heading else "")] for part in _wrapped(text, width))
         return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fa_core.report import DiagnosticThresholds
 
 _GESTURE_SECONDS = 0.8
-"""Changes of one slider closer in time than this are one gesture."""
+"""Changes of one series closer in time than this are one gesture."""
 
 
 class ThresholdHistory:
@@ -22,24 +22,24 @@ class ThresholdHistory:
         self.current = initial
         self._past: list[DiagnosticThresholds] = []
         self._future: list[DiagnosticThresholds] = []
-        self._last: tuple[str, float] | None = None
+        self._last: tuple[str | None, float] = None, 0.0
 
-    def record(self, thresholds: DiagnosticThresholds, source: str, at: float) -> None:
+    def record(self, thresholds: DiagnosticThresholds, series: str | None, at: float) -> None:
         """Make `thresholds` current.
 
         Args:
             thresholds: the new values.
-            source: which slider moved; moves of another one are another gesture.
+            series: what moves so, e.g. one slider by steps; None: a change of its own (a preset, a typed value).
             at: the time in seconds.
         """
         if thresholds == self.current:
             return
-        same = self._last is not None and self._last[0] == source and at - self._last[1] < _GESTURE_SECONDS
-        if not same:
+        before, then = self._last
+        if series is None or series != before or at - then >= _GESTURE_SECONDS:
             self._past.append(self.current)
         self.current = thresholds
         self._future.clear()
-        self._last = (source, at)
+        self._last = (series, at)
 
     def undo(self) -> DiagnosticThresholds:
         """Step back; stays where it is at the beginning."""
@@ -53,5 +53,5 @@ class ThresholdHistory:
         if source:
             target.append(self.current)
             self.current = source.pop()
-            self._last = None
+            self._last = (None, 0.0)
         return self.current

@@ -23,7 +23,8 @@ from safetensors.torch import save_file
 
 from fa_core.engine import Job, WorkerPool
 from fa_core.engine.cluster import RayPool
-from fa_core.engine.pools import Pool
+from fa_core.engine.placement import Placement
+from fa_core.engine.pool import Pool
 from fa_core.models import build
 from fa_core.runs import MANIFEST, WEIGHTS, Manifest
 from tests.bench.figures import table
@@ -47,7 +48,7 @@ def main() -> None:
                 cluster.add(f"n{nodes}")
                 with WorkerPool(["cpu"] * nodes, threads=1) as pool:
                     here = rate(pool, runs, nodes)
-                with RayPool(cluster.address) as pool:
+                with RayPool(Placement(engine="ray", address=cluster.address)) as pool:
                     there = rate(pool, runs, nodes)
                 first = first or there
                 over = (f"{there / here:.2f}×", f"{there / first:.2f}×")

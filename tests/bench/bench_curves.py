@@ -19,7 +19,7 @@ from pathlib import Path
 import torch
 
 from fa_core.models import StreamNet, build
-from tests.bench.bench_group import Batches, Clock, bare, clock_for, four_passes, fused, grouped
+from tests.bench.bench_group import Clock, K, Samples, bare, clock_for, drawn, four_passes, fused, grouped
 from tests.bench.bench_read import FLOOR, TABLE, measured, table_of
 from tests.bench.figures import amount, table
 
@@ -63,26 +63,19 @@ def network(device: str, seed: int = 0, **size: int) -> StreamNet:
     return build("resmlp", seed=seed, **{**BASE, **size}).to(device)
 
 
-def samples(device: str, batch: int = 32) -> tuple[Batches, Batches]:
-    """Ten batches for the diagnostics and 1,000 samples for the accuracy."""
-
-    def drawn(size: int, count: int) -> Batches:
-        return [
-            (torch.randn(size, BASE["input_dim"], device=device), torch.randint(10, (size,), device=device))
-            for _ in range(count)
-        ]
-
-    return drawn(batch, 10), drawn(1000, 1)
+def samples(device: str, batch: int = 32) -> Samples:
+    """1,000 test samples, or as many as ten batches need."""
+    return drawn(BASE["input_dim"], device, max(1000, K * batch), batch)
 
 
-def sweep(at: str, nets: Sequence[StreamNet], given: tuple[Batches, Batches], clock: Clock, rounds: int) -> Row:
+def sweep(at: str, nets: Sequence[StreamNet], given: Samples, clock: Clock, rounds: int) -> Row:
     """One row: every way on these networks."""
-    ours: Callable[[], object] = lambda: [fused(net, *given) for net in nets]  # noqa: E731
+    ours: Callable[[], object] = lambda: [fused(net, given) for net in nets]  # noqa: E731
     if clock.device.startswith("cuda"):
-        ours = lambda: grouped(nets, *given)  # noqa: E731
+        ours = lambda: grouped(nets, given)  # noqa: E731
     ways: tuple[Callable[[], object], ...] = (
-        lambda: [bare(net, *given) for net in nets],
-        lambda: [four_passes(net, *given) for net in nets],
+        lambda: [bare(net, given) for net in nets],
+        lambda: [four_passes(net, given) for net in nets],
         ours,
     )
     if len(nets) > 16:

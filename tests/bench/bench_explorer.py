@@ -29,7 +29,7 @@ from tests.e2e.terminal import PseudoTerminal
 
 REPOSITORY = Path(__file__).parents[2]
 MARK = b"walk"
-EXPLORER = [sys.executable, "-m", "fa_tui.cli"]
+EXPLORER = [sys.executable, "-m", "fa_tui"]
 BARE = [sys.executable, "-m", "tests.bench.bare_app"]
 THERE_AND_BACK = ["left"] * 20 + ["right"] * 20
 SLOW_LINE = 3000
@@ -50,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         many = audit_table(Path(folder) / "many.json", 10_000)
-        figures = [*starts(options.starts), *steps(many), *lags(many), resizes(), *memory()]
+        figures = [*starts(options.starts), *steps(many), *scrolls(many), *lags(many), resizes(), *memory()]
     report("Explorer", figures)
 
 
@@ -117,6 +117,22 @@ def steps(many: Path) -> Iterator[Figure]:
         yield within(f"slider step, {name}, key to last byte", step.milliseconds, "ms", budget)
         yield within(f"slider step, {name}, processor time", step.processor, "ms", None)
         yield within(f"jump to the next flip, {name}", jump.size, "B", None)
+
+
+def scrolls(many: Path) -> Iterator[Figure]:
+    """The long view of 10,000 runs, moved by a line and by a page."""
+    with opened(many) as terminal:
+        terminal.press("t", quiet=0.5)
+        terminal.press(*["down"] * 40, quiet=0.5)
+        line = pressed(terminal, ["down"] * 20)
+        page = pressed(terminal, ["pagedown"] * 8)
+        terminal.slow_down(SLOW_LINE)
+        held = terminal.hold(["down"] * 150, per_second=30, quiet=1.6)
+    for name, keys in (("a line", line), ("a page", page)):
+        yield within(f"long view scrolls {name}, 10,000 runs", keys.size, "B", None)
+        yield within(f"long view scrolls {name}, 10,000 runs, key to last byte", keys.milliseconds, "ms", None)
+        yield within(f"long view scrolls {name}, 10,000 runs, processor time", keys.processor, "ms", None)
+    yield within("long view, arrow held 5 s at 3 KB/s, after the last key", 1000 * held.after.last, "ms", None)
 
 
 def lags(many: Path) -> Iterator[Figure]:

@@ -21,10 +21,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from fa_core.engine.ledger import WRITING_SHARE
 from fa_core.engine.provenance import file_hash
-from fa_core.formats import scan, write_audit_table
+from fa_core.formats import scan
+from fa_core.formats.write import write_audit_table
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.models import build
-from tests.bench.bench_group import Clock, bare, fused
+from tests.bench.bench_group import Clock, bare, drawn, fused
 from tests.bench.bench_read import table_of
 from tests.bench.figures import amount, table
 
@@ -70,12 +71,11 @@ def measured() -> Constants:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     net = build("resmlp", seed=0)
-    batches = [(torch.randn(128, 3072), torch.randint(10, (128,))) for _ in range(10)]
-    test = [(torch.randn(1000, 3072), torch.randint(10, (1000,))) for _ in range(10)]
+    samples = drawn(3072, "cpu")
     with FlopCounterMode(display=False) as flops:
-        bare(net, batches, test)
-    fused(net, batches, test)
-    seconds = median(lambda: fused(net, batches, test), 5)
+        bare(net, samples)
+    fused(net, samples)
+    seconds = median(lambda: fused(net, samples), 5)
     with tempfile.TemporaryDirectory() as folder:
         weights = Path(folder) / "model.safetensors"
         save_file({name: value.clone() for name, value in net.state_dict().items()}, weights)

@@ -20,7 +20,7 @@ def open_explorer() -> Iterator[Open]:
     opened: list[PseudoTerminal] = []
 
     def open_it(*paths: Path, ready: str = "walk back", **options: Any) -> PseudoTerminal:
-        terminal = PseudoTerminal([sys.executable, "-m", "fa_tui.cli", *map(str, paths)], **options)
+        terminal = PseudoTerminal([sys.executable, "-m", "fa_tui", *map(str, paths)], **options)
         opened.append(terminal)
         terminal.wait_for(ready, limit=60)
         terminal.read(quiet=0.4)

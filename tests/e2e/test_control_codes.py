@@ -39,5 +39,5 @@ def test_the_explorer_paints_them_without_their_control_codes(hostile: Path, ope
 
 @pytest.mark.parametrize("command", ["show", "check", "seeds", "sweep", "utility"])
 def test_commands_print_them_escaped(hostile: Path, command: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "fa_tui.cli", command, str(hostile)], capture_output=True, check=False)
+    done = subprocess.run([sys.executable, "-m", "fa_tui", command, str(hostile)], capture_output=True, check=False)
     assert b"\x1b]0" not in done.stdout + done.stderr

@@ -85,6 +85,19 @@ def test_scrolling_thirty_rows_ends_on_the_same_screen_however_fast_the_line(
     assert len(held.after) <= 5 * one_page
 
 
+def test_an_arrow_held_for_five_seconds_on_a_slow_line_stops_with_the_key(
+    open_explorer: Open, ten_thousand: Path
+) -> None:
+    terminal = open_explorer(ten_thousand)
+    terminal.press("t", quiet=1.2)
+    terminal.press(*["down"] * 30, quiet=1.2)
+    terminal.slow_down(SLOW_LINE)
+    held = terminal.hold(["down"] * 150, per_second=30, quiet=1.6)
+    assert re.search(r"bp\d+_s0_180 ", terminal.text()), "it went all the way"
+    # thirty lines a second are more than the line carries: a page is under way, and one is still to come
+    assert len(held.after) <= 3 * SLOW_LINE
+
+
 def test_a_burst_of_keys_arrives_whole_and_is_painted_a_few_times_only(open_explorer: Open) -> None:
     terminal = open_explorer(PUBLISHED)
     terminal.press("a")

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.formats import TraceEpoch, scan, write_audit_table
+from fa_core.formats import TraceEpoch, scan
+from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.runs import Manifest
 from fa_core.schema import SCHEMAS, schema

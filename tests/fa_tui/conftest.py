@@ -10,9 +10,11 @@ import msgspec
 import pytest
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
+from fa_core.engine.placement import Placement
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
+from fa_tui.jobs.setup import Setup
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 
@@ -39,13 +41,14 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
     """Makes an explorer on unmeasured checkpoints of the given names; `fake_measure` measures them."""
     monkeypatch.chdir(Path(__file__).parent)
 
-    def make(*names: str, **options: Any) -> ExplorerApp:
+    def make(*names: str, **different: Any) -> ExplorerApp:
         rows = [
             AuditRow(source=str(tmp_path / name), key=name, method=name, seed=42, checkpoint=str(tmp_path / name))
             for name in names
         ]
-        settings = {"out": tmp_path / "results.json", "device": "cpu", "measure": "fake_measure:measure", **options}
-        return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, **settings)
+        setup = Setup(Placement(device="cpu"), out=tmp_path / "results.json", measure="fake_measure:measure")
+        setup = setup._replace(**different)
+        return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)
 
     return make
 

@@ -12,6 +12,8 @@ from fa_tui.session import Session
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.waiting import until
 
+SIZE = (120, 40)
+
 
 def app_on(session: Session) -> ExplorerApp:
     """An explorer in a terminal that can show everything."""
@@ -44,3 +46,15 @@ async def settled(pilot: Pilot[Any], screen: JudgedScreen) -> None:
 def screen_text(app: ExplorerApp) -> str:
     """What is on screen, as lines."""
     return "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
+
+
+def cell_at_cursor(app: ExplorerApp) -> str:
+    """What the cell under the cursor says."""
+    table = app.explorer.runs
+    return "".join(segment.text for segment in table.cell(table.line, table.column)).strip()
+
+
+async def set_a_to(pilot: Pilot[Any], typed: str) -> None:
+    """Type a value into slider (a)."""
+    await pilot.press("a", *typed, "enter")
+    await pilot.pause()

@@ -138,7 +138,14 @@ class StagedJobs:
     def listed(self) -> list[Listed]:
         return [
             Listed(
-                id="1", name="bp s42", state="done", device="cuda:0", done=10, total=10, words="saved in results.json"
+                id="1",
+                name="bp s42",
+                state="done",
+                device="cuda:0",
+                done=10,
+                total=10,
+                took=42.0,
+                words="saved in results.json",
             ),
             Listed(
                 id="2",
@@ -147,6 +154,7 @@ class StagedJobs:
                 device="cuda:0",
                 done=1,
                 total=10,
+                took=0.4,
                 words="the weights are empty; train the run again",
                 error="runs/dfa_s42/model.safetensors: the weights are empty; train the run again",
             ),
@@ -213,7 +221,7 @@ async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
         ),
     ]
     app.explorer.rows_changed()
-    await app.push_screen(ProblemsScreen(app.session.problems, glyphs=app.terminal.glyphs))
+    await app.push_screen(ProblemsScreen(app.session, glyphs=app.terminal.glyphs))
 
 
 SCENES = {
@@ -250,7 +258,7 @@ SCENES = {
     "start_an_audit": Scene(("N", Sees("training run"), "a"), shows="start an audit"),
     "help_of_the_matrix": Scene(("question_mark",), shows="The matrix"),
     "help_of_a_slider": Scene(("a", "question_mark"), shows="The threshold of one"),
-    "problems": Scene((), staging=problems, shows="3 not opened"),
+    "problems": Scene((), staging=problems, shows="2 not opened, 1 in settings"),
     "quit": Scene((), staging=the_question_before_leaving, shows="Leave?"),
     "palette": Scene(("ctrl+p", Sees("type what to do"), *"show"), shows="Show growth", redresses=False),
     "jump": Scene(("ctrl+o",), shows="[s]"),
@@ -282,7 +290,7 @@ def opened_on(scene: Scene, terminal: Terminal) -> tuple[ExplorerApp, Callable[[
 
 def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
-    charts = app.explorer.charts
+    charts = app.explorer.panes.charts
     if charts is not None and charts.is_due:
         return True
     return app.explorer.busy or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)

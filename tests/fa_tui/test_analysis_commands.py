@@ -45,6 +45,19 @@ def test_sweep_prints_the_published_gaps(published_table: Path, capsys: pytest.C
     assert len(a["flip_points"]) == 15 and len(a["counts"]["walk_backs"]) == 16
 
 
+def test_what_a_filter_leaves_out_is_said_below_the_table(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = (published_table, "--filter", "method:dfa seed:42")
+    partly, healthy = "- Only some runs of a method pass the filter: dfa 1 of 3.", "what counts as healthy: bp, ep."
+    for command in ("sweep", "utility", "seeds"):
+        out = run(capsys, command, *given)[1]
+        assert partly in out
+        assert (healthy in out) == (command == "sweep")
+        assert "filter" not in run(capsys, command, published_table)[1]
+        assert "filter" not in run(capsys, command, *given, "--format", "json")[1]
+
+
 def test_sweep_takes_the_groups_from_the_user(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, *_ = run_json(capsys, "sweep", published_table, "--healthy", "bp")
     assert (a["healthy"]["runs"], a["degenerate"]["runs"]) == (3, 12)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from fa_core.reporting.sections.analyses import sensitivity_blocks, utility_bloc
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
 from fa_tui.live.news import Reading
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
@@ -67,11 +70,11 @@ async def test_a_threshold_moves_the_tables_and_the_chart(app: ExplorerApp) -> N
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "2")
         s2 = next(row for row in screen.table.text if row[0] == "S2")
-        assert s2[2:] == ["9/15", "100%"]
+        assert s2[2:4] == ["9/15", "100%"]
         await pilot.press("a", "5", "enter")
         await settled(pilot, screen)
         s2 = next(row for row in screen.table.text if row[0] == "S2")
-        assert s2[2:] == ["11/15", "100%"]
+        assert s2[2:4] == ["11/15", "100%"]
         await pilot.press("escape", "1")
         await settled(pilot, screen)
         assert "fires on 11" in screen_text(app)
@@ -100,6 +103,21 @@ async def test_the_line_under_the_cursor_is_told_more_about(app: ExplorerApp) ->
         await pilot.press("2")
         await settled(pilot, screen)
         assert "# S4" in screen.about.text, "each analysis keeps its cursor"
+
+
+async def test_methods_have_columns_of_their_own_where_all_of_them_fit(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "2")
+        await settled(pilot, screen)
+        headings, *lines = screen.table.text
+        assert headings[4:] == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+        s4 = next(line for line in lines if line[0] == "S4")
+        assert s4[4:] == ["0/3", "1/3", "2/3", "2/3", "0/3"]
+        assert "›" not in screen_text(app).splitlines()[2]
+        await pilot.resize_terminal(80, 40)
+        await until(pilot, lambda: screen.table.text[0] == headings[:4])
+        await pilot.resize_terminal(120, 40)
+        await until(pilot, lambda: screen.table.text[0] == headings)
 
 
 async def test_the_right_key_brings_hidden_columns_in(app: ExplorerApp) -> None:
@@ -148,13 +166,114 @@ def test_the_utility_table_is_the_commands(session: Session) -> None:
     assert any("Smallest set" in line for line in said)
 
 
-async def test_it_says_that_it_is_about_all_runs_where_a_filter_shows_some(app: ExplorerApp) -> None:
+async def _open_filtered(pilot: Any, app: ExplorerApp, text: str, *keys: str) -> AnalysisScreen:
+    await until(pilot, lambda: app.explorer.sliders is not None)
+    await pilot.press("slash", *text, "enter")
+    await until(pilot, lambda: app.explorer.shown is not None)
+    return await _open(pilot, *keys)
+
+
+@pytest.mark.parametrize("key", "123")
+async def test_the_analyses_are_of_the_runs_that_pass_the_filter(app: ExplorerApp, session: Session, key: str) -> None:
+    rows = [row for row in session.rows if row.method in ("bp", "dfa")]
+    alone = app_on(Session(rows))
+    async with alone.run_test(size=(120, 40)) as pilot:
+        expected = (await _open(pilot, key)).table.text
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(pilot, lambda: app.explorer.sliders is not None)
-        await pilot.press("slash", *"dfa", "enter")
-        await until(pilot, lambda: app.explorer.shown is not None)
-        await _open(pilot)
-        assert "15 runs   all of them: the filter holds in the matrix" in screen_text(app)
+        screen = await _open_filtered(pilot, app, "method:bp,dfa", key)
+        assert "of 6 of 15 runs: method:bp,dfa" in screen_text(app).splitlines()[0]
+        assert screen.table.text == expected
+        assert screen.shared().rows == rows
+
+
+@pytest.mark.parametrize(("key", "name"), [("1", "sweep"), ("2", "utility"), ("3", "seeds")])
+async def test_the_copied_command_prints_the_filtered_analysis(
+    published_table: Path, session: Session, capsys: pytest.CaptureFixture[str], key: str, name: str
+) -> None:
+    app = ExplorerApp(session, paths=[published_table])
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open_filtered(pilot, app, "flag:a method:dfa,ep,state_bridge", key)
+        shared = screen.shared()
+        line = next(piece for piece in shared.pieces if piece.key == "l").text()
+        assert shared.table is not None and shared.table.record is not None
+        record = json.loads(json.dumps(shared.table.record()))
+    capsys.readouterr()
+    words = shlex.split(line)
+    assert words[1] == name
+    assert main([*words[1:], "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == record
+
+
+async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open_filtered(pilot, app, "method:dfa", "3")
+        assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
+        assert "9 of 15 walk back; shown: 3 of 3" in screen_text(app)
+        await pilot.press("f")
+        await settled(pilot, screen)
+        assert "15 runs   all, not only those that pass the filter (f)" in screen_text(app).splitlines()[0]
+        assert [row[0] for row in screen.table.text[1:]] == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+        await pilot.press("f")
+        await settled(pilot, screen)
+        assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
+        assert app.explorer.shown is not None, "the filter of the matrix stays"
+
+
+async def test_without_a_filter_there_is_nothing_to_turn_to(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot, "f")
+        assert not screen.runs.everything and "f Filter" not in screen_text(app)
+
+
+async def test_healthy_methods_that_the_filter_leaves_out_are_named(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open_filtered(pilot, app, "method:dfa")
+        assert "The filter leaves out what counts as healthy: bp, ep (f: all runs)." in screen.about.text
+        await pilot.press("f")
+        await settled(pilot, screen)
+        assert "The filter leaves out" not in screen.about.text
+
+
+async def test_a_healthy_method_behind_the_filter_is_kept_when_others_are_chosen(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open_filtered(pilot, app, "method:dfa", "M")
+        await until(pilot, lambda: "Healthy methods" in screen_text(app))
+        assert "0 of 3 runs" in screen_text(app)
+        await pilot.press("2", "escape")
+        await until(pilot, lambda: app.screen is screen)
+        await settled(pilot, screen)
+        assert app.session.healthy == ("bp", "dfa", "ep")
+        assert "Healthy: dfa. Degenerate: none." in screen.about.text
+        assert "The filter leaves out every degenerate run" in screen.about.text
+
+
+async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open_filtered(pilot, app, "flag:a", "2")
+        assert "of 9 of 15 runs: flag:a" in screen_text(app).splitlines()[0]
+        await pilot.press("a", "5", "enter")
+        await settled(pilot, screen)
+        assert "of 11 of 15 runs: flag:a" in screen_text(app).splitlines()[0]
+        assert next(row for row in screen.table.text if row[0] == "S2")[2] == "11/11"
+        assert "flipped at a > 5" in screen_text(app)
+
+
+async def test_methods_of_which_only_some_runs_pass_are_named(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open_filtered(pilot, app, "seed<100 method:dfa,ep", "3")
+        assert "Only some runs of a method pass the filter: dfa 1 of 3, ep 1 of 3." in screen.about.text
+
+
+async def test_a_filter_that_no_run_passes_is_said(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await _open_filtered(pilot, app, "growth>1e30")
+        for key in "123":
+            await pilot.press(key)
+            await settled(pilot, screen)
+            assert "No run passes the filter" in screen.about.text
+        await pilot.press("f")
+        await settled(pilot, screen)
+        assert "walk-back" in screen_text(app)
 
 
 async def test_where_there_is_no_run_it_says_so_instead_of_a_table_of_nothing() -> None:

@@ -15,7 +15,7 @@ from fa_tui.terminal.themes import THEMES
 from fa_tui.views.heat import SHADES, scale_of
 from fa_tui.widgets.shades import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
-from tests.fa_tui.test_explorer import SIZE, cell_at_cursor, screen_text
+from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
 
 
 @pytest.fixture
@@ -164,3 +164,22 @@ def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
 
     assert BY_NAME["gamma"].text(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]})) == "+0.200"
     assert BY_NAME["gamma"].text(DiagnosticReport()) == "·"
+
+
+async def test_the_cursor_stays_in_view_when_axes_or_the_terminal_change() -> None:
+    rows = [
+        AuditRow(source="runs.json", key=f"m{number}_s{seed}", method=f"m{number}", seed=seed, axes={"depth": depth})
+        for depth, number in enumerate(range(15))
+        for seed in (1, 2)
+    ]
+    app = ExplorerApp(Session(rows), terminal=COLOURFUL)
+    async with app.run_test(size=(80, 24)) as pilot:
+        matrix = app.explorer.matrix
+        await pilot.press("end")
+        app.explorer.lay_out_along(matrix.axes.having("columns", "depth"))
+        await pilot.pause()
+        assert matrix.show_horizontal_scrollbar
+        assert matrix.line in matrix.visible_lines()
+        await pilot.resize_terminal(80, 16)
+        await pilot.pause()
+        assert matrix.line in matrix.visible_lines()

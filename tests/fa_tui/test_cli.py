@@ -18,7 +18,7 @@ from fa_tui.shell.options import parse_frozen_baseline, split_list
 
 def run(*args: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fa_tui.cli", *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL
+        [sys.executable, "-m", "fa_tui", *map(str, args)], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
 
 
@@ -163,7 +163,7 @@ def test_without_a_terminal_open_prints_what_show_prints(published_table):
 
 
 def test_a_closed_stdout_is_no_error(published_table):
-    shell = f"{sys.executable} -m fa_tui.cli show {published_table} --format csv | head -1"
+    shell = f"{sys.executable} -m fa_tui show {published_table} --format csv | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], capture_output=True, text=True)
     assert done.returncode == 0
     assert done.stderr == ""
@@ -219,7 +219,7 @@ def test_a_file_without_permission_says_so(tmp_path):
 
 def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run a line of bash in which ``$FA`` is the program."""
-    program = f"{sys.executable} -m fa_tui.cli"
+    program = f"{sys.executable} -m fa_tui"
     return subprocess.run(
         ["bash", "-c", line],
         capture_output=True,

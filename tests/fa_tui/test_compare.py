@@ -14,14 +14,26 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from fa_core.analysis import across_runs
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.session import Session
-from fa_tui.views.comparison import AT_MOST, MARKED, agreement, column_labels, compared_lines, groups_of
-from fa_tui.widgets.compare_view import half_bar
+from fa_tui.screens.compare import CompareScreen, scales_of
+from fa_tui.session import SCALAR_LIMIT, Session, mask_of
+from fa_tui.views.comparison import (
+    MARKED,
+    Group,
+    agreement,
+    column_labels,
+    compared_lines,
+    groups_of,
+    place_of,
+    spread_words,
+)
+from fa_tui.views.names import told_apart
+from fa_tui.widgets.compared_text import half_bar
 from fa_tui.widgets.glyphs import ASCII, UNICODE
 from fa_tui.widgets.layer_charts import layer_chart
 from fa_tui.widgets.numbers import short
@@ -52,13 +64,90 @@ def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
     session.marked = {1}
     assert [group.name for group in groups_of(session)] == ["bp"]
     session.marked = {0, 2}
-    assert groups_of(session)[0] == (MARKED, (0, 2), 0, "")
+    assert groups_of(session)[0] == (MARKED, (0, 2), "")
 
 
-def test_more_than_six_runs_are_cut_and_said() -> None:
-    session = Session([_row("bp", seed, 1.0) for seed in range(9)])
-    (group,) = groups_of(session)
-    assert (len(group.rows), group.left_out) == (AT_MOST, 3)
+def _ten_seeds() -> Session:
+    """Ten seeds, of which only the last one explodes at layer 2."""
+    return Session([_row("bp", seed, 1.0, 2.0, 4000.0 if seed == 10 else 3.0 + seed / 100) for seed in range(1, 11)])
+
+
+async def test_every_seed_of_a_method_comes_on_screen_six_at_a_time() -> None:
+    app = app_on(_ten_seeds())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await opened(pilot, "C")
+        title, names, *_ = screen_text(app).splitlines()
+        assert "1-6 of 10 runs" in title
+        assert names.split() == ["s1", "s2", "s3", "s4", "s5", "s6", "›", "max/min"]
+        await pilot.press("greater_than_sign")
+        title, names, *_ = screen_text(app).splitlines()
+        assert "5-10 of 10 runs" in title
+        assert names.split() == ["‹", "s5", "s6", "s7", "s8", "s9", "s10", "max/min"]
+        await pilot.press("less_than_sign", *["right"] * 6)
+        assert "2-7 of 10 runs" in screen_text(app).splitlines()[0]
+        await pilot.press(*["left"] * 6)
+        assert "1-6 of 10 runs" in screen_text(app).splitlines()[0]
+
+
+async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> None:
+    app = app_on(_ten_seeds())
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "C")
+        text = screen_text(app)
+        assert "s10" not in text.splitlines()[1] and "4000" not in text
+        assert "part at layer 2" in text and "×1329" in text
+        assert "seeds disagree: a fires on 1 of 10" in text
+        spread = next(line.spread for line in screen.view.lines if line.kind == "h" and line.label == "2")
+        assert spread is not None and len(spread.values) == 10 and spread.mean == pytest.approx(402.745)
+        await pilot.press("down", "down", "down", *["right"] * 10)
+        await settled(pilot, screen)
+        assert "largest s10 (4000), smallest s1 (3.01)   max/min and mean ± std are over all 10" in screen_text(app)
+
+
+async def test_six_runs_have_nothing_to_turn_to(app: ExplorerApp) -> None:
+    app.session.marked = set(range(6))
+    async with app.run_test(size=(200, 60)) as pilot:
+        screen = await opened(pilot, "C")
+        await pilot.press("greater_than_sign", "less_than_sign", "shift+right")
+        assert screen.view.window.first == 0
+        assert "6 runs" in screen_text(app).splitlines()[0]
+        assert "Runs after" not in screen_text(app)
+
+
+async def test_the_runs_on_screen_stay_in_place_from_method_to_method() -> None:
+    rows = [_row(method, seed, 1.0, 2.0) for method in ("bp", "dfa") for seed in range(1, 15)]
+    app = app_on(Session([*rows, _row("ep", 1, 1.0), _row("ep", 2, 1.0)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "C", "greater_than_sign", "n")
+        assert "7-12 of 14 runs" in screen_text(app).splitlines()[0] and screen.group.name == "dfa"
+        await pilot.press("n")
+        assert " ep " in screen_text(app).splitlines()[0] and "2 runs" in screen_text(app).splitlines()[0]
+
+
+async def test_the_copied_comparison_has_all_runs() -> None:
+    app = app_on(_ten_seeds())
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, "C")
+        table = screen.shared().table
+        assert table is not None
+        (grid,) = table.blocks
+        assert grid.headings == ("", *(f"s{seed}" for seed in range(1, 11)), "max/min")
+        assert grid.rows[0][10] == "✗a-··"
+
+
+async def test_the_charts_show_the_runs_on_screen() -> None:
+    app = app_on(_ten_seeds())
+    async with app.run_test(size=(200, 60)) as pilot:
+        screen = await opened(pilot, "C", "greater_than_sign")
+        await settled(pilot, screen)
+        assert "1 s5" in screen_text(app).splitlines()[1] and "6 s10" in screen_text(app).splitlines()[1]
+        assert "s1 " not in screen_text(app).splitlines()[1]
+
+
+def test_scales_of_many_runs_are_those_of_few() -> None:
+    few = Session([_row("bp", seed, 0.5, 2.0 + seed, math.inf) for seed in range(10)])
+    many = Session([*few.rows, *(_row("dfa", seed, 1.0, 3.0, 0.0) for seed in range(SCALAR_LIMIT))])
+    assert scales_of(many, range(len(many))) == scales_of(few, range(10))
 
 
 def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repeat() -> None:
@@ -66,6 +155,33 @@ def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repea
     assert column_labels(session, groups_of(session)[0]) == [("", "s1"), ("", "s2")]
     session.marked = {0, 2, 3}
     assert column_labels(session, groups_of(session)[0]) == [("bp", " s1"), ("bp", " s1 #2"), ("dfa", "")]
+
+
+def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_they_are() -> None:
+    def on(source: str, **axes: object) -> AuditRow:
+        return replace(_row("dfa", 42, 1.0), source=source, axes={"L": 4, **axes})
+
+    def names(*rows: AuditRow) -> list[str]:
+        return ["".join(name) for name in told_apart(rows)]
+
+    sweep = [on("a.json", lam=lam, d=d) for lam, d in ((0.1, 64), (0.1, 128), (0.01, 128))]
+    assert names(*sweep) == ["dfa s42 d=64 λ=0.1", "dfa s42 d=128 λ=0.1", "dfa s42 d=128 λ=0.01"]
+    assert names(on("a.json", d=64), on("a.json", arch="cnn", d=64)) == ["dfa s42", "dfa s42 arch=cnn"]
+    rare = names(on("a.json", d=64), on("a.json", d=32), on("a.json", arch="cnn", d=32))
+    assert rare == ["dfa s42 d=64", "dfa s42 d=32", "dfa s42 d=32 arch=cnn"]
+    assert names(*sweep[:2], _row("bp", 42, 1.0)) == ["dfa s42 d=64", "dfa s42 d=128", "bp s42"]
+    assert names(on("x/main/dfa_s42"), on("x/wide/dfa_s42")) == ["dfa s42 (main)", "dfa s42 (wide)"]
+    assert names(on("x/a.json"), on("x/b.json")) == ["dfa s42 (x/a.json)", "dfa s42 (x/b.json)"]
+
+
+def test_a_spread_that_is_only_rounding_is_no_spread() -> None:
+    def said(*values: float) -> str:
+        return spread_words(across_runs([[value] for value in values])[0])
+
+    assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0"
+    assert said(1e-9, math.nextafter(1e-9, 1)) == "1e-9 ± 0"
+    assert said(1.0, 3.0) == "2 ± 1"
+    assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2" and said(math.inf) == ""
 
 
 def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
@@ -78,10 +194,9 @@ def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
 
 
 def test_runs_agree_on_letters_that_all_fire_or_all_pass() -> None:
-    calm = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3])
-    burst = DiagnosticReport(residual_norms=[1.0, 99.0], bp_grad_norms=[1e-3], cross_batch_stability=0.9)
-    assert agreement([calm, burst]) == ("bc", "a")
-    assert agreement([]) == ("", "")
+    calm, burst = (mask_of(""), mask_of("ab")), (mask_of("ac"), mask_of("abc"))
+    assert agreement([calm, burst, burst]) == ("bc", {"a": (2, 3)})
+    assert agreement([]) == ("", {})
 
 
 def test_a_run_that_is_not_finite_is_compared_and_drawn_without_a_bar() -> None:
@@ -285,3 +400,31 @@ async def test_the_copied_command_prints_just_the_runs_compared(
     capsys.readouterr()
     assert main([*words[1:], "--format", "json"]) == 0
     assert [row["key"] for row in json.loads(capsys.readouterr().out)] == ["dfa_s42", "dfa_s123", "dfa_s456"]
+
+
+async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.explorer.sliders is not None)
+        await pilot.press("slash", *"flag:b", "enter")
+        await until(pilot, lambda: app.explorer.shown is not None)
+        screen = await opened(pilot, "C")
+        assert " dfa " in screen_text(app).splitlines()[0]
+        for key, typed, words in (
+            ("b", "1e-12", "nothing to compare: no run passes the filter"),
+            ("b", "1e-7", " dfa   3 runs"),
+        ):
+            await pilot.press(key, *typed, "enter")
+            await settled(pilot, screen)
+            assert words in screen_text(app).splitlines()[0]
+            passing = [row for row, flags in enumerate(app.session.flags) if flags & mask_of("b")]
+            assert isinstance(screen, CompareScreen)
+            assert bool(screen.view.line_count()) == bool(passing)
+            assert set(screen.group.rows if screen.group else ()) <= set(passing)
+
+
+def test_a_group_is_found_again_by_name_then_by_a_run_then_by_its_place() -> None:
+    dfa, dfa_apart, bp = Group("dfa", (0, 1)), Group("dfa lam=0.1", (1,)), Group("bp", (2, 3))
+    assert place_of(dfa, [bp, dfa], 0) == 1
+    assert place_of(dfa, [bp, dfa_apart], 0) == 1
+    assert place_of(dfa, [bp], 3) == 0
+    assert place_of(dfa, [], 3) == 0

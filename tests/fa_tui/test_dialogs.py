@@ -14,7 +14,7 @@ from fa_core.report import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.config.presets import Presets
-from fa_tui.config.settings import Loaded, Settings, ThemeColours
+from fa_tui.config.settings import Loaded, Settings, ThemeColours, load_settings
 from fa_tui.screens import giving
 from fa_tui.screens.choice import ChoiceList, ChoiceScreen
 from fa_tui.screens.entry import EntryScreen
@@ -25,6 +25,7 @@ from fa_tui.sharing.clipboard import Copied
 from fa_tui.shell.options import FrozenBaseline
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
+from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
@@ -245,6 +246,19 @@ async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Sess
         assert app.explorer.shown_runs.cell_text() == "1.00"
         assert "line 3" in said(app)
         assert app.check_action("show_problems", ())
+
+
+async def test_what_is_wrong_with_the_settings_is_whole_on_a_narrow_status_line(
+    session: Session, tmp_path: Path
+) -> None:
+    file = tmp_path / ("a_long_folder_" * 8) / "settings.toml"
+    file.parent.mkdir()
+    file.write_text("theme = 'nope'\n")
+    app = ExplorerApp(session, terminal=COLOURFUL, settings=load_settings(file))
+    async with app.run_test(size=(80, 24)) as pilot:
+        await ready(pilot)
+        assert "settings.toml: line 1: theme: no theme 'nope'; there are fa-dark" in screen_text(app)
+        assert str(file) in app.session.problems[0].message, "the list of problems says where it is"
 
 
 async def test_sixteen_colours_do_not_get_a_theme_of_rgb(session: Session) -> None:

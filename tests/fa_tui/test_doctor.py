@@ -5,8 +5,12 @@ from __future__ import annotations
 import importlib.util
 import json
 
+import pytest
+
+from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.commands import doctor
+from fa_tui.session import Session
 
 
 def test_every_finding_that_is_not_fine_names_what_helps_or_what_it_costs(capsys):
@@ -37,6 +41,15 @@ def test_a_dumb_terminal_and_no_color_are_said(monkeypatch):
     found = {finding.name: finding for finding in doctor.terminal()}
     assert found["TERM"].state is doctor.State.note
     assert "NO_COLOR" in found["colours"].found
+
+
+@pytest.mark.parametrize(("no_color", "said"), [("", "16"), ("1", "none (NO_COLOR is set)")])
+async def test_the_explorer_has_the_colours_that_are_said(monkeypatch, no_color, said):
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("COLORTERM", raising=False)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert next(finding.found for finding in doctor.terminal() if finding.name == "colours") == said
+    assert ExplorerApp(Session([])).no_color is bool(no_color)
 
 
 def test_the_index_is_named_with_its_size_and_how_to_do_without(monkeypatch, tmp_path):

@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import shlex
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from textual.command import CommandPalette
-from textual.pilot import Pilot
-from textual.widgets import Input
 
 from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.cli import main
 from fa_tui.session import Session
 from fa_tui.widgets.keybar import KeyBar
-
-SIZE = (120, 40)
-
-
-def screen_text(app: ExplorerApp) -> str:
-    """What is on screen, as lines."""
-    width, height = app.size
-    lines = app.screen._compositor.render_strips(app.screen.size)
-    return "\n".join(strip.text for strip in lines)[: (width + 1) * height]
-
-
-async def until(pilot: Pilot[int], holds: Callable[[], bool]) -> None:
-    """Let the app work until something holds."""
-    for _ in range(200):
-        if holds():
-            return
-        await pilot.pause(0.05)
-    raise AssertionError("never happened; the screen:\n" + screen_text(pilot.app))  # type: ignore[arg-type]
-
-
-def cell_at_cursor(app: ExplorerApp) -> str:
-    table = app.explorer.runs
-    return "".join(segment.text for segment in table.cell(table.line, table.column)).strip()
-
-
-async def drag_a_to(pilot: Pilot[int], typed: str) -> None:
-    """Type a value into slider (a)."""
-    await pilot.press("a", *typed, "enter")
-    await pilot.pause()
+from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text, set_a_to
+from tests.fa_tui.waiting import until
 
 
 async def test_opens_on_the_matrix_with_every_verdict(app: ExplorerApp) -> None:
@@ -63,7 +30,7 @@ async def test_opens_on_the_matrix_with_every_verdict(app: ExplorerApp) -> None:
 
 async def test_slider_a_at_five_flips_two_ep_seeds_and_home_restores(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await drag_a_to(pilot, "5")
+        await set_a_to(pilot, "5")
         assert app.session.walk_backs() == 11
         text = screen_text(app)
         assert "11 of 15 walk back" in text
@@ -153,56 +120,6 @@ async def test_v_shows_numbers_instead_of_letters_and_comes_round(app: ExplorerA
         assert cell_at_cursor(app) == "✗ab-d"
 
 
-async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("down", "t")
-        await pilot.pause()
-        assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
-        await pilot.press("right", "s")
-        table = app.explorer.runs
-        growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]
-        assert growths == sorted(growths)
-        assert app.explorer.row == table._shown[0]
-        assert "by growth ↑ (s S)" in screen_text(app)
-        await pilot.press("s")
-        assert [app.session.rows[row].report.max_per_block_growth for row in table._shown] == growths[::-1]
-        assert app.explorer.row == table._shown[0]
-        await pilot.press("s")
-        assert table._shown == list(range(15)), "as the runs were read"
-
-
-async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_seed(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("t", "S")
-        await until(pilot, lambda: "Sort by" in screen_text(app))
-        await pilot.press("2")
-        await until(pilot, lambda: "by seed" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [42, 123, 456]
-        await pilot.press("S")
-        await until(pilot, lambda: "Sort by" in screen_text(app))
-        await pilot.press("2")
-        await until(pilot, lambda: "by seed ↓" in screen_text(app))
-        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [456, 123, 42]
-
-
-async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_order(
-    published_table: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
-    async with app.run_test(size=SIZE) as pilot:
-        await drag_a_to(pilot, "5")
-        await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "right", "s", "s")
-        await pilot.pause()
-        shown = [(app.session.rows[row].key, app.session.verdict(row)) for row in app.explorer.runs._shown]
-        line = next(piece for piece in app.explorer.shared().pieces if piece.key == "l").text()
-    words = shlex.split(line)
-    assert words[:2] == ["fa-tui", "show"]
-    capsys.readouterr()
-    assert main([*words[1:], "--format", "json"]) == 0
-    assert [(row["key"], row["verdict"]) for row in json.loads(capsys.readouterr().out)] == shown
-    assert [key for key, _ in shown] == ["dfa_s456", "dfa_s42", "dfa_s123", "ep_s123", "ep_s456"]
-
-
 async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("v")
@@ -219,85 +136,6 @@ async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> N
         await pilot.press("v")
         await pilot.pause()
         assert "letter fires" in app.explorer.status.text
-
-
-async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tells_of_more(app: ExplorerApp) -> None:
-    async with app.run_test(size=(80, 24)) as pilot:
-        await pilot.press("t")
-        await pilot.pause()
-        table = app.explorer.runs
-        header = table.render_line(0).text
-        assert header.rstrip().endswith("›")
-        await pilot.press(*["right"] * 11)
-        await pilot.pause()
-        lines = [table.render_line(y).text for y in range(4)]
-        assert lines[0][table.frozen_width] == "‹"
-        assert [line.rstrip()[-1] for line in lines] == ["›", "y", "›", "›"], "trustworthy, and two that are longer"
-
-
-async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("t", *["right"] * 4)
-        for _ in range(2):
-            await pilot.press("s")
-            margins = [app.session.rows[row].report.margin_pp for row in app.explorer.runs._shown]
-            assert margins[-6:] == [None] * 6
-
-
-async def test_a_filter_applies_while_typing_and_escape_drops_it(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("slash", *"flag:c")
-        await pilot.pause()
-        assert app.explorer.matrix.line_count() == 3
-        assert "5 of 15 runs: flag:c" in screen_text(app)
-        await pilot.press("escape")
-        await pilot.pause()
-        assert app.explorer.matrix.line_count() == 5
-        assert not app.screen.query(Input)
-        assert app.focused is app.explorer.matrix
-
-
-async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("slash", *"method:ep flag:a", "enter")
-        await pilot.pause()
-        assert app.explorer.matrix.line_count() == 0
-        await drag_a_to(pilot, "5")
-        assert app.explorer.matrix.line_count() == 1
-        assert screen_text(app).count("✗a--·") == 3, "two cells of the matrix, and the title of the detail"
-
-
-async def test_a_filter_that_means_nothing_says_so_and_can_be_mended(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("slash", *"dfa growth>x")
-        await pilot.pause()
-        assert "'x' is not a number" in screen_text(app)
-        await pilot.press("backspace", *"9")
-        await pilot.pause()
-        assert "'x'" not in screen_text(app)
-        assert app.explorer.matrix.line_count() == 1
-
-
-async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms_before_it_find(
-    app: ExplorerApp,
-) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("slash", *"method:dfa growht>3", "enter")
-        await pilot.pause()
-        assert "growht is not known; did you mean growth?" in screen_text(app)
-        assert app.explorer.shown == [1, 6, 11]
-        assert app.screen.query(Input), "it stays, to be mended"
-
-
-async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(app: ExplorerApp) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("slash", *"growth")
-        await pilot.pause()
-        assert app.explorer.shown is None
-        assert "no run is called growth; write growth>1" in screen_text(app)
-        await pilot.press("enter")
-        await pilot.pause()
-        assert app.explorer.shown == [], "it was meant as a word"
 
 
 @pytest.mark.parametrize("pane", ["matrix", "detail", "slider-a"])
@@ -322,6 +160,24 @@ async def test_problems_are_listed_with_their_reasons(session: Session) -> None:
         await pilot.press("P")
         await pilot.pause()
         assert "x.json: truncated at line 3" in screen_text(app)
+
+
+async def test_problems_are_counted_by_kind(session: Session) -> None:
+    source = session.rows[0].source
+    problems = [
+        Problem("x.json", "x.json: truncated at line 3"),
+        Problem(source, f"{source}: $.reports.a: not a report; the report is skipped"),
+        Problem(source, f"{source}: $.reports.b: not a report; the report is skipped"),
+        Problem("t.jsonl", "t.jsonl: line 2: malformed JSON; the line is skipped"),
+        Problem("/config/settings.toml", "/config/settings.toml: line 1: theme: no theme 'nope'"),
+    ]
+    app = ExplorerApp(Session(session.rows, problems=problems))
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert "1 not opened, 2 in part, 1 in settings (P)" in screen_text(app)
+        await pilot.press("P")
+        await pilot.pause()
+        assert "problems  1 not opened, 2 in part, 1 in settings" in screen_text(app)
 
 
 async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
@@ -393,8 +249,6 @@ async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_wha
 
 @pytest.fixture
 def two_sources(sample_runs: Path, published_table: Path, published_cnn: Path) -> Session:
-    from fa_core.formats import scan
-
     return Session(scan([published_table, published_cnn]).rows)
 
 
@@ -407,14 +261,6 @@ def test_the_explorer_imports_neither_torch_nor_numpy_nor_heavy_widgets_before_t
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-@pytest.mark.parametrize("view", ["matrix", "table"])
-async def test_no_run_to_show_says_why(app: ExplorerApp, view: str) -> None:
-    async with app.run_test(size=SIZE) as pilot:
-        await pilot.press(*(["t"] if view == "table" else []), "slash", *"method:none", "enter")
-        await pilot.pause()
-        assert "no run matches; / changes the filter" in screen_text(app)
 
 
 async def test_a_folder_without_audits_says_where_to_go() -> None:

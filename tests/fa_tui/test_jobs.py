@@ -7,21 +7,23 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.engine.devices import Device
 from fa_core.engine.usage import Usage, UsageMeter
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.line import progress_line
-from fa_tui.jobs.listing import Listed
+from fa_tui.jobs.listing import Jobs, Listed
 from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
-from fa_tui.jobs.remaining import Pace
+from fa_tui.jobs.remaining import Pace, Stopwatch
 from fa_tui.screens import giving
 from fa_tui.screens.choice import ChoiceScreen
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.widgets.glyphs import ASCII
 from fa_tui.widgets.jobs_table import JobsTable
-from tests.fa_tui.test_explorer import SIZE, screen_text, until
+from tests.fa_tui.looks import SIZE, screen_text
+from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
 
@@ -70,6 +72,40 @@ def test_a_job_that_begins_anew_has_no_rate_yet() -> None:
 def test_the_status_line_tells_the_time_left() -> None:
     jobs = [Listed(id="1", name="dfa s42", state="running", done=3, total=10, left=14.0)]
     assert "".join(text for text, _ in progress_line(jobs)) == "measuring dfa s42 3/10 14 s left"
+
+
+def _line(*jobs: Listed) -> str:
+    return "".join(text for text, _ in progress_line(jobs))
+
+
+def test_between_two_jobs_the_status_line_names_the_next_and_keeps_its_counts() -> None:
+    first, second = (Listed(id=name, name=name, state="queued", total=20) for name in ("dfa s1", "dfa s2"))
+    waiting = [Listed(id=f"{n}", name=f"ep s{n}", state="queued") for n in range(3)]
+    assert _line(replace(first, state="running", done=20), second, *waiting) == "measuring dfa s1 20/20, 4 queued"
+    done = replace(first, state="done", done=20)
+    between = _line(done, second, *waiting)
+    assert between == "measuring dfa s2 0/20, 3 queued, 1 done"
+    assert _line(done, replace(second, state="running"), *waiting) == between
+
+
+def test_the_last_job_leaves_no_line_behind() -> None:
+    assert _line(Listed(id="1", name="dfa s1", state="done", done=20, total=20)) == ""
+
+
+def test_a_stopwatch_tells_how_long_the_last_run_was() -> None:
+    clock = Clock()
+    watch = Stopwatch(clock)
+    watch.note(running=False)
+    assert watch.seconds is None
+    for seconds in (40.0, 2.0):
+        watch.note(running=True)
+        clock.now += seconds
+        watch.note(running=True)
+        assert watch.seconds is None
+        watch.note(running=False)
+        clock.now += 100.0
+        watch.note(running=False)
+        assert watch.seconds == seconds
 
 
 def test_a_device_tells_its_memory_and_load_and_a_missing_one_why() -> None:
@@ -195,6 +231,25 @@ async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: Ma
     app.close_jobs()
 
 
+async def test_all_that_were_cancelled_begin_again_with_one_key_in_their_order(
+    measuring_app: MakeApp, tmp_path: Path
+) -> None:
+    app = measuring_app("first", "wait", "two", "three")
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("asterisk", "m", "J")
+        await until(pilot, lambda: [job.state for job in app.jobs.listed()][:2] == ["done", "running"])
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "Cancel all" in screen_text(app))
+        assert "Retry all" not in screen_text(app)
+        await pilot.press("X")
+        await until(pilot, lambda: [job.state for job in app.jobs.listed()] == ["done", *["cancelled"] * 3])
+        await until(pilot, lambda: "Retry all" in screen_text(app))
+        (tmp_path / "go").touch()
+        await pilot.press("R")
+        await until(pilot, lambda: {job.state for job in app.jobs.listed()} == {"done"})
+        assert [job.name for job in app.jobs.listed()] == ["first s42", "wait s42", "two s42", "three s42"]
+    app.close_jobs()
+
+
 async def test_the_log_and_the_list_are_copied_from_the_jobs(
     measuring_app: MakeApp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -208,7 +263,7 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
     app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
-        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "done" in screen_text(app))
+        await until(pilot, lambda: isinstance(app.screen, JobsScreen) and "nothing was written" in screen_text(app))
         for key in "gt":
             await pilot.press("y")
             await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
@@ -218,3 +273,36 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
     app.close_jobs()
     assert copied[0] == "nothing was written\n"
     assert "| one s42 | done | cpu |" in copied[1]
+
+
+class OnACluster:
+    """A job that a cluster has, and from some moment on one of its machines."""
+
+    device = "ray"
+
+    def listed(self) -> list[Listed]:
+        return [Listed(id="1", name="dfa s42", state="running", device=self.device, done=1, total=9)]
+
+    def cancel(self, job_id: str) -> bool:
+        return False
+
+    def retry(self, job_id: str) -> None:
+        return None
+
+    def move(self, job_id: str, step: int) -> bool:
+        return False
+
+    def pids(self) -> list[int]:
+        return []
+
+
+async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(app: ExplorerApp) -> None:
+    cluster = OnACluster()
+    async with app.run_test(size=SIZE) as pilot:
+        screen = JobsScreen(Jobs(cluster), glyphs=app.terminal.glyphs)
+        await app.push_screen(screen)
+        cluster.device = "gpu-node-17/cuda:0"
+        screen.jobs_changed()
+        await until(pilot, lambda: "gpu-node-17/cuda:0" in screen_text(app))
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: "gpu-no…" in screen_text(app))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.jump import JumpLabel, JumpScreen, targets_of
-from tests.fa_tui.looks import opened
-from tests.fa_tui.test_explorer import SIZE, screen_text, until
+from tests.fa_tui.looks import SIZE, opened, screen_text
+from tests.fa_tui.waiting import until
 
 
 async def test_every_pane_has_a_letter_and_typing_it_goes_there(app: ExplorerApp) -> None:
@@ -55,7 +55,7 @@ async def test_a_click_on_a_letter_goes_there(app: ExplorerApp) -> None:
         label = next(label for label in app.screen.query(JumpLabel) if label.letter == "f")
         await pilot.click(label)
         await pilot.pause()
-        assert app.focused is app.explorer.detail
+        assert app.focused is app.explorer.panes.detail
 
 
 async def test_it_works_on_the_other_screens(app: ExplorerApp) -> None:

@@ -55,7 +55,7 @@ def served(published_table: Path, tmp_path: Path) -> Iterator[Served]:
     shutil.copy(published_table, odd)
     environment = {**os.environ, "XDG_CONFIG_HOME": os.devnull, "NO_COLOR": "1", "TERM": "dumb"}
     process = subprocess.Popen(
-        [sys.executable, "-m", "fa_tui.cli", "serve", str(odd)],
+        [sys.executable, "-m", "fa_tui", "serve", str(odd)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, start_new_session=True,
     )  # fmt: skip
     try:
@@ -191,7 +191,7 @@ def test_every_server_has_a_token_of_its_own_and_listens_on_loopback_only() -> N
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "fa_tui.cli", "serve", *arguments],
+        [sys.executable, "-m", "fa_tui", "serve", *arguments],
         capture_output=True,
         text=True,
         timeout=LIMIT,

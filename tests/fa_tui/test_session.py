@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from fa_core.formats import scan
+from fa_core.formats import Trace, reading, scan, scan_again
+from fa_core.formats.many_rows import ManyRows
+from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import session as session_module
+from fa_tui.live.news import Reading
 from fa_tui.session import Session, letters_of
 from fa_tui.shell.options import FrozenBaseline
 from fa_tui.views.overview import flip_text
 
+JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
+OTHER = DiagnosticReport(residual_norms=[1.0, 3.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
 EP_123, EP_456 = "ep_s123", "ep_s456"
 
 
@@ -86,11 +93,16 @@ def test_a_run_that_loses_a_letter_but_not_its_walk_back_is_told_apart_and_last(
 
 
 def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Path) -> None:
-    calls = []
-    session = Session([], traces=lambda: calls.append(1) or scan([sample_runs]).traces)
+    calls: list[Path] = []
+
+    def read() -> list[Trace]:
+        calls.append(sample_runs)
+        return scan(calls[-1:]).traces
+
+    session = Session([], traces=read)
     assert not calls
     assert len(session.traces) == len(session.traces) > 0
-    assert calls == [1]
+    assert calls == [sample_runs]
 
 
 def test_marks_toggle(session: Session) -> None:
@@ -101,7 +113,7 @@ def test_marks_toggle(session: Session) -> None:
 
 @pytest.fixture
 def published_rows(session: Session) -> list[AuditRow]:
-    return session.rows
+    return list(session.rows)
 
 
 def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> None:
@@ -110,3 +122,37 @@ def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> Non
     assert not session.recorded_differs(0)
     session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=200.0))
     assert session.recorded_differs(0)
+
+
+def test_a_big_table_written_anew_leaves_nothing_of_the_old_one_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "SLICED_FROM", 0)
+    path = tmp_path / "table.json"
+    rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
+    write_audit_table(path, rows)
+    session = Session(scan([path]).rows)
+    assert isinstance(session.rows, ManyRows)
+    before = weakref.ref(session.rows.parts[0])
+    write_audit_table(path, [*rows[:7], msgspec.structs.replace(rows[7], report=OTHER), *rows[8:]])
+    news = session.merge([Reading(str(path), scan_again(str(path)).rows)])
+    gc.collect()
+    assert news.changed == [7]
+    assert before() is None
+    assert [session.rows[index].report.h_L for index in (6, 7, 8)] == [2.0, 3.0, 2.0]
+
+
+@pytest.mark.parametrize("given", [None, FrozenBaseline(0.349)])
+def test_a_run_that_came_into_a_big_table_is_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: FrozenBaseline | None
+) -> None:
+    monkeypatch.setattr(reading, "SLICED_FROM", 0)
+    path = tmp_path / "table.json"
+    rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
+    write_audit_table(path, rows)
+    session = Session(scan([path]).rows, baseline=given)
+    write_audit_table(path, [AuditRow(source="", key="", method="bp", seed=1, report=JUDGED), *rows])
+    news = session.merge([Reading(str(path), scan_again(str(path)).rows)])
+    assert (news.added, news.changed, len(session)) == ([300], [], 301)
+    assert session.label(300) == "bp s1"
+    assert {row.report.frozen_baseline_acc for row in session.rows} == {None if given is None else 0.349}

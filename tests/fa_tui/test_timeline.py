@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from fa_core.analysis import Replay
 from fa_core.errors import UsageError
@@ -291,3 +292,32 @@ async def test_runs_without_a_trace_are_counted(published_table: Path) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "T")
         assert " 1 run, epochs 1…2  14 without a trace" in screen_text(app)
+
+
+def test_a_run_is_said_to_be_at_an_epoch_that_it_has() -> None:
+    short = trace("bp", 1, 1.01, epochs=4)
+    late = replace(trace("dfa", 1, 1.5), epochs=trace("dfa", 1, 1.5).epochs[5::3])
+    epochs = EpochSession(Replay([short, late]), DiagnosticThresholds())
+    said = []
+    for epoch in (4, 6, 7):
+        epochs.go_to(epoch)
+        said.append((epochs.when(0), epochs.when(1)))
+    assert said == [
+        ("at epoch 4", "before its first epoch, 6"),
+        ("at its last epoch, 4", "at epoch 6"),
+        ("at its last epoch, 4", "at its epoch 6"),
+    ]
+
+
+def test_runs_of_one_name_are_told_apart_by_what_differs() -> None:
+    wide, narrow = (replace(trace("bp", 1, 1.01), key=f"d{d}", axes={"d": d, "L": 4}) for d in (128, 64))
+    epochs = EpochSession(Replay([wide, narrow, trace("dfa", 1, 1.5)]), DiagnosticThresholds())
+    assert [epochs.name(run) for run in range(3)] == ["bp s1 d=128", "bp s1 d=64", "dfa s1"]
+
+
+async def test_what_is_copied_names_the_run_and_its_own_epoch() -> None:
+    runs = Session([], traces=[trace("bp", 1, 1.01, epochs=4), trace("dfa", 1, 1.5)])
+    async with app_on(runs).run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        assert "bp s1 at its last epoch, 4: " in screen_text(screen.app)
+        assert any("bp s1 at its last epoch, 4" in f"{piece.what} {piece.note}" for piece in screen.shared().pieces)

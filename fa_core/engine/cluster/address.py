@@ -14,21 +14,45 @@ KNOCK = 4.0
 HOW_TO_START = "`ray start --head` starts a cluster on this machine"
 
 
+def how_to_join(address: str) -> str:
+    """The command that makes a machine a node of the cluster there."""
+    return f"`ray start --address={address}`"
+
+
 def check_address(address: str | None) -> None:
     """Refuse what cannot become a cluster, before anything of Ray starts.
+
+    Args:
+        address: ``host:port``, ``auto``, or None.
+
+    Raises:
+        UsageError: see `named_address`.
+        MeasureError: nobody listens there.
+    """
+    named = named_address(address)
+    if named is None:
+        return
+    host, _, port = named.rpartition(":")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
+    except OSError as error:
+        raise no_answer(named, error.strerror or str(error)) from error
+
+
+def named_address(address: str | None) -> str | None:
+    """The ``host:port`` that somebody named; None = the one that Ray finds here. Nobody is asked.
 
     Args:
         address: ``host:port``, ``auto``, or None; the last two look at RAY_ADDRESS first, as Ray does.
 
     Raises:
         UsageError: ray is not installed, or an address that is none.
-        MeasureError: nobody listens there.
     """
     if importlib.util.find_spec("ray") is None:
         raise UsageError("--engine ray needs Ray, which is not installed", hint="pip install 'fa-tui[ray]'")
     named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS") or None
-    if named in (None, "auto", "local"):
-        return
+    if named is None or named in ("auto", "local"):
+        return None
     if named.startswith("ray://"):
         raise UsageError(
             f"--address {named}: Ray's client protocol cannot stream results",
@@ -37,10 +61,17 @@ def check_address(address: str | None) -> None:
     host, _, port = named.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"--address {named!r} is not HOST:PORT", hint="write e.g. --address 10.0.0.1:6379, or auto")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
-    except OSError as error:
-        raise no_answer(named, error.strerror or str(error)) from error
+    return named
+
+
+def no_entry(address: str, seconds: float) -> FaError:
+    """What to say about a cluster that answers and could not be joined; ``""`` = one of this machine's own."""
+    if not address:
+        return MeasureError(f"Ray did not start on this machine within {seconds:.0f} s", hint=HOW_TO_START)
+    return MeasureError(
+        f"the Ray cluster at {address} answers, but this machine could not join it within {seconds:.0f} s",
+        hint=f"it must be one of its nodes: {how_to_join(address)}",
+    )
 
 
 def no_answer(address: str | None, why: str = "") -> FaError:

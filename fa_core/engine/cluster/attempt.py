@@ -15,8 +15,10 @@ import ray
 from fa_core.engine import protocol
 from fa_core.engine.cluster.nodes import Nodes
 from fa_core.engine.cluster.patience import Patience
-from fa_core.engine.cluster.wire import FromDriver, FromNode, Here, Placed, Said, Unseen
+from fa_core.engine.cluster.wire import FromDriver, FromNode, Here, Placed, Refused, Said, Unseen
 from fa_core.engine.jobs import Job
+
+START_ANOTHER = "`ray start` starts another one; --resume measures the rest"
 
 Final: TypeAlias = protocol.Done | protocol.Failed | protocol.Stopped
 
@@ -86,6 +88,9 @@ class Attempt:
             self._end_all(Lost("its task ended without a result"))
         except ray.exceptions.RayTaskError as error:
             self._end_all(_cannot_run(error))
+        except ray.exceptions.LocalRayletDiedError:
+            # what places the driver's tasks: no attempt at anything can succeed any more, and none is to blame
+            self._send(Refused("this machine's Ray node died", hint=START_ANOTHER))
         except ray.exceptions.RayError as error:
             self._end_all(Lost(_first_line(error)))
         except Exception as error:  # what a node of another version says cannot be read here

@@ -10,21 +10,28 @@ from typing import Any
 
 import ray
 
-from fa_core.engine.cluster.address import HOW_TO_START
+from fa_core.engine.cluster.address import HOW_TO_START, how_to_join
+from fa_core.engine.cluster.knocking import Door, answering
 from fa_core.errors import FaError, MeasureError
 
 AUTH_MODE = "RAY_AUTH_MODE"
+
+ASK = 4
+"""Seconds that the head may take to name its nodes."""
+
+ALIVE = 0
+"""Ray's number for a node that is (`GcsNodeInfo.GcsNodeState`)."""
 
 STORE = 100 << 20
 """Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
 
 
-def connect(address: str | None, reached: Callable[[], None]) -> str:
+def connect(address: str | None, reached: Callable[[str], None]) -> str:
     """Join a cluster as its driver.
 
     Args:
         address: ``host:port``; ``auto`` = the running one; None = that, or else one started here, which ends with us.
-        reached: told once the head of the cluster has answered; from then on it may take its time.
+        reached: told once the head of the cluster has answered, and where it is; ``""`` = Ray is started here.
 
     Returns:
         Which cluster it is, in words.
@@ -36,15 +43,19 @@ def connect(address: str | None, reached: Callable[[], None]) -> str:
     if running is None and address is not None:
         raise MeasureError("no Ray cluster runs here", hint=f"{HOW_TO_START}; --address HOST:PORT names another one")
     if running is None:
-        reached()
+        reached("")
         ray.init(
             "local", include_dashboard=False, object_store_memory=STORE, log_to_driver=False, configure_logging=False
         )
         return "Ray started on this machine, until this ends"
     try:
-        _await_head(running)
-        reached()
+        nodes = _living(_await_head(running))
+        reached(running)
+        if nodes is not None and not any(answering(nodes)):
+            raise _no_node(running)
         ray.init(running, log_to_driver=False, configure_logging=False)
+    except FaError:
+        raise
     except Exception as error:
         raise _unwelcome(running, error) from error
     return f"Ray cluster at {running}"
@@ -69,11 +80,11 @@ def _find(address: str | None) -> str | None:
         return None
 
 
-def _await_head(address: str) -> None:
-    """Hangs where nobody answers; whoever started this process ends it then."""
+def _await_head(address: str) -> Any:
+    """The head of the cluster. Hangs where nobody answers; whoever started this process ends it then."""
     raylet: Any = importlib.import_module("ray._raylet")
     try:
-        raylet.GcsClient(address=address)
+        return raylet.GcsClient(address=address)
     except ray.exceptions.RayError:
         # `ray start` asks for a token where there is one; who connects takes it up only if RAY_AUTH_MODE says so
         if AUTH_MODE in os.environ:
@@ -81,7 +92,22 @@ def _await_head(address: str) -> None:
         tokens: Any = importlib.import_module("ray._private.authentication.authentication_token_setup")
         if not tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False):
             raise
-        raylet.GcsClient(address=address)
+        return raylet.GcsClient(address=address)
+
+
+def _living(head: Any) -> list[Door] | None:
+    """The nodes that the head calls alive; None = a Ray that cannot be asked so, and finds out by itself."""
+    try:
+        nodes = head.get_all_node_info(timeout=ASK).values()
+        return [(node.node_manager_address, node.node_manager_port) for node in nodes if node.state == ALIVE]
+    except (AttributeError, TypeError, ray.exceptions.RayError):
+        return None
+
+
+def _no_node(address: str) -> FaError:
+    return MeasureError(
+        f"the Ray cluster at {address} answers but has no live node", hint=f"start one with {how_to_join(address)}"
+    )
 
 
 def _unwelcome(address: str, error: Exception) -> FaError:
@@ -89,5 +115,5 @@ def _unwelcome(address: str, error: Exception) -> FaError:
     why = lines[0][:300] if lines else type(error).__name__
     return MeasureError(
         f"the Ray cluster at {address} will not have this machine ({why})",
-        hint=f"it must be one of its nodes (`ray start --address={address}`), with the same Ray, Python and token",
+        hint=f"it must be one of its nodes ({how_to_join(address)}), with the same Ray, Python and token",
     )

@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     send(protocol.Ready(os.getpid()))
     try:
-        cluster = connect(args.address, lambda: send(wire.Reached()))
+        cluster = connect(args.address, lambda where: send(wire.Reached(where)))
         count = Nodes("CPU")
         device = device_for(args.device, count)
     except FaError as error:

@@ -13,7 +13,7 @@ import msgspec
 from fa_core.engine import protocol
 from fa_core.engine.board import JobFailed
 from fa_core.engine.cluster import wire
-from fa_core.engine.cluster.address import check_address, no_answer
+from fa_core.engine.cluster.address import check_address, no_answer, no_entry
 from fa_core.engine.process import ChildProcess, environment
 from fa_core.errors import FaError, MeasureError
 
@@ -29,15 +29,18 @@ RAY_SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 
-JOIN = 60.0
-"""Seconds that starting Ray on this machine, or joining a cluster that answers, may take."""
+START = 60.0
+"""Seconds that starting Ray on this machine may take."""
+
+JOIN = 20.0
+"""Seconds that joining a cluster that answers may take: 1 or 2, 7 on a machine that is very busy."""
 
 
 class Line(threading.Thread):
     """A thread that serves one driver process.
 
     Args:
-        address: see `RayPool`.
+        address: see `Placement`.
         arguments: further arguments of the driver.
         log: the driver's log file.
         on_message: told what the driver says from the moment it is connected.
@@ -61,6 +64,7 @@ class Line(threading.Thread):
         self._lock = threading.Lock()
         self._process: ChildProcess | None = None
         self._hung_up = self._too_late = False
+        self._reached: wire.Reached | None = None
         self._limit: threading.Timer | None = None
         self.connected: Future[None] = Future()
 
@@ -103,7 +107,9 @@ class Line(threading.Thread):
             process = self._process
         if process is not None:
             process.hang_up()
-            self._allow(grace)
+            # nobody is waited for who only waits for an answer; Ray that was started here must be ended with care
+            waits = self._address is not None and not self.connected.done()
+            self._allow(0.0 if waits else grace)
 
     def _converse(self, reach: float) -> FaError:
         arguments = ["fa_core.engine.cluster.driver", "--cwd", str(Path.cwd()), *self._arguments]
@@ -120,8 +126,9 @@ class Line(threading.Thread):
             match wire.from_driver(line):
                 case protocol.Ready():
                     pass
-                case wire.Reached():
-                    self._allow(JOIN)
+                case wire.Reached(address=address) as message:
+                    self._reached = message
+                    self._allow(JOIN if address else START)
                 case wire.Connected() as message:
                     self._allow(None)
                     self._on_message(message)
@@ -134,7 +141,9 @@ class Line(threading.Thread):
 
     def _obituary(self, process: ChildProcess) -> FaError:
         if self._too_late:
-            return no_answer(self._address)
+            if self._reached is None:
+                return no_answer(self._address)
+            return no_entry(self._reached.address, JOIN if self._reached.address else START)
         cause, words = process.cause_of_death(), process.last_words()
         said = f"its last words: {words}; " if words else ""
         return MeasureError(

@@ -9,6 +9,8 @@ from typing import Any
 import ray
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from fa_core.engine.cluster.knocking import answering
+
 PING = 5.0
 """Seconds a node may take to run nothing at all; it may have to start a process for it."""
 
@@ -48,15 +50,18 @@ class Nodes:
 
     def slots(self) -> int:
         """How many jobs they can measure at a time."""
-        return sum(int(node["Resources"].get(self._resource, 0)) for node in self._alive())
+        return self.count(self._resource)
 
     def count(self, resource: str) -> int:
         """How many of a resource they have together."""
-        return sum(int(node["Resources"].get(resource, 0)) for node in self._alive())
+        return _total(self._alive(), resource)
 
     def describe(self) -> str:
-        """What there is, in words."""
-        parts = [(len(self._alive()), "node"), (self.count("CPU"), "core"), (self.count("GPU"), "GPU")]
+        """What there is at this moment, in words."""
+        listed = self._alive()
+        doors = [(node["NodeManagerAddress"], node["NodeManagerPort"]) for node in listed]
+        there = [node for node, is_there in zip(listed, answering(doors), strict=True) if is_there]
+        parts = [(len(there), "node"), (_total(there, "CPU"), "core"), (_total(there, "GPU"), "GPU")]
         return ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for count, word in parts if count)
 
     def short_name(self, node_id: str) -> str:
@@ -116,3 +121,7 @@ class Nodes:
 
     def _alive(self) -> list[dict[str, Any]]:
         return [node for node in ray.nodes() if node["Alive"]]
+
+
+def _total(nodes: Iterable[dict[str, Any]], resource: str) -> int:
+    return sum(int(node["Resources"].get(resource, 0)) for node in nodes)

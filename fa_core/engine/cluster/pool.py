@@ -2,82 +2,65 @@
 
 from __future__ import annotations
 
-import queue
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 
 from fa_core.engine import protocol
-from fa_core.engine.board import JobBoard, JobFailed, OnEvent, cancellation_of, outcome_of
+from fa_core.engine.board import JobFailed, NobodyLeft, OnEvent, cancellation_of, outcome_of, under_its_name
 from fa_core.engine.cluster.flying import Flying
 from fa_core.engine.cluster.line import Line
 from fa_core.engine.cluster.wire import Capacity, Connected, FromDriver, Placed
-from fa_core.engine.jobs import Job, JobState, JobView
+from fa_core.engine.jobs import JobState
+from fa_core.engine.placement import RAY, Placement
+from fa_core.engine.pool import Pool
 from fa_core.engine.queueing import most_together
 from fa_core.engine.watch import DEFAULT_MEASURE
-from fa_core.errors import FaError, UsageError
-from fa_core.report import DiagnosticReport
+from fa_core.errors import FaError
 
 ON_ITS_WAY = "ray"
 """Device of a job that Ray has and no node has begun."""
 
 
-class RayPool:
+class RayPool(Pool):
     """Measures jobs on a Ray cluster. Ray places them; nothing of Ray is imported here.
 
     The driver process starts with the first job, or with `connect`. When it ends, or the cluster does, every job
     that is not over fails, and the next one starts another driver.
 
     Args:
-        address: ``host:port`` of the cluster's head; ``auto`` = the running one (RAY_ADDRESS, or this machine's);
-            None = the running one, or else one that is started on this machine for as long as this pool lives.
+        placement: which cluster, and how.
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
-        device: ``auto`` (a GPU per job where the cluster has any, else a core), ``cpu`` or ``cuda``.
-        jobs: how many batches of jobs Ray gets at a time; None = twice as many as it has places.
-        group: how many networks a node measures at once; None = as its memory allows on CUDA, else 1.
         measure: ``module:callable`` run in the nodes' workers.
-        patience: seconds without a word after which a job is tried on another node; None = learned from the jobs.
         on_notice: told what concerns no single job, e.g. which cluster it is.
         log_dir: where the driver logs; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds that leaving the cluster may take.
 
     Raises:
-        UsageError: numbers below 1.
+        UsageError: what cannot be meant (see `Placement.check`).
     """
 
     def __init__(
         self,
-        address: str | None = None,
+        placement: Placement = Placement(engine=RAY),  # noqa: B008 (immutable)
         on_event: OnEvent | None = None,
         *,
-        device: str = "auto",
-        jobs: int | None = None,
-        group: int | None = None,
         measure: str = DEFAULT_MEASURE,
-        patience: float | None = None,
         on_notice: Callable[[str], None] | None = None,
         log_dir: Path | None = None,
         grace: float = 5.0,
     ) -> None:
-        for option, count in (("--jobs", jobs), ("--group", group)):
-            if count is not None and count < 1:
-                raise UsageError(f"{option} {count}", hint="give at least 1")
-        self._address, self._device, self._group, self._grace = address, device, group, grace
-        self._arguments = ["--device", device, "--measure", measure]
-        self._arguments += ["--patience", str(patience)] if patience is not None else []
-        self._arguments += ["--group", str(group)] if group is not None else []
+        placement.check()
+        super().__init__(on_event, log_dir)
+        self._address, self._device, self._group = placement.address, placement.device, placement.group
+        self._grace = grace
+        self._arguments = ["--device", placement.device, "--measure", measure]
+        for option in ("patience", "group"):
+            given = getattr(placement, option)
+            self._arguments += [f"--{option}", str(given)] if given is not None else []
         self._on_notice = on_notice
-        self._keep_logs = log_dir is not None
-        self.log_dir = Path(tempfile.mkdtemp(prefix="fa-tui-")) if log_dir is None else log_dir
         self._log = self.log_dir / "ray-driver.log"
-        self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
-        self._teller = threading.Thread(target=self._tell, args=(on_event,), name="events", daemon=True)
-        self._teller.start()
-        self._board = JobBoard(self._events.put)
-        self._flying = Flying(jobs)
+        self._flying = Flying(placement.jobs)
         self._lock = threading.Lock()
         self._line: Line | None = None
         self._closing = False
@@ -92,21 +75,6 @@ class RayPool:
         """
         self._connection().connected.result()
 
-    def submit(self, job: Job) -> Future[DiagnosticReport]:
-        """Put a job at the end of the queue.
-
-        Returns:
-            A future of the report. It raises `JobFailed`, or `JobCancelled` if cancelled while it ran.
-
-        Raises:
-            ValueError: a job of that id is queued or runs.
-        """
-        return self._board.add(job)
-
-    def retry(self, job_id: str) -> Future[DiagnosticReport]:
-        """Submit a job again that is over."""
-        return self.submit(self._board.view(job_id).job)
-
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over. A node that measures it is told to stop, and not waited for."""
         if self._board.withdraw(job_id):
@@ -118,22 +86,13 @@ class RayPool:
         self._board.finish(job_id, cancellation_of(job))
         return True
 
-    def move(self, job_id: str, position: int) -> bool:
-        """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
-        return self._board.move(job_id, position)
-
-    def jobs(self) -> list[JobView]:
-        """Every job of this pool: those that were given to Ray, as submitted, then the queue in its order."""
-        return self._board.views()
-
     def pids(self) -> list[int]:
         """The driver, if it lives; what measures is elsewhere."""
         with self._lock:
             line = self._line
         return [pid] if line is not None and (pid := line.pid) is not None else []
 
-    def close(self) -> None:
-        """Cancel everything that is not over, leave the cluster, tell the last events."""
+    def _end(self) -> None:
         with self._lock:
             self._closing = True
             line = self._line
@@ -144,17 +103,6 @@ class RayPool:
             line.close(self._grace)
             line.join()
         self._feeder.join()
-        self._events.put(None)
-        if threading.current_thread() is not self._teller:
-            self._teller.join()
-        if not self._keep_logs and not any(view.state is JobState.FAILED for view in self.jobs()):
-            shutil.rmtree(self.log_dir, ignore_errors=True)
-
-    def __enter__(self) -> RayPool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _feed(self) -> None:
         """Hand jobs over as there is room for them."""
@@ -224,15 +172,12 @@ class RayPool:
     def _ended(self, error: FaError) -> None:
         """The driver is gone, or never came: nothing that is not over can be measured."""
         with self._lock:
-            self._line = None
+            line, self._line = self._line, None
             closing = self._closing
+        if line is not None and line.connected.exception() is None:
+            error = NobodyLeft(error.what, hint=error.hint)  # the same words for every job, so that they are told once
         for job in self._flying.land_all():
-            failed = JobFailed(error.what, where=job.checkpoint, hint=error.hint)
+            failed = error if isinstance(error, NobodyLeft) else under_its_name(error, job)
             self._board.finish(job.id, cancellation_of(job) if closing else failed)
         if not closing:
-            self._board.fail_queued(JobFailed(error.what, hint=error.hint))
-
-    def _tell(self, on_event: OnEvent | None) -> None:
-        while (view := self._events.get()) is not None:
-            if on_event is not None:
-                on_event(view)
+            self._board.fail_queued(error)

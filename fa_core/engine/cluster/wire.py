@@ -15,7 +15,13 @@ class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
 
 
 class Reached(_Message, frozen=True):
-    """From the driver: the cluster's head answers."""
+    """From the driver: the cluster's head answers.
+
+    Attributes:
+        address: where it is; ``""`` = Ray is started on this machine.
+    """
+
+    address: str
 
 
 class Connected(_Message, frozen=True):
@@ -31,7 +37,7 @@ class Connected(_Message, frozen=True):
 
 
 class Refused(_Message, frozen=True):
-    """From the driver: why it can do nothing, in the parts of an `FaError`."""
+    """From the driver: why it can do nothing (any more), in the parts of an `FaError`."""
 
     what: str
     where: str = ""

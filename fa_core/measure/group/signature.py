@@ -76,19 +76,34 @@ def layout(network: nn.Module) -> tuple[Part, ...]:
 
 
 def difference(one: Hashable, other: Hashable) -> str:
-    """Where two signatures differ first, "" where they do not.
+    """Where two signatures differ first, and for dtypes how; "" where they do not.
 
     >>> difference(signature(nn.ELU(1.0)), signature(nn.ELU(2.0)))
-    'alpha'
+    'alpha differs'
+    >>> difference(signature(nn.Linear(1, 1).double()), signature(nn.Linear(1, 1)))
+    'weight is float64, float32 in theirs'
     """
     if not (isinstance(one, tuple) and isinstance(other, tuple)):
-        return "" if one == other else "the network"
+        return "" if one == other else "the network differs"
     theirs = dict(other)
     for name, found in one:
         if name not in theirs or theirs[name] != found:
-            return str(name)
+            return _dtypes(name, found, theirs.get(name)) or f"{name} differs"
     names = dict(one)
-    return next((str(name) for name in theirs if name not in names), "")
+    return next((f"{name} differs" for name in theirs if name not in names), "")
+
+
+def _dtypes(name: str, found: Hashable, theirs: Hashable) -> str:
+    """In words, where nothing but the dtypes of two tensors differ."""
+    match found, theirs:
+        case ((kind, (torch.dtype() as own, place)), (other, (torch.dtype() as their, there))):
+            if (kind, place) == (other, there):
+                return f"{name} is {_name(own)}, {_name(their)} in theirs"
+    return ""
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _contents(network: nn.Module) -> Iterator[Part]:

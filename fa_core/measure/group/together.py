@@ -97,7 +97,7 @@ def partition(networks: Sequence[nn.Module], taps: Taps = None) -> list[tuple[li
         reason = ""
         if len(indices) == 1 and len(groups) > 1:
             likely = groups[1 if place == 0 else 0][0]
-            reason = obstacle(networks[indices[0]]) or f"{difference(one, likely)} differs"
+            reason = obstacle(networks[indices[0]]) or difference(one, likely)
         found.append((indices, f"not stacked with the others: {reason}" if reason else ""))
     return found
 

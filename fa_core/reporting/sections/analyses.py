@@ -12,6 +12,7 @@ from fa_core.analysis.utility import Utility
 from fa_core.report import LETTERS
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, spread
+from fa_core.wording import listed
 
 _SEED_COLUMNS = (
     ("headline_acc", "acc"),
@@ -46,7 +47,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     for group in analysis.groups:
         for note in (*group.notes, *_inexact(group)):
             concerned.setdefault(note, []).append(group_name(group))
-    notes = [f"{', '.join(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]
+    notes = [f"{listed(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]
     if notes or analysis.notes:
         yield Bullets((*analysis.notes, *notes))
 
@@ -106,11 +107,12 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     )
     if analysis:
         yield Paragraph(f"Healthy: {_names(analysis[0].healthy)}. Degenerate: {_names(analysis[0].degenerate)}.")
-    notes = dict.fromkeys(
-        f"({one.letter}) {note.removeprefix(f'({one.letter}) ')}" for one in analysis for note in one.skipped
-    )
-    if notes:
-        yield Bullets(tuple(notes))
+    concerned: dict[str, list[str]] = {}
+    for one in analysis:
+        for note in one.skipped:
+            concerned.setdefault(note.removeprefix(f"({one.letter}) "), []).append(one.letter)
+    if concerned:
+        yield Bullets(tuple(f"({', '.join(letters)}) {note}" for note, letters in concerned.items()))
 
 
 def _names(group: Spread) -> str:

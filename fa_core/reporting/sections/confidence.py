@@ -12,6 +12,7 @@ from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.reporting.sections.runs import ROWS_AT_MOST
 from fa_core.table import AuditTable
+from fa_core.wording import listed
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) cosine", "(d) pp")
 _SHOWN: Mapping[str, Callable[[float], str]] = {
@@ -54,7 +55,7 @@ def _resamples(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Ite
     )
     missing = [names[i] for i, one in found.items() if one is None]
     if missing:
-        yield Paragraph(f"Not resampled: {_listed(missing)}.")
+        yield Paragraph(f"Not resampled: {listed(missing)}.")
 
 
 def _judged(one: Confidence, letter: str) -> str:
@@ -112,7 +113,3 @@ def _apart(cosine: float | None) -> str:
     if cosine is None or math.isnan(cosine):
         return MISSING if cosine is None else "NaN"
     return significant(max(0.0, 1 - cosine), 2)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -10,6 +10,7 @@ from fa_core.analysis.groups import run_names
 from fa_core.gamma import deep_gamma
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed
+from fa_core.wording import listed
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -125,7 +126,7 @@ def _reasons(table: AuditTable, names: Sequence[str], credits: Sequence[Mapping[
         if not any("gamma" in metric for metric in stated) and (where := _gaps(credit.get("gamma"))):
             reason = _UNTRAINED.get(str(table.method[i]), "no credit there, or a gradient of norm 0")
             why.setdefault((f"Γ and what follows it at {where}", reason), []).append(name)
-    said = tuple(f"{metric}: N/A for {_listed(runs)}: {reason}." for (metric, reason), runs in why.items())
+    said = tuple(f"{metric}: N/A for {listed(runs)}: {reason}." for (metric, reason), runs in why.items())
     if len(said) > 1:
         yield Bullets(said)
     elif said:
@@ -144,7 +145,3 @@ def _gaps(values: Any) -> str:
 
 def _in_words(metrics: str) -> str:
     return metrics.replace("gamma", "Γ").replace("rho", "ρ")
-
-
-def _listed(runs: Sequence[str]) -> str:
-    return ", ".join(runs[:8]) + (f" and {len(runs) - 8} more" if len(runs) > 8 else "")

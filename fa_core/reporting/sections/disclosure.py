@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING
+from fa_core.wording import listed
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -66,8 +67,7 @@ def provenance(table: AuditTable) -> Iterator[Block]:
     else:
         yield Bullets(("No hashes, versions or devices are recorded with these numbers.",))
     sources = list(dict.fromkeys(str(source) for source in table.source))
-    shown = ", ".join(sources[:12]) + (f" and {len(sources) - 12} more" if len(sources) > 12 else "")
-    yield Bullets((f"Sources: {shown or 'none'}", f"Judged and written by fa-tui {__version__}"))
+    yield Bullets((f"Sources: {listed(sources, 12) or 'none'}", f"Judged and written by fa-tui {__version__}"))
 
 
 def _flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

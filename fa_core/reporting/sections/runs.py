@@ -11,6 +11,7 @@ from fa_core.report import LETTERS, NOT_MEASURED, PHRASES, TRUSTWORTHY, Diagnost
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable, letters_of
+from fa_core.wording import listed
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""
@@ -34,7 +35,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     n, trusted, unmeasured = len(verdicts), verdicts.count(TRUSTWORTHY), verdicts.count(NOT_MEASURED)
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
-    said = [f"{n} runs of {len(methods)} methods ({', '.join(methods)})"]
+    said = [f"{n} runs of {len(methods)} methods ({listed(methods, 24)})"]
     if seeds:
         said.append(f"seeds {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
     yield Paragraph("; ".join(said) + ".")

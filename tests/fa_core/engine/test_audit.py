@@ -11,12 +11,14 @@ import pytest
 
 from fa_core.engine.audit import audit, measurable
 from fa_core.engine.jobs import JobState, MeasureOptions
+from fa_core.engine.placement import Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 
 HERE = Path(__file__).parent
+CPU = Placement(device="cpu")
 NETWORK = {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}
 
 
@@ -39,7 +41,7 @@ def described(tmp_path):
 
 def run(rows, out=None, **options):
     settings = MeasureOptions(data="synthetic", **options.pop("settings", {}))
-    return audit(rows, out, settings, device="cpu", measure="faults:measure_described", **options)
+    return audit(rows, out, settings, measure="faults:measure_described", **{"placement": CPU, **options})
 
 
 def test_measured_runs_come_back_in_order_and_are_in_the_file(described, tmp_path):
@@ -252,17 +254,34 @@ def test_nothing_to_measure_is_said():
         audit([AuditRow(source="a.json", key="bp_s1", method="bp")])
 
 
-def test_bare_checkpoints_without_data_are_refused_before_a_worker_starts(described, tmp_path):
-    with pytest.raises(UsageError, match=r"bp_s42\.json: nothing says which data.*--data"):
-        audit([described("bp")], tmp_path / "out.json", device="cpu")
+def bare(folder: Path) -> AuditRow:
+    """The smallest checkpoint there is: a safetensors header without tensors."""
+    path = folder / "bp_s42.safetensors"
+    path.write_bytes((2).to_bytes(8, "little") + b"{}")
+    return AuditRow(source=str(path), key="bp_s42", method="bp", seed=42, checkpoint=str(path))
 
 
-def test_a_bare_checkpoint_among_runs_fails_alone(described, tmp_path):
+def test_bare_checkpoints_without_data_are_refused_before_a_worker_starts(tmp_path):
+    with pytest.raises(UsageError, match=r"bp_s42\.safetensors: nothing says which data.*--data"):
+        audit([bare(tmp_path)], tmp_path / "out.json", placement=CPU)
+
+
+def test_a_checkpoint_that_is_gone_or_damaged_is_told_before_data_are_asked_for(tmp_path):
+    row = bare(tmp_path)
+    Path(row.checkpoint).write_bytes(b"\x80\x02.")
+    with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: damaged checkpoint"):
+        audit([row], placement=CPU)
+    Path(row.checkpoint).unlink()
+    with pytest.raises(UnreadableInput, match=r"bp_s42\.safetensors: is not there any more"):
+        audit([row], placement=CPU)
+
+
+def test_a_bare_checkpoint_among_runs_fails_alone(tmp_path):
     folder = tmp_path / "dfa_s1"
     folder.mkdir()
     (folder / "manifest.json").write_text("{}")
     row = AuditRow(source=str(folder), key="dfa_s1", method="dfa", seed=1, checkpoint=str(folder))
-    result = audit([described("bp"), row], device="cpu", measure="faults:measure")
+    result = audit([bare(tmp_path), row], placement=CPU, measure="faults:measure")
     assert [row.method for row in result.rows] == ["dfa"]
     assert "--data" in result.failures[0].message
 
@@ -284,7 +303,8 @@ def test_an_out_that_is_a_folder_is_refused(described, tmp_path):
 def test_many_runs_share_the_workers(described):
     states: list[tuple[str, JobState]] = []
     rows = [described("dfa", seed) for seed in range(12)]
-    result = run(rows, jobs=3, on_event=lambda view: states.append((view.log, view.state)))
+    cpu = Placement(device="cpu", jobs=3)
+    result = run(rows, placement=cpu, on_event=lambda view: states.append((view.log, view.state)))
     assert [row.seed for row in result.rows] == list(range(12))
     assert len({log for log, state in states if state is JobState.DONE}) <= 3
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 
 import pytest
@@ -21,12 +22,13 @@ def clock(monkeypatch):
 
     class Clock:
         now = 100.0
+        write = 1.0
 
     real = ledger_module.write_audit_table
 
     def slow_write(path, rows):
         real(path, rows)
-        Clock.now += 1.0
+        Clock.now += Clock.write
 
     monkeypatch.setattr(ledger_module.time, "monotonic", lambda: Clock.now)
     monkeypatch.setattr(ledger_module, "write_audit_table", slow_write)
@@ -49,6 +51,15 @@ def test_writing_takes_a_twentieth_of_the_time_however_large_the_file_is(tmp_pat
     assert written(out) == ["dfa_s0", "dfa_s1", "dfa_s2"]
 
 
+def test_a_small_file_is_never_behind(tmp_path, clock):
+    clock.write = 0.01
+    out = tmp_path / "out.json"
+    ledger = Ledger(out, ROWS)
+    for index, row in enumerate(ROWS):
+        ledger.put(index, REPORT)
+        assert row.key in written(out)
+
+
 def test_what_came_during_the_pause_is_written_after_it_though_nothing_else_comes(tmp_path, monkeypatch):
     wrote = threading.Semaphore(0)
     real = ledger_module.write_audit_table
@@ -58,6 +69,7 @@ def test_what_came_during_the_pause_is_written_after_it_though_nothing_else_come
         wrote.release()
 
     monkeypatch.setattr(ledger_module, "write_audit_table", told_write)
+    monkeypatch.setattr(ledger_module, "AT_ONCE", 0.0)
     ledger = Ledger(tmp_path / "out.json", ROWS)
     for index in range(3):
         ledger.put(index, REPORT)
@@ -86,21 +98,80 @@ def test_without_a_file_rows_are_only_collected(tmp_path):
     assert [row.key for row in ledger.rows()] == ["dfa_s1"]
 
 
-def test_a_full_disk_leaves_what_was_there(tmp_path, monkeypatch):
+class Disks:
+    """What can be written to: folders that are full refuse."""
+
+    def __init__(self, monkeypatch):
+        self.full: set = set()
+        real = ledger_module.write_audit_table
+
+        def write(path, rows):
+            if path.parent in self.full:
+                raise FaError("cannot write (No space left on device)", where=path)
+            real(path, rows)
+
+        monkeypatch.setattr(ledger_module, "write_audit_table", write)
+
+
+@pytest.fixture
+def disks(monkeypatch):
+    return Disks(monkeypatch)
+
+
+@pytest.fixture
+def spare(tmp_path, monkeypatch):
+    """Where the temporary folder is."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(ledger_module.tempfile, "tempdir", str(folder))
+    return folder
+
+
+def test_a_disk_that_fails_midway_spills_every_row_to_a_file_that_is_named(tmp_path, disks, spare):
+    told = []
+    out = tmp_path / "out.json"
+    ledger = Ledger(out, ROWS, on_trouble=told.append)
+    ledger.put(0, REPORT)
+    disks.full.add(tmp_path)
+    ledger.put(1, REPORT)
+    ledger.put(2, REPORT)
+    ledger.write()
+    (spilled,) = spare.glob("*/out.json")
+    assert written(out) == ["dfa_s0"]
+    assert written(spilled) == ["dfa_s0", "dfa_s1", "dfa_s2"]
+    why = f"{out}: cannot write (No space left on device); what is finished is in {spilled}"
+    assert (str(ledger.unsaved), told) == (why, [f"{why}; measuring goes on"])
+
+
+def test_a_disk_that_has_room_again_gets_every_row(tmp_path, disks, spare):
     out = tmp_path / "out.json"
     ledger = Ledger(out, ROWS)
+    disks.full.add(tmp_path)
     ledger.put(0, REPORT)
-    before = out.read_text()
+    disks.full.clear()
+    ledger.write()
+    assert written(out) == ["dfa_s0"]
+    assert ledger.unsaved is None
+
+
+def test_rows_that_no_disk_takes_are_still_there(tmp_path, monkeypatch, spare):
     monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(FaError, match="No space left"):
-        Ledger(out, ROWS).put(1, REPORT)
-    assert out.read_text() == before
+    ledger = Ledger(tmp_path / "out.json", ROWS)
+    ledger.put(1, REPORT)
+    assert str(ledger.unsaved).endswith("; no other place could be written to either")
+    assert [row.key for row in ledger.rows()] == ["dfa_s1"]
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_measuring(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(UsageError, match=r"cannot be written"):
         check_writable(tmp_path / "file" / "out.json")
+
+
+def test_what_is_no_regular_file_is_refused_before_measuring(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(UsageError, match="is a device, FIFO or socket"):
+        check_writable(tmp_path / "fifo")
 
 
 def test_checking_leaves_nothing_behind(tmp_path):

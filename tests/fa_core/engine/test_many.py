@@ -13,6 +13,7 @@ from safetensors.torch import save_file
 from fa_core.engine import Job, JobState, MeasureOptions, WorkerPool
 from fa_core.engine.audit import audit
 from fa_core.engine.jobs import JobView
+from fa_core.engine.placement import Placement
 from fa_core.engine.verify import verify
 from fa_core.formats import scan
 from fa_core.models import build
@@ -35,7 +36,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 def audited(folder: Path, group: int) -> dict[int | None, DiagnosticReport]:
-    result = audit(scan([folder]).rows, options=OPTIONS, device="cpu", jobs=1, group=group)
+    result = audit(scan([folder]).rows, options=OPTIONS, placement=Placement(device="cpu", jobs=1, group=group))
     assert result.failures == []
     return {row.seed: row.report for row in result.rows}
 
@@ -82,8 +83,8 @@ def test_a_worker_killed_in_the_middle_of_a_group_loses_no_run_and_doubles_none(
 
 def test_a_record_does_not_depend_on_how_many_were_measured_at_once(folder, tmp_path):
     out, rows = tmp_path / "audit.json", scan([folder]).rows[:6]
-    audit(rows, out, OPTIONS, device="cpu", group=3)
-    assert audit(rows, out, OPTIONS, device="cpu", group=1, resume=True).skipped == 6
-    runs = verify(scan([out]).rows, device="cpu").runs
+    audit(rows, out, OPTIONS, placement=Placement(device="cpu", group=3))
+    assert audit(rows, out, OPTIONS, placement=Placement(device="cpu", group=1), resume=True).skipped == 6
+    runs = verify(scan([out]).rows, placement=Placement(device="cpu")).runs
     assert [run.comparison.agrees for run in runs] == [True] * 6
     assert {run.row.report.provenance["group"] for run in runs} == {3}

@@ -114,6 +114,24 @@ def test_a_bare_checkpoint_needs_data_and_says_so(tmp_path):
     assert (report.method_name, report.seed, report.coverage, report.credit) == ("dfa", 7, "abc", None)
 
 
+def test_a_run_that_was_removed_is_called_gone_and_no_data_are_asked_for(tmp_path):
+    with pytest.raises(UnreadableInput, match=r"dfa_s7: is not there any more"):
+        measured(tmp_path / "campaign" / "dfa_s7")
+
+
+def test_a_run_folder_without_its_files_names_the_missing_weights(tmp_path):
+    with pytest.raises(UnreadableInput, match=r"model\.safetensors: cannot be read \(No such file"):
+        measured(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"abc", b"\x80\x02.", b""])
+def test_a_file_too_short_for_a_checkpoint_is_refused_for_that(tmp_path, content):
+    path = tmp_path / "x.pt"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableInput, match=r"x\.pt: (not a|damaged) checkpoint|x\.pt: empty file"):
+        measured(path)
+
+
 def test_data_that_do_not_fit_the_network_say_so(run):
     with pytest.raises(MeasureError, match=r"resmlp takes samples of shape \(8,\).*128, 16|shape \(\d+, 16\)"):
         measured(run, data="synthetic:input=16,train=256,test=1280")
@@ -268,8 +286,8 @@ class TestProgress:
     def test_is_told_per_batch_up_to_the_end(self, run):
         watch = Watching()
         measured(run, watch)
-        assert watch.seen[0] == (0, 12)
-        assert watch.seen[-1] == (12, 12)
+        assert watch.seen[0] == (0, 10)
+        assert watch.seen[-1] == (10, 10)
         assert watch.seen == sorted(watch.seen)
 
     @pytest.mark.parametrize("calls", range(0, 12, 3))

@@ -15,7 +15,7 @@ from fa_core.rows import AuditRow
 
 def read(path: Path, value: Any) -> list[AuditRow]:
     path.write_text(json.dumps(value))
-    return scan([path]).rows
+    return list(scan([path]).rows)
 
 
 def test_published_list_keeps_its_short_verdicts_and_they_agree(published_cnn: Path) -> None:

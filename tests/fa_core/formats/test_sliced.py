@@ -15,9 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats import load_audits, reading, scan, sliced, slices, write_audit_table
+from fa_core.formats import load_audits, reading, scan, sliced, slices
 from fa_core.formats.reports import identities_of, identity_of
 from fa_core.formats.stored_row import StoredRow
+from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable

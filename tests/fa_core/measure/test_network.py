@@ -76,6 +76,46 @@ def test_float64_weights_keep_every_digit(saved):
     assert torch.equal(network_for(saved(net.state_dict())).head.weight, net.head.weight)
 
 
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        (torch.int32, "no scale is known"),
+        (torch.int8, "no scale is known"),
+        (torch.bool, "no scale is known"),
+        (torch.complex64, "no imaginary part"),
+    ],
+)
+def test_weights_that_are_no_floats_are_refused_and_never_taken_by_their_value(saved, kind, why):
+    net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
+    weights = {name: (100 * tensor).to(kind) for name, tensor in net.state_dict().items()}
+    with pytest.raises(
+        UnreadableInput, match=rf"embed.weight is stored as {str(kind)[6:]} \(and \d+ more.*{why}"
+    ) as raised:
+        network_for(saved(weights))
+    assert raised.value.where is not None and raised.value.hint and "\n" not in str(raised.value)
+
+
+def test_a_single_integer_tensor_among_floats_is_refused_too(saved):
+    net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
+    weights = {**net.state_dict(), "embed.weight": net.state_dict()["embed.weight"].to(torch.int16)}
+    with pytest.raises(UnreadableInput, match=r"embed\.weight is stored as int16: no scale is known"):
+        network_for(saved(weights))
+
+
+def test_buffers_and_parameters_that_are_integers_in_the_network_too_stay_so(tmp_path):
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm = nn.BatchNorm1d(3)
+            self.table = nn.Parameter(torch.tensor([1, 2]), requires_grad=False)
+
+    trained, fresh = Counting(), Counting()
+    trained.norm.num_batches_tracked += 7
+    trained.table.add_(1)
+    load_tensors(fresh, trained.state_dict(), tmp_path)
+    assert int(fresh.norm.num_batches_tracked) == 7 and fresh.table.tolist() == [2, 3]
+
+
 def test_missing_and_unknown_tensors_are_named(tmp_path):
     with pytest.raises(UnreadableInput, match=r"1 missing \(bias\), 1 that the network does not have \(scale\)"):
         load_tensors(nn.Linear(2, 2), {"weight": torch.zeros(2, 2), "scale": torch.zeros(1)}, tmp_path)
@@ -101,6 +141,10 @@ class TestTheUsersOwnNetwork:
             "def make(): return torch.nn.Linear(3, 2)\n"
             "def needs(width): return torch.nn.Linear(width, 2)\n"
             "def wrong(): return 7\n"
+            "def features():\n"
+            "    net = make()\n"
+            "    net.register_buffer('drawn', torch.randn(4), persistent=False)\n"
+            "    return net\n"
         )
         monkeypatch.chdir(tmp_path)
         yield
@@ -109,6 +153,16 @@ class TestTheUsersOwnNetwork:
     def test_is_built_by_the_callable_that_was_typed(self, saved):
         network = network_for(saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)}), model="my_lab_nets:make")
         assert torch.equal(network.weight, torch.ones(2, 3))
+
+    def test_draws_what_is_not_saved_the_same_each_time_and_leaves_the_callers_generator(self, saved):
+        checkpoint = saved({"weight": torch.ones(2, 3), "bias": torch.zeros(2)})
+        drawn = []
+        for seed in (1, 2):
+            torch.manual_seed(seed)
+            before = torch.get_rng_state()
+            drawn.append(network_for(checkpoint, model="my_lab_nets:features").drawn)
+            assert torch.equal(torch.get_rng_state(), before)
+        assert torch.equal(*drawn)
 
     def test_goes_before_the_manifest(self, saved):
         manifest = Manifest(method="dfa", arch="resmlp", data="synthetic", seed=1)

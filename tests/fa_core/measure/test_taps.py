@@ -247,16 +247,21 @@ def test_a_stacked_stream_is_refused_and_described() -> None:
         diagnose(Residual(), batches(1), taps=stacked)
 
 
-def test_a_number_of_states_that_changes_between_batches_is_refused() -> None:
-    seen: list[int] = []
+@pytest.mark.parametrize("norm_batches", [1, 2])
+@pytest.mark.parametrize(
+    "counts, said", [((3, 4), "4 states, 3 in the first batch"), ((4, 1), "1 states, h_. in the first batch")]
+)
+def test_a_number_of_states_that_changes_between_batches_is_refused(
+    counts: tuple[int, int], said: str, norm_batches: int
+) -> None:
+    left = list(counts)
 
-    def growing(model: nn.Module, x: Tensor) -> Any:
-        seen.append(1)
+    def changing(model: nn.Module, x: Tensor) -> Any:
         logits, hidden = model(x, return_hidden=True)
-        return logits, hidden[: 2 + len(seen)]
+        return logits, hidden[: left.pop(0)]
 
-    with pytest.raises(TapError, match=r"eval batch 1: 4 states, 3 in the first batch"):
-        diagnose(Residual(), batches(2), taps=growing)
+    with pytest.raises(TapError, match=f"eval batch 1: {said}"):
+        diagnose(Residual(), batches(2), taps=changing, norm_batches=norm_batches)
 
 
 class Encoder(nn.Module):

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from fa_core import load_audits
+from fa_core.analysis.seeds import over_seeds
 from fa_core.reliability import ReferencePrecision, Resampling
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import to_markdown
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph
-from fa_core.reporting.sections.analyses import smallest_words
+from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
 from fa_core.reporting.sections.beyond import beyond_table
 from fa_core.reporting.sections.confidence import confidence_tables
 from fa_core.reporting.sections.credit import credit_table
@@ -185,3 +186,12 @@ def test_sufficient_sets_read_as_words() -> None:
     assert "nothing" in smallest_words(())
     assert smallest_words(("",)).startswith("No diagnostic is needed")
     assert "{(a), (c)} or {(b), (c)}" in smallest_words(("ac", "bc"))
+
+
+def test_a_remark_on_a_thousand_runs_names_a_few_of_them() -> None:
+    runs = table(*(row(f"method{number}", 42) for number in range(1000)))
+    blocks = [*summary(runs, DiagnosticThresholds()), *seeds_blocks(over_seeds(runs, DiagnosticThresholds()))]
+    said = [line for block in blocks if isinstance(block, Bullets) for line in block.items]
+    said += [block.text for block in blocks if isinstance(block, Paragraph)]
+    assert any(" and 992 more: one seed" in line for line in said)
+    assert max(map(len, said)) < 500

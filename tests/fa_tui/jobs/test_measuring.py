@@ -18,7 +18,8 @@ from fa_tui.jobs.working import RunMeasured
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
 from fa_tui.session import Flip
-from tests.fa_tui.test_explorer import SIZE, screen_text, until
+from tests.fa_tui.looks import SIZE, screen_text
+from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
 
@@ -34,6 +35,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: "results.json" in screen_text(app))
     app.close_jobs()
+    assert [job.state for job in app.jobs.listed() if job.took is not None] == ["done", "done"]
     assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
 
 

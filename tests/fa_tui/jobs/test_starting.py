@@ -19,13 +19,14 @@ from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.planning import Fault, Planned, plan
 from fa_tui.jobs.starting import first_values
+from fa_tui.samples import sample_runs
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
 from fa_tui.screens.start import FieldRow, LastName, StartScreen
 from fa_tui.session import Session
 from fa_tui.widgets.pick import Pick
 from tests.fa_tui.conftest import COLOURFUL
-from tests.fa_tui.test_explorer import screen_text
+from tests.fa_tui.looks import screen_text
 
 TINY = {
     "method": "dfa",
@@ -109,6 +110,28 @@ class TestForm:
         assert says in found.text
         assert found.field == next(iter(values))
 
+    @pytest.mark.parametrize(
+        ("values", "says"),
+        [
+            ({"address": "auto"}, "--address is of a Ray cluster; add --engine ray"),
+            ({"patience": "5"}, "--patience is of a Ray cluster"),
+            ({"device": "cuda:77"}, "'cuda:77' is not there"),
+            ({"jobs": "0"}, "--jobs 0"),
+        ],
+    )
+    def test_a_place_that_cannot_be_meant_is_told_while_it_is_typed(self, values: dict[str, str], says: str) -> None:
+        found = plan(command_words("audit", fields_of("audit"), {"out": "a.json", **values}))
+        assert isinstance(found, Fault)
+        assert says in found.text
+        assert found.field == next(iter(values))
+
+    def test_a_cluster_is_not_measured_by_the_devices_of_this_machine(self) -> None:
+        pytest.importorskip("ray")
+        values = {"out": "a.json", "engine": "ray", "device": "cuda", "address": "head:6379"}
+        found = plan(command_words("audit", fields_of("audit"), values))
+        assert isinstance(found, Planned)
+        assert found.device == "ray"
+
     def test_a_run_that_is_there_already_is_not_trained_over(self, tmp_path: Path) -> None:
         (tmp_path / "dfa_s42").mkdir()
         (tmp_path / "dfa_s42" / MANIFEST).write_text("{}")
@@ -116,17 +139,31 @@ class TestForm:
         assert plan(words) == Fault(f"{tmp_path / 'dfa_s42'}: there is a run already; add --resume or --overwrite")
         assert isinstance(plan([*words, "--resume"]), Planned)
 
-    def test_it_starts_with_what_is_open(self, tmp_path: Path) -> None:
-        (tmp_path / "audit-table.json").touch()
+    def test_training_starts_with_the_folder_that_is_open(self, tmp_path: Path) -> None:
         assert first_values("train", [tmp_path], []) == {"out": str(tmp_path)}
-        values = first_values("audit", [tmp_path], [])
-        assert values == {"paths": str(tmp_path), "out": str(tmp_path / "audit-table-2.json")}
+
+    def test_the_shipped_samples_are_no_place_to_train_into(self) -> None:
+        assert first_values("train", [sample_runs()], []) == {"out": "runs"}
+
+    def test_a_table_of_what_is_open_is_put_where_nothing_is_open(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs = tmp_path / "runs"
+        (runs / "deep").mkdir(parents=True)
+        monkeypatch.chdir(tmp_path)
+        assert first_values("audit", [runs], []) == {"paths": str(runs), "out": "audit-table.json"}
+        (tmp_path / "audit-table.json").touch()
+        assert first_values("audit", [runs], [])["out"] == "audit-table-2.json"
+        monkeypatch.chdir(runs / "deep")
+        assert first_values("audit", [runs], [])["out"] == str(tmp_path / "audit-table-2.json")
 
     async def test_the_line_follows_the_typing_and_faults_are_told(self, explorer: ExplorerApp) -> None:
         async with explorer.run_test(size=(80, 24)) as pilot:
             await pilot.press("N", "t")
             await until(pilot, lambda: isinstance(explorer.screen, StartScreen))
             await until(pilot, lambda: "Missing option '--method'." in screen_text(explorer))
+            assert screen_text(explorer).count("Missing option") == 1
+            assert "cannot start yet: see method" in screen_text(explorer)
             await pilot.press(*"dfa")
             await until(pilot, lambda: "fa-tui train --method dfa --out" in screen_text(explorer))
             await until(pilot, lambda: "1 run into" in screen_text(explorer))
@@ -197,6 +234,21 @@ class TestRuns:
         explorer.close_jobs()
         assert read_manifest(tmp_path / "runs" / "dfa_s42").epochs_done == 2
 
+    async def test_a_table_of_open_runs_is_written_but_does_not_show_them_twice(
+        self, explorer: ExplorerApp, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        runs, table, other = tmp_path / "runs", tmp_path / "table.json", tmp_path / "other"
+        other.mkdir()
+        started: list[Planned] = []
+        monkeypatch.setattr(Launches, "start", lambda self, planned: started.append(planned))
+        async with explorer.run_test(size=(80, 24)):
+            explorer.start(planned(table, {"paths": str(runs)}, "audit"))
+            assert explorer.paths == [runs]
+            explorer.start(planned(table, {"paths": str(other)}, "audit"))
+            assert explorer.paths == [runs, table], "nothing of it is open: this is how it is seen"
+        assert [each.reads for each in started] == [[runs], [other]]
+        explorer.close_jobs()
+
     async def test_a_cancelled_run_leaves_a_whole_folder_and_goes_on_when_tried_again(
         self, explorer: ExplorerApp, tmp_path: Path
     ) -> None:
@@ -228,18 +280,34 @@ class TestRuns:
             await until(pilot, lambda: "none.npz" in screen_text(explorer))
         explorer.close_jobs()
 
+    async def test_within_an_epoch_it_tells_its_batches_and_the_time_left(
+        self, explorer: ExplorerApp, tmp_path: Path
+    ) -> None:
+        long = {**TINY, "data": "synthetic:input=6,train=20000,test=300", "batch_size": "1", "epochs": "300"}
+        async with explorer.run_test(size=(120, 40)) as pilot:
+            explorer.start(planned(tmp_path / "runs", long))
+            await until(pilot, lambda: explorer.jobs.listed()[0].left is not None)
+            (job,) = explorer.jobs.listed()
+            assert (job.done, job.total) == (0, 300)
+            assert 0.0 < job.part < 1.0
+            assert "dfa_s42: epoch 1, batch " in job.words and "/20000" in job.words
+            explorer.jobs.cancel(job.id)
+            await until(pilot, lambda: explorer.jobs.active() == 0)
+        explorer.close_jobs()
+
     def test_an_audit_counts_its_runs(self, tmp_path: Path) -> None:
         from fa_tui.cli import main
 
         tiny = [word for name, value in TINY.items() for word in (f"--{name.replace('_', '-')}", value)]
         assert main(["train", *tiny, "--epochs", "1", "--out", str(tmp_path / "runs")]) == 0
-        ended = []
+        ended: list[Listed] = []
         launches = Launches(ended.append)
         values = {"paths": str(tmp_path / "runs"), "device": "cpu"}
         job_id = launches.start(planned(tmp_path / "table.json", values, "audit"))
         launches.wait(job_id)
         (job,) = launches.listed()
         assert (job.state, job.done, job.total, job.name) == ("done", 1, 1, "audit table.json")
+        assert job.took is not None and job.left is None
         assert ended[-1] == job
         assert len(scan([tmp_path / "table.json"]).rows) == 1
         assert launches.close() == []

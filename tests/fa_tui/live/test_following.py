@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 from textual.pilot import Pilot
 
@@ -50,6 +51,23 @@ def following(folder: Path, **settings: object) -> ExplorerApp:
         terminal=COLOURFUL,
         settings=Loaded(Settings(**settings)),  # type: ignore[arg-type]
     )
+
+
+async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) -> None:
+    app = following(runs, live="off")
+    (row,) = app.session.rows
+    assert row.report is not None
+    unlike = msgspec.structs.replace(row, report=msgspec.structs.replace(row.report, cross_batch_stability=1e9))
+    place = row.source
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        before = said(app)
+        app.own_news.add(0)
+        app.on_folders_changed(FoldersChanged([Reading(place, [unlike])]))
+        assert said(app) == before
+        app.own_news.clear()
+        app.on_folders_changed(FoldersChanged([Reading(place, [row])]))
+        assert "1 changed: dfa s42" in said(app)
 
 
 @pytest.mark.parametrize("live", ["auto", "polling"])

@@ -49,3 +49,11 @@ def test_colours_follow_the_environment_and_no_color_wins(environ: dict[str, str
     assert terminal.colours == colours
     assert (terminal.ansi_color is True) == (colours <= 16)
     assert terminal.theme == ("fa-ansi" if colours <= 16 else "fa-dark")
+
+
+@pytest.mark.parametrize(
+    ("term", "scrolls"),
+    [("xterm-256color", True), ("tmux-256color", True), ("linux", True), ("vt100", True), ("ansi", False), ("", False)],
+)
+def test_lines_are_scrolled_where_the_terminal_has_margins(term: str, scrolls: bool) -> None:
+    assert detect({"TERM": term}).scrolls is scrolls

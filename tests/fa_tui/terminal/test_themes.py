@@ -77,6 +77,13 @@ def test_every_colour_of_text_reads_on_every_ground(theme: Theme, role: str, gro
 
 
 @themes
+@pytest.mark.parametrize("state", ["", "-hover", "-active"])
+def test_a_scrollbar_stands_off_from_its_track(theme: Theme, state: str) -> None:
+    seen = colours(theme)
+    assert contrast(Color.parse(seen[f"scrollbar{state}"]), Color.parse(seen[f"scrollbar-background{state}"])) >= 3
+
+
+@themes
 def test_what_may_be_typed_and_what_is_under_the_cursor_can_be_read(theme: Theme) -> None:
     seen = colours(theme)
     for ground in GROUNDS:

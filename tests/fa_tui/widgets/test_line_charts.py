@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from fa_tui.app import ExplorerApp
+from fa_tui.views.look import Look
 from fa_tui.widgets.canvas import Canvas
 from tests.fa_tui.looks import app_on, screen_text
-from tests.fa_tui.scenes import many, unmeasured
+from tests.fa_tui.scenes import by_penalty, many, unmeasured
 from tests.fa_tui.waiting import until
 
 
@@ -20,13 +22,22 @@ async def test_the_runs_on_the_line_under_the_cursor_are_drawn_below_it(app: Exp
         await until(pilot, lambda: "1 dfa s42" not in screen_text(app))
 
 
+async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
+    app = ExplorerApp(by_penalty(), look=Look(rows="method", columns="lam"))
+    app.session.replace_rows({6: replace(app.session.rows[6], seed=42)})
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("down")
+        await until(pilot, lambda: "1 dfa s42 " in screen_text(app))
+        assert "1 dfa s42 λ=0.01  2 dfa s456  3 dfa s42 λ=0.1" in screen_text(app)
+
+
 @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
 async def test_they_take_no_room_from_lines_and_are_not_there_in_a_small_terminal(size: tuple[int, int]) -> None:
     app = app_on(many())
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.explorer.charts is not None and app.explorer.charts.is_mounted)
+        await until(pilot, lambda: app.explorer.panes.charts is not None and app.explorer.panes.charts.is_mounted)
         await pilot.pause()
-        assert app.explorer.charts is not None and not app.explorer.charts.display
+        assert app.explorer.panes.charts is not None and not app.explorer.panes.charts.display
 
 
 async def test_a_line_of_which_nothing_was_measured_has_none() -> None:

@@ -9,6 +9,7 @@ from textual.app import App, ComposeResult
 
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import Row, changed_spans, clip
+from fa_tui.widgets.text_lines import TextLines
 
 rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
 
@@ -52,3 +53,24 @@ async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:
         line.display = True
         await pilot.pause()
         assert line.render_line(0).text.startswith("after")
+
+
+async def test_lines_that_nobody_sees_lay_nothing_out_and_are_whole_when_they_come_back() -> None:
+    lines = TextLines()
+
+    class Stage(App[None]):
+        def compose(self) -> ComposeResult:
+            yield lines
+
+    async with Stage().run_test(size=(40, 4)) as pilot:
+        lines.set_lines(["before"])
+        await pilot.pause()
+        lines.display = False
+        await pilot.pause()
+        hidden = lines.virtual_size
+        lines.set_lines([f"line {number}" for number in range(9)])
+        assert lines.virtual_size == hidden
+        lines.display = True
+        await pilot.pause()
+        assert lines.virtual_size.height == 9
+        assert lines.render_line(0).text.startswith("line 0")

@@ -26,6 +26,15 @@ def test_another_slider_is_another_change() -> None:
     assert history.undo() == at(60)
 
 
+def test_what_is_no_series_is_a_change_of_its_own() -> None:
+    history = ThresholdHistory(at(50))
+    history.record(at(60), None, at=0.0)
+    history.record(at(70), None, at=0.1)
+    history.record(at(71), "a step", at=0.2)
+    history.record(at(72), "a step", at=0.3)
+    assert [history.undo(), history.undo(), history.undo()] == [at(70), at(60), at(50)]
+
+
 def test_a_new_change_drops_what_was_undone() -> None:
     history = ThresholdHistory(at(50))
     history.record(at(60), "a", at=0.0)

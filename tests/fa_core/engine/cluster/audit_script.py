@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fa_core.engine.audit import audit
 from fa_core.engine.jobs import MeasureOptions
+from fa_core.engine.placement import Placement
 from fa_core.rows import AuditRow
 
 
@@ -17,9 +18,8 @@ def main(address: str, out: str, *checkpoints: str) -> None:
         rows,
         Path(out),
         options,
+        placement=Placement(engine="ray", address=address),
         resume=True,
-        engine="ray",
-        address=address,
         on_event=lambda view: print(view.state.value, view.job.method, flush=True),
         on_plan=lambda todo, skipped: print("todo", todo, "skipped", skipped, flush=True),
         measure="remote:measure",

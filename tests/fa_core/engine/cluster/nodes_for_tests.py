@@ -13,14 +13,15 @@ class TestCluster:
 
     __test__ = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, cores_of_the_head: int = 0) -> None:
         # not pytest's own folder: the paths of Ray's sockets would be too long
         self.folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
         os.environ["RAY_TMPDIR"] = self.folder
         from ray.cluster_utils import Cluster
 
         quiet = {"include_dashboard": False, "include_log_monitor": False}
-        self._cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "node_name": "head", **quiet})
+        head = {"num_cpus": cores_of_the_head, "node_name": "head", **quiet}
+        self._cluster = Cluster(initialize_head=True, head_node_args=head)
 
     @property
     def address(self) -> str:
@@ -36,6 +37,10 @@ class TestCluster:
         for process in _processes(node):
             process.kill()
         self._cluster.remove_node(node, allow_graceful=False)
+
+    def behead(self) -> None:
+        """End the head's own node; its list of nodes goes on answering."""
+        self._cluster.head_node.kill_raylet(check_alive=False)
 
     def remove(self, node: Any) -> None:
         """Let a node take its leave, so that the others need not find out that it is gone."""

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import threading
 
 import pytest
 
+from fa_core.engine import Job
 from fa_core.engine.cluster import RayPool
 from fa_core.engine.cluster.address import check_address
-from fa_core.engine.pools import check_engine, make_pool
+from fa_core.engine.placement import Placement
+from fa_core.engine.pools import check_reachable, make_pool
 from fa_core.errors import FaError, MeasureError, UsageError
 
 
@@ -50,7 +53,7 @@ def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch
 def test_an_address_that_is_none_is_refused(address, words):
     pytest.importorskip("ray")
     with pytest.raises(UsageError, match=words):
-        check_address(address)
+        Placement(engine="ray", address=address).check()
 
 
 def test_an_address_where_nobody_listens_is_an_error_at_once(refusing):
@@ -63,31 +66,52 @@ def test_ray_address_is_respected(refusing, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_ADDRESS", refusing)
     with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}"):
-        check_engine("ray")
+        check_reachable(Placement(engine="ray"))
 
 
 def test_what_only_a_cluster_has_is_refused_without_one():
     for given in ({"address": "auto"}, {"patience": 5.0}):
         with pytest.raises(UsageError, match="add --engine ray"):
-            check_engine("local", **given)
+            Placement(**given).check()
     with pytest.raises(UsageError, match="unknown engine 'rai'; did you mean ray"):
-        check_engine("rai")
+        Placement(engine="rai").check()
 
 
 def test_a_cluster_is_not_asked_for_one_of_its_devices():
     with pytest.raises(UsageError, match="--device cuda:1 with --engine ray; Ray picks it: auto"):
-        check_engine("ray", device="cuda:1")
+        Placement(engine="ray", device="cuda:1").check()
 
 
 @pytest.mark.slow
 def test_an_address_that_accepts_and_says_nothing_is_an_error_and_no_endless_wait(silent):
     pytest.importorskip("ray")
-    with pytest.raises(FaError, match=f"no Ray cluster answers at {silent}"):
-        make_pool("ray", address=silent)
+    with (
+        make_pool(Placement(engine="ray", address=silent)) as pool,
+        pytest.raises(FaError, match=f"no Ray cluster answers at {silent}"),
+    ):
+        pool.connect()
 
 
 @pytest.mark.slow
 def test_auto_without_a_cluster_says_how_to_start_one(told):
     pytest.importorskip("ray")
-    with RayPool("auto", told) as pool, pytest.raises(FaError, match="no Ray cluster runs here; `ray start --head`"):
+    with (
+        RayPool(Placement(engine="ray", address="auto"), told) as pool,
+        pytest.raises(FaError, match="no Ray cluster runs here; `ray start --head`"),
+    ):
         pool.connect()
+
+
+def test_leaving_while_nobody_answers_ends_the_driver_at_once(silent, told):
+    pytest.importorskip("ray")
+    pool = RayPool(Placement(engine="ray", address=silent), told, grace=600.0)
+    future = pool.submit(Job(id="net", checkpoint="/net"))
+    told.wait_for(lambda view: view.job.id == "net")
+    while not pool.pids():
+        assert not future.done()
+    closing = threading.Thread(target=pool.close, daemon=True)
+    closing.start()
+    closing.join(30)
+    assert not closing.is_alive()
+    assert future.cancelled()
+    assert pool.pids() == []

@@ -19,6 +19,7 @@ from fa_core.engine import JobCancelled, JobFailed, JobState
 from fa_core.engine.audit import audit
 from fa_core.engine.cluster import RayPool
 from fa_core.engine.comparison import compare
+from fa_core.engine.placement import Placement
 from fa_core.formats import scan
 
 from ..runs_for_tests import make_run
@@ -28,9 +29,13 @@ from .conftest import HERE
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]
 
 
+def on(cluster, **how):
+    return Placement(engine="ray", address=cluster.address, **how)
+
+
 @pytest.fixture
 def pool(cluster, told, gate, tmp_path):
-    with RayPool(cluster.address, told, measure="remote:measure", log_dir=tmp_path / "log") as made:
+    with RayPool(on(cluster), told, measure="remote:measure", log_dir=tmp_path / "log") as made:
         yield made
 
 
@@ -49,11 +54,11 @@ def run_on(told, node: str):
 def test_the_numbers_are_those_of_the_local_engine(cluster, tmp_path):
     for method in ("bp", "dfa", "fa"):
         make_run(tmp_path / "runs" / method, method)
-    here = audit(scan([tmp_path / "runs"]).rows, device="cpu")
+    here = audit(scan([tmp_path / "runs"]).rows, placement=Placement(device="cpu"))
     command = [
         sys.executable,
         "-m",
-        "fa_tui.cli",
+        "fa_tui",
         "audit",
         str(tmp_path / "runs"),
         "--out",
@@ -86,7 +91,7 @@ def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(cluster, node_c
 
 
 def test_what_a_frozen_node_holds_is_measured_elsewhere(cluster, node_c, told, gate):
-    with RayPool(cluster.address, told, measure="remote:measure", patience=2.0) as pool:
+    with RayPool(on(cluster, patience=2.0), told, measure="remote:measure") as pool:
         futures = [pool.submit(gate.job(f"j{number}")) for number in range(7)]
         run_on(told, "c")
         cluster.freeze(node_c)
@@ -151,7 +156,7 @@ def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp
     node = cluster.add("g", gpus=2)
     try:
         gate.open()
-        with RayPool(cluster.address, told, measure="remote:measure", log_dir=tmp_path / "log") as pool:
+        with RayPool(on(cluster), told, measure="remote:measure", log_dir=tmp_path / "log") as pool:
             report = pool.submit(gate.job("net")).result(60)
         assert report.notes == "cuda:0"
         assert told.wait_for(lambda view: view.state is JobState.DONE).device.startswith("g/cuda:")
@@ -169,7 +174,7 @@ def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_
         monkeypatch.delenv("RAY_ADDRESS", raising=False)
         gate.open()
         notices: list[str] = []
-        with RayPool(None, told, measure="remote:measure", on_notice=notices.append) as pool:
+        with RayPool(on_event=told, measure="remote:measure", on_notice=notices.append) as pool:
             assert pool.submit(gate.job("net")).result(60).method_name == "net"
             started = psutil.Process(pool.pids()[0]).children(recursive=True)
         assert notices[0].startswith("Ray started on this machine, until this ends: 1 node, ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -49,6 +50,13 @@ def test_an_attribute_that_differs(differing: dict[str, Any], where: str, alone:
     assert_all_same(nets, BATCHES, TEST)
     assert [net is nets[1] for net in alone[:1]] == [True]
     assert measure_together(nets, BATCHES, TEST)[1].note == f"not stacked with the others: {where} differs"
+
+
+def test_another_dtype_says_which_and_which_the_others_have(alone: list[nn.Module]) -> None:
+    nets = [Own(), Own().double(), Own()]
+    note = measure_together(nets, BATCHES, TEST)[1].note
+    assert alone == [nets[1]]
+    assert re.fullmatch(r"not stacked with the others: [\w.]+ is float64, float32 in theirs", note)
 
 
 @pytest.mark.parametrize("first_has_it", [False, True])

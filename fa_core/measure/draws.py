@@ -1,0 +1,61 @@
+"""Random numbers that a network draws while it is measured: the same ones every time, and noticed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Generator, Tensor
+
+DREW = "the network draws random numbers in eval mode: its numbers are of one draw"
+"""What a report of such a network says."""
+
+_SEED = 0
+
+
+class Draws:
+    """What a network's passes draw from torch, apart from the caller's draws, which may pick the batches.
+
+    The first passes start from a fixed seed, the next ones where those before left off. Draws from NumPy, Python
+    or a generator of the network's own are neither steadied nor noticed: reading NumPy's state takes longer than
+    a small network.
+
+    Args:
+        devices: where the network is.
+
+    Attributes:
+        noticed: a pass drew random numbers.
+    """
+
+    def __init__(self, devices: Iterable[torch.device] = ()) -> None:
+        cuda = sorted({device.index or 0 for device in devices if device.type == "cuda"})
+        self._generators: list[Generator] = [torch.default_generator, *(torch.cuda.default_generators[i] for i in cuda)]
+        self._left_off: list[Tensor] | None = None
+        self.noticed = False
+
+    @contextmanager
+    def passing(self) -> Iterator[None]:
+        """Around passes of the network; the caller's generators are as before after it."""
+        outside = self._states()
+        if self._left_off is None:
+            for generator in self._generators:
+                # torch.manual_seed would also decide the seed of a CUDA that is yet to be used
+                generator.manual_seed(_SEED)
+            begun = self._states()
+        else:
+            begun = self._left_off
+            self._set(begun)
+        try:
+            yield
+        finally:
+            self._left_off = self._states()
+            self.noticed = self.noticed or not all(map(torch.equal, begun, self._left_off))
+            self._set(outside)
+
+    def _states(self) -> list[Tensor]:
+        return [generator.get_state() for generator in self._generators]
+
+    def _set(self, states: list[Tensor]) -> None:
+        for generator, state in zip(self._generators, states, strict=True):
+            generator.set_state(state)

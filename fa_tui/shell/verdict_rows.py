@@ -1,0 +1,164 @@
+"""A judged run as the commands print it: as a record, and as the cells of a line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import isnan
+from typing import TYPE_CHECKING, Any, overload
+
+from msgspec.structs import replace
+
+from fa_core.report import DiagnosticThresholds
+from fa_core.rows import AuditRow
+from fa_tui.shell.remarks import evidence
+from fa_tui.views.cells import cell_text
+from fa_tui.views.names import labels
+
+if TYPE_CHECKING:
+    from fa_tui.shell.options import FrozenBaseline
+
+COLUMNS = (
+    "source",
+    "method",
+    "seed",
+    "headline_acc",
+    "h_L",
+    "g_L",
+    "max_per_block_growth",
+    "cross_batch_stability",
+    "frozen_baseline_acc",
+    "margin_pp",
+    "flags",
+    "coverage",
+    "verdict",
+    "recorded_verdict",
+    "key",
+    "axes",
+)
+
+
+class Judged(Sequence[AuditRow]):
+    """Rows with their reports judged by some thresholds, each when somebody looks at it.
+
+    Args:
+        rows: the rows.
+        thresholds: the thresholds.
+        baseline: gives reports without one a frozen baseline first.
+    """
+
+    def __init__(
+        self, rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
+    ) -> None:
+        self.rows = rows
+        self._thresholds = thresholds
+        self._baseline = baseline
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> AuditRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[AuditRow]: ...
+    def __getitem__(self, index: int | slice) -> AuditRow | Sequence[AuditRow]:
+        if isinstance(index, slice):
+            return Judged(self.rows[index], self._thresholds, self._baseline)
+        return self._judged(self.rows[index])
+
+    def __iter__(self) -> Iterator[AuditRow]:
+        return map(self._judged, self.rows)
+
+    def _judged(self, row: AuditRow) -> AuditRow:
+        if self._baseline is not None:
+            row = self._baseline.filled(row)
+        return replace(row, report=row.report.with_thresholds(self._thresholds))
+
+
+def judged(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:
+    """The rows with their reports judged by the thresholds."""
+    return list(Judged(rows, thresholds))
+
+
+def named(rows: Sequence[AuditRow]) -> Iterator[tuple[AuditRow, str]]:
+    """Every row with what `labels` calls it; a report is read when its row comes."""
+    return zip(rows, labels(rows.rows if isinstance(rows, Judged) else rows), strict=True)
+
+
+def record(row: AuditRow) -> dict[str, Any]:
+    """One row as the JSON and CSV forms print it; what was not measured is None.
+
+    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound`` or ``proxy``.
+    """
+    report = row.report
+    values = (
+        row.source,
+        row.method,
+        row.seed,
+        report.headline_acc,
+        report.h_L,
+        report.g_L,
+        report.max_per_block_growth,
+        report.cross_batch_stability,
+        report.frozen_baseline_acc,
+        report.margin_pp,
+        "".join(sorted(report.flags)),
+        report.coverage,
+        report.verdict,
+        report.recorded_verdict,
+        row.key,
+        row.axes,
+    )
+    kinds = evidence(row)
+    return {**dict(zip(COLUMNS, values, strict=True)), **({"evidence": kinds} if kinds else {})}
+
+
+def flat(values: dict[str, Any]) -> dict[str, Any]:
+    """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``."""
+    if "evidence" in values:
+        values = {**values, "evidence": " ".join(f"{letter}={kind}" for letter, kind in values["evidence"].items())}
+    values = {**values, "axes": " ".join(f"{axis}={value}" for axis, value in sorted(values["axes"].items()))}
+    return {name: "" if value is None else value for name, value in values.items()}
+
+
+MARKS = {"bound": "≥", "proxy": "~"}
+
+
+def numbers(row: AuditRow) -> list[str]:
+    """The numbers of a row, rounded for reading; a bound or proxy is marked."""
+    report = row.report
+    marks = {letter: MARKS.get(kind, "~") for letter, kind in evidence(row).items()}
+    patterns = (
+        (report.headline_acc, "{:.3f}", ""),
+        (report.h_L, "{:.3g}", ""),
+        (report.max_per_block_growth, "{:.4g}", "a"),
+        (report.g_L, "{:.3g}", "b"),
+        (report.cross_batch_stability, "{:+.3f}", "c"),
+        (report.margin_pp, "{:+.2f}", "d"),
+    )
+    return [
+        "–" if value is None else marks.get(letter, "") + ("nan" if isnan(value) else pattern.format(value))
+        for value, pattern, letter in patterns
+    ]
+
+
+HEADINGS = ("method", "seed", "abcd", "acc", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "‖h_L‖", "verdict")
+WORDS = ("method", "abcd", "verdict")
+LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
+"""Columns that a narrow terminal does without."""
+
+
+def line(row: AuditRow, label: str) -> tuple[str, ...]:
+    """A row's cells under `HEADINGS`, for what `labels` calls it."""
+    report = row.report
+    acc, h_last, growth, g_last, drift, margin = numbers(row)
+    seed = "–" if row.seed is None else str(row.seed)
+    cell = cell_text(report.flags, report.coverage)
+    return (label, seed, cell, acc, growth, g_last, drift, margin, h_last, report.verdict)
+
+
+def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
+    """The rows as a Markdown table."""
+    yield "| " + " | ".join(HEADINGS) + " |"
+    yield "|" + "|".join("---" if heading in WORDS else "---:" for heading in HEADINGS) + "|"
+    for row, label in named(rows):
+        yield "| " + " | ".join(line(row, label)) + " |"

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import random
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.errors import FaError
+from fa_core.measure import accuracy, reference_precision
+from fa_core.measure.draws import DREW
+from fa_core.measure.group import measure_together
+from tests.fa_core.measure.nets import Residual, batches
+
+torch.set_num_threads(1)
+
+
+class Dropping(Residual):
+    """Draws random numbers in eval mode."""
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        return super().forward(F.dropout(x, training=True), return_hidden)
+
+
+def net_of(kind: type[Residual]) -> nn.Module:
+    torch.manual_seed(0)
+    return kind()
+
+
+def disturb(seed: int) -> None:
+    torch.manual_seed(seed)
+    np.random.seed(seed)
+    random.seed(seed)
+
+
+def test_a_network_that_draws_gives_the_same_numbers_each_time_and_says_so():
+    net = net_of(Dropping)
+    reports = []
+    for seed in (1, 2):
+        disturb(seed)
+        reports.append(diagnose(net, batches(), notes="mine"))
+    assert reports[0].to_dict() == reports[1].to_dict()
+    assert reports[0].notes == f"mine; {DREW}"
+
+
+def test_accuracy_and_precision_of_a_network_that_draws_are_the_same_each_time():
+    net = net_of(Dropping)
+    found = []
+    for seed in range(4):
+        disturb(seed)
+        found.append((accuracy(net, batches()), reference_precision(net, batches()[0])))
+    assert all(one == found[0] for one in found)
+
+
+def test_every_batch_has_draws_of_its_own():
+    class Seen(Dropping):
+        inputs: list[Tensor] = []
+
+        def readout(self, h: Tensor) -> Tensor:
+            self.inputs.append(torch.rand(3))
+            return super().readout(h)
+
+    diagnose(net_of(Seen), batches(k=3))
+    assert len({tuple(drawn.tolist()) for drawn in Seen.inputs}) == len(Seen.inputs) >= 3
+
+
+def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_callers():
+    x, y = torch.randn(64, 5), torch.randint(4, (64,))
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16, shuffle=True)
+    net = net_of(Residual)
+    reports = []
+    for seed in (1, 2, 1):
+        disturb(seed)
+        reports.append(diagnose(net, loader))
+    assert [report.notes for report in reports] == ["", "", ""]
+    assert reports[0].bp_grad_norms == reports[2].bp_grad_norms != reports[1].bp_grad_norms
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_callers_generators_are_as_before_also_after_a_failure(fails):
+    class Drawing(Residual):
+        def readout(self, h: Tensor) -> Tensor:
+            torch.rand(3), random.random(), np.random.rand()
+            if fails:
+                raise ValueError("boom")
+            return super().readout(h)
+
+    net = net_of(Drawing)
+    disturb(5)
+    expected = torch.rand(3).tolist(), random.random(), np.random.rand()
+    disturb(5)
+    with pytest.raises(FaError, match="boom") if fails else nullcontext():
+        diagnose(net, batches())
+    assert (torch.rand(3).tolist(), random.random(), np.random.rand()) == expected
+
+
+def test_networks_that_draw_fall_out_of_a_group_with_the_numbers_they_have_alone():
+    nets = [net_of(Dropping) for _ in range(2)]
+    disturb(3)
+    found = measure_together(nets, batches(), batches())
+    alone = diagnose(nets[0], batches())
+    for member in found:
+        assert "torch.func" in member.note and member.diagnosis is not None
+        report = member.diagnosis.report()
+        assert report.notes == DREW and report.residual_norms == alone.residual_norms

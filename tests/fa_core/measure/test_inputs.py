@@ -1,0 +1,95 @@
+"""The caller's samples stay as they are, and are copied no more often than that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.measure import accuracy
+from fa_core.models.resmlp import ResMLP
+
+Batches = list[tuple[Tensor, Tensor]]
+Measure = Callable[[nn.Module, Batches], object]
+
+
+class Net(nn.Module):
+    """Hands its input on as h_0 and h_1, and tells what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(4, 3)
+        self.given: list[int] = []
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+        self.given.append(x.data_ptr())
+        x = self.begin(x)
+        logits: Tensor = self.head(x)
+        return (logits, self.stream(x)) if return_hidden else logits
+
+    def begin(self, x: Tensor) -> Tensor:
+        return x
+
+    def stream(self, x: Tensor) -> list[Tensor]:
+        return [x, x]
+
+
+class Writer(Net):
+    """Writes into its input from one batch on."""
+
+    def __init__(self, first: int, unseen: bool = False) -> None:
+        super().__init__()
+        self.first, self.unseen = first, unseen
+
+    def begin(self, x: Tensor) -> Tensor:
+        if len(self.given) > self.first:
+            (x.data if self.unseen else x).mul_(2)
+        return x
+
+    def stream(self, x: Tensor) -> list[Tensor]:
+        return [x]
+
+
+@pytest.fixture
+def batches() -> Batches:
+    torch.manual_seed(0)
+    return [(torch.empty(5, 4).normal_(), torch.randint(3, (5,))) for _ in range(3)]
+
+
+@pytest.mark.parametrize("unseen", [False, True], ids=["by autograd", "behind its back"])
+def test_a_network_that_writes_into_its_input_gets_copies(batches: Batches, unseen: bool) -> None:
+    kept = [x.clone() for x, _ in batches]
+    for measure in (diagnose, accuracy):
+        measure(Writer(0, unseen), batches)
+    assert all(torch.equal(x, before) for (x, _), before in zip(batches, kept, strict=True))
+
+
+@pytest.mark.parametrize("first", [1, 2])
+@pytest.mark.parametrize("unseen", [False, True], ids=["by autograd", "behind its back"])
+def test_one_that_begins_to_write_later_does_too(batches: Batches, first: int, unseen: bool) -> None:
+    kept = [x.clone() for x, _ in batches]
+    for measure in (diagnose, accuracy):
+        measure(Writer(first, unseen), batches)
+    assert all(torch.equal(x, before) for (x, _), before in zip(batches, kept, strict=True))
+
+
+@pytest.mark.parametrize("measure", [diagnose, accuracy], ids=["diagnose", "accuracy"])
+def test_a_built_in_network_gets_the_samples_themselves(measure: Measure, batches: Batches) -> None:
+    given: list[int] = []
+    net = ResMLP(input_dim=4, d=4, L=2, num_classes=3)
+    net.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0].data_ptr()))
+    kept = [x.clone() for x, _ in batches]
+    measure(net, batches)
+    assert given == [x.data_ptr() for x, _ in batches]
+    assert all(torch.equal(x, before) for (x, _), before in zip(batches, kept, strict=True))
+
+
+def test_an_input_that_is_the_stream_gives_the_same_gradient_as_its_copy(batches: Batches) -> None:
+    net, twice = Net(), [batches[0], batches[0]]
+    once, both = diagnose(net, twice[:1]), diagnose(net, twice, norm_batches=2)
+    assert once.bp_grad_norms == both.bp_grad_norms
+    assert once.residual_norms == both.residual_norms
+    assert twice[0][0].grad is None and not twice[0][0].requires_grad

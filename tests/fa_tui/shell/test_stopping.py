@@ -1,0 +1,105 @@
+"""What is finished is kept, whoever ends the command. Signals come to processes of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from fa_tui.shell.stopping import Stopped, stoppable
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
+
+ENGINE_TESTS = Path(__file__).parents[2] / "fa_core" / "engine"
+
+SCRIPT = """
+import functools, sys
+import fa_core.engine.audit as engine
+engine.audit = functools.partial(engine.audit, measure="faults:measure_described")
+from fa_tui.cli import main
+sys.exit(main())
+"""
+
+
+def audit(folder: Path) -> subprocess.Popen[str]:
+    """An audit of nine runs that are measured at once and one that never ends."""
+    rows = {}
+    for seed in range(10):
+        checkpoint = folder / f"dfa_s{seed}.json"
+        described = {"provenance": {"arch": "resmlp", "arch_args": {"d": 8, "L": 2}, "data": "synthetic"}}
+        checkpoint.write_text(json.dumps(described | ({"fault": "stuck"} if seed == 9 else {})))
+        rows[f"dfa_s{seed}"] = {
+            "method_name": "dfa",
+            "seed": seed,
+            "headline_acc": 0.5,
+            "provenance": {"checkpoint": str(checkpoint)},
+        }
+    (folder / "runs.json").write_text(json.dumps({"reports": rows}))
+    arguments = ["audit", "runs.json", "--data", "synthetic", "--out", "out.json", "--device", "cpu", "--jobs", "1"]
+    return subprocess.Popen(
+        [sys.executable, "-c", SCRIPT, *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ENGINE_TESTS)},
+    )
+
+
+def hear(process: subprocess.Popen[str], word: str) -> None:
+    assert process.stderr is not None
+    heard = []
+    for line in process.stderr:
+        heard.append(line)
+        if word in line:
+            return
+    raise AssertionError("".join(heard))
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_every_run_that_was_reported_done_is_in_the_file(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with audit(tmp_path) as process:
+        hear(process, "[9/10]")
+        process.send_signal(number)
+        hear(process, f"fa-tui: stopped by {number.name}; out.json holds what is finished, --resume goes on")
+        assert process.wait(60) == code
+    assert len(json.loads((tmp_path / "out.json").read_text())["reports"]) == 9
+
+
+def test_both_signals_stop_once() -> None:
+    with pytest.raises(Stopped) as caught, stoppable() as stop:
+        try:
+            signal.raise_signal(signal.SIGTERM)
+        finally:
+            signal.raise_signal(signal.SIGHUP)
+    assert (caught.value.exit_code, stop.exit_code, stop.words) == (143, 143, "stopped by SIGTERM")
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_what_nohup_ignores_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stoppable() as stop:
+            signal.raise_signal(signal.SIGHUP)
+        assert stop.exit_code == 130
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_a_thread_is_not_asked_for_handlers() -> None:
+    reached = []
+
+    def within() -> None:
+        with stoppable() as stop:
+            reached.append(stop.exit_code)
+
+    thread = threading.Thread(target=within)
+    thread.start()
+    thread.join()
+    assert reached == [130]

@@ -1,0 +1,84 @@
+"""The verdict table on stdout, printed row by row."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui.shell import verdict_lines
+from fa_tui.shell.verdict_table import print_rows
+
+
+def _rows(count: int) -> list[AuditRow]:
+    return [
+        AuditRow(
+            source="a.json",
+            key=f"run{number}",
+            method="method" * (1 + number % 7),
+            seed=number,
+            report=DiagnosticReport(
+                residual_norms=[1.0, 3.0**number, 9.0**number], bp_grad_norms=[1e-3, 1e-5, 10.0 ** -(number % 9)]
+            ),
+        )
+        for number in range(count)
+    ]
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verdict_lines, "Console", lambda **options: Console(**{**options, "width": 60}))
+
+
+def _table(capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
+    print_rows(_rows(count), "table")
+    return capsys.readouterr().out.splitlines()[2 : 2 + count]
+
+
+def test_columns_stand_below_each_other_where_nothing_is_cut(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = _table(capsys, 20)
+    assert len({cell_len(text[: text.index("needs")]) for text in lines if "needs" in text}) == 1
+    assert all("…" not in text for text in lines)
+
+
+@pytest.mark.usefixtures("narrow")
+def test_a_narrow_terminal_cuts_rows_of_all_parts_alike(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    together = _table(capsys, 20)
+    monkeypatch.setattr(verdict_lines, "_AT_ONCE", 3)
+    assert _table(capsys, 20) == together
+    assert any("…" in text for text in together)
+
+
+@pytest.mark.parametrize("rows", [[], _rows(1), _rows(3)])
+def test_rows_make_the_json_that_python_writes(rows: list[AuditRow], capsys: pytest.CaptureFixture[str]) -> None:
+    odd = [AuditRow(source="a\u2028b\n.json", key=row.key, method=row.method, report=row.report) for row in rows]
+    print_rows(odd, "json")
+    text = capsys.readouterr().out
+    assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
+    assert [each["source"] for each in json.loads(text)] == ["a\u2028b\n.json"] * len(rows)
+
+
+class _Once(list[AuditRow]):
+    """Rows that count how many of them were asked for before the first was printed."""
+
+    asked = 0
+
+    def __iter__(self) -> Iterator[AuditRow]:
+        for row in super().__iter__():
+            self.asked += 1
+            yield row
+
+
+def test_the_first_record_is_printed_before_the_second_row_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = _Once(_rows(5))
+    asked: list[int] = []
+    monkeypatch.setattr("builtins.print", lambda *_, **__: asked.append(rows.asked))
+    print_rows(rows, "json")
+    assert asked[:3] == [1, 2, 3]

@@ -1,0 +1,213 @@
+"""The long view of the runs, and the filter that both views are under."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from textual.widgets import Input
+
+from fa_core.formats import scan
+from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
+from fa_tui.session import Session
+from tests.fa_tui.looks import SIZE, screen_text, set_a_to
+from tests.fa_tui.waiting import until
+
+
+async def test_the_long_view_sorts_by_the_column_under_the_cursor_and_goes_to_the_top(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("down", "t")
+        await pilot.pause()
+        assert app.session.rows[app.explorer.row or 0].key == "dfa_s42"
+        await pilot.press("right", "s")
+        table = app.explorer.runs
+        growths = [app.session.rows[row].report.max_per_block_growth for row in table._shown]
+        assert growths == sorted(growths)
+        assert app.explorer.row == table._shown[0]
+        assert "by growth ↑ (s S)" in screen_text(app)
+        await pilot.press("s")
+        assert [app.session.rows[row].report.max_per_block_growth for row in table._shown] == growths[::-1]
+        assert app.explorer.row == table._shown[0]
+        await pilot.press("s")
+        assert list(table._shown) == list(range(15)), "as the runs were read"
+
+
+async def test_the_long_view_sorts_by_any_column_from_a_list_also_by_method_and_seed(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("t", "S")
+        await until(pilot, lambda: "Sort by" in screen_text(app))
+        await pilot.press("2")
+        await until(pilot, lambda: "by seed" in screen_text(app))
+        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [42, 123, 456]
+        await pilot.press("S")
+        await until(pilot, lambda: "Sort by" in screen_text(app))
+        await pilot.press("2")
+        await until(pilot, lambda: "by seed ↓" in screen_text(app))
+        assert [app.session.rows[row].seed for row in app.explorer.runs._shown[::5]] == [456, 123, 42]
+
+
+async def test_the_copied_command_prints_the_runs_that_are_on_screen_in_their_order(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
+    async with app.run_test(size=SIZE) as pilot:
+        await set_a_to(pilot, "5")
+        await pilot.press("escape", "slash", *"is:walkback -method:bridge", "enter", "t", "right", "s", "s")
+        await pilot.pause()
+        shown = [(app.session.rows[row].key, app.session.verdict(row)) for row in app.explorer.runs._shown]
+        line = next(piece for piece in app.explorer.shared().pieces if piece.key == "l").text()
+    words = shlex.split(line)
+    assert words[:2] == ["fa-tui", "show"]
+    capsys.readouterr()
+    assert main([*words[1:], "--format", "json"]) == 0
+    assert [(row["key"], row["verdict"]) for row in json.loads(capsys.readouterr().out)] == shown
+    assert [key for key, _ in shown] == ["dfa_s456", "dfa_s42", "dfa_s123", "ep_s123", "ep_s456"]
+
+
+async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tells_of_more(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("t")
+        await pilot.pause()
+        table = app.explorer.runs
+        header = table.render_line(0).text
+        assert header.rstrip().endswith("›")
+        await pilot.press(*["right"] * 11)
+        await pilot.pause()
+        lines = [table.render_line(y).text for y in range(4)]
+        assert lines[0][table.frozen_width] == "‹"
+        assert [line.rstrip()[-1] for line in lines] == ["›", "y", "›", "›"], "trustworthy, and two that are longer"
+
+
+async def test_unmeasured_values_sort_last_both_ways(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("t", *["right"] * 4)
+        for _ in range(2):
+            await pilot.press("s")
+            margins = [app.session.rows[row].report.margin_pp for row in app.explorer.runs._shown]
+            assert margins[-6:] == [None] * 6
+
+
+async def test_a_filter_applies_while_typing_and_escape_drops_it(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"flag:c")
+        await pilot.pause()
+        assert app.explorer.matrix.line_count() == 3
+        assert "5 of 15 runs: flag:c" in screen_text(app)
+        await pilot.press("escape")
+        await pilot.pause()
+        assert app.explorer.matrix.line_count() == 5
+        assert not app.screen.query(Input)
+        assert app.focused is app.explorer.matrix
+
+
+async def test_a_live_filter_follows_the_slider(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"method:ep flag:a", "enter")
+        await pilot.pause()
+        assert app.explorer.matrix.line_count() == 0
+        await set_a_to(pilot, "5")
+        assert app.explorer.matrix.line_count() == 1
+        assert screen_text(app).count("✗a--·") == 3, "two cells of the matrix, and the title of the detail"
+
+
+async def test_a_filter_that_means_nothing_says_so_and_can_be_mended(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"dfa growth>x")
+        await pilot.pause()
+        assert "'x' is not a number" in screen_text(app)
+        await pilot.press("backspace", *"9")
+        await pilot.pause()
+        assert "'x'" not in screen_text(app)
+        assert app.explorer.matrix.line_count() == 1
+
+
+async def test_a_filter_that_means_nothing_is_not_taken_and_shows_what_the_terms_before_it_find(
+    app: ExplorerApp,
+) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"method:dfa growht>3", "enter")
+        await pilot.pause()
+        assert "growht is not known; did you mean growth?" in screen_text(app)
+        assert app.explorer.shown == [1, 6, 11]
+        assert app.screen.query(Input), "it stays, to be mended"
+
+
+async def test_the_beginning_of_a_name_empties_no_screen_and_says_how_to_go_on(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"growth")
+        await pilot.pause()
+        assert app.explorer.shown is None
+        assert "no run is called growth; write growth>1" in screen_text(app)
+        await pilot.press("enter")
+        await pilot.pause()
+        assert app.explorer.shown == [], "it was meant as a word"
+
+
+@pytest.mark.parametrize("view", ["matrix", "table"])
+async def test_no_run_to_show_says_why(app: ExplorerApp, view: str) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press(*(["t"] if view == "table" else []), "slash", *"method:none", "enter")
+        await pilot.pause()
+        assert "no run matches; / changes the filter" in screen_text(app)
+
+
+async def test_a_filter_of_marks_follows_them(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("t", "space", "space", "space", "slash", *"is:marked", "enter")
+        await pilot.pause()
+        assert app.explorer.shown == [0, 1, 2]
+        await pilot.press("home", "space")
+        await pilot.pause()
+        assert app.explorer.shown == [1, 2]
+        assert "2 of 15 runs: is:marked" in screen_text(app)
+        assert app.explorer.row == 1, "the run below the one that went"
+
+
+async def test_closing_the_filter_leaves_the_sliders_as_they_were(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("slash", *"dfa", "enter")
+        await until(pilot, lambda: not app.screen.query(Input))
+        await pilot.pause()
+        assert app.focused is app.explorer.matrix
+        assert [slider.id for slider in app.screen.query(".-expanded")] == ["slider-a"]
+
+
+async def test_short_names_take_no_room_from_the_columns(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("slash", *"method=bp", "enter")
+        await until(pilot, lambda: not app.screen.query(Input))
+        await pilot.pause()
+        matrix = app.explorer.matrix
+        assert matrix.virtual_size.width <= matrix.view.width
+
+
+async def test_the_key_line_names_no_key_that_would_be_typed_into_the_filter(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("slash")
+        await until(pilot, lambda: app.focused is not app.explorer.matrix)
+        await pilot.pause()
+        line = screen_text(app).splitlines()[-1]
+        assert "F1 Help" in line
+        assert "/ Filter" not in line and "? Help" not in line
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.screen.query(Input))
+        await pilot.pause()
+        assert "/ Filter" in screen_text(app).splitlines()[-1]
+
+
+async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_shown_now(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("a", "left_square_bracket", "escape")
+        await until(pilot, lambda: "flipped at" in screen_text(app))
+        await pilot.press("slash", *"flag:a", "enter", "C", "a", *"1e9", "enter")
+        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: app.screen is app.explorer)
+        assert " 0 of 15 runs" in screen_text(app)
+        assert "flipped at" not in screen_text(app)

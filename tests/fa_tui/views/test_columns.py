@@ -1,0 +1,30 @@
+"""The long view's columns: as wide as they need to be."""
+
+from __future__ import annotations
+
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_tui.session import Session
+from fa_tui.views.columns import columns_of
+
+
+def _widths(*names: tuple[str, str]) -> tuple[int, int]:
+    rows = [
+        AuditRow(source=source, key=key, method="bp", seed=seed, report=DiagnosticReport())
+        for seed, (source, key) in enumerate(names)
+    ]
+    widths = {column.name: column.width for column in columns_of(Session(rows))}
+    return widths["key"], widths["source"]
+
+
+def test_names_of_runs_and_files_take_what_the_longest_takes() -> None:
+    assert _widths(("a.json", "bp_s1"), ("runs/b.json", "bp_s12345")) == (9 + 2, 11 + 2)
+
+
+def test_a_heading_with_its_arrow_fits_above_short_names_and_long_ones_are_cut() -> None:
+    assert _widths(("a", "b")) == (7 + 2, 7 + 2)
+    assert _widths(("a" * 99, "b" * 99)) == (24 + 2, 32 + 2)
+
+
+def test_without_runs_there_are_columns_still() -> None:
+    assert _widths() == (7 + 2, 7 + 2)
