@@ -145,6 +145,10 @@ class LineTable(LineView, can_focus=True):
     def on_resize(self) -> None:
         self.call_after_refresh(self.scroll_to_cursor)
 
+    def watch_show_horizontal_scrollbar(self) -> None:
+        # it takes a line, maybe the one the cursor is on, and comes whenever the layout gets to it
+        self.scroll_to_cursor()
+
     def on_focus(self) -> None:
         self.refresh_cells([(self.line, self.column)])
 
