@@ -150,6 +150,8 @@ class PseudoTerminal:
     ) -> Burst:
         """Everything sent until nothing has come for `quiet` seconds (or `limit` is over).
 
+        A program that would run and gets no processor is not silent: on a busy machine it is waited for.
+
         Args:
             quiet: how long silence must last.
             limit: when to stop all the same.
@@ -164,6 +166,8 @@ class PseudoTerminal:
             silence = quiet if chunks else max(quiet, patience)
             ready, _, _ = select.select([self._fd], [], [], min(silence, deadline - now))
             if not ready:
+                if self._waits_for_a_processor():
+                    continue
                 break
             try:
                 chunk = os.read(self._fd, max(1, int(self._rate * _LINE_TICK)) if self._rate else 1 << 16)
@@ -246,6 +250,14 @@ class PseudoTerminal:
         """Processor time the program has used: what a busy machine cannot falsify (Linux; in ticks of 10 ms)."""
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def _waits_for_a_processor(self) -> bool:
+        """Whether one of the program's threads runs, or is kept from running by others (Linux)."""
+        for state in Path(f"/proc/{self.process.pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):
+                if state.read_text().rpartition(")")[2].split()[0] in "RD":
+                    return True
+        return False
 
     def text(self) -> str:
         """The screen as lines without trailing blanks."""
