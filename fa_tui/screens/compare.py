@@ -84,11 +84,21 @@ class CompareScreen(JudgedScreen):
     def on_resize(self) -> None:
         # the charts below name the runs by number
         self.view.number_columns(self.size.height >= ROOMY)
+        self.refresh_bindings()
 
     @property
     def group(self) -> Group | None:
         """What is compared."""
         return self._groups[self._at] if self._groups else None
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """There is a scale to choose only where something is drawn on it."""
+        return action != "rescale" or self._draws
+
+    @property
+    def _draws(self) -> bool:
+        """Whether there is room for bars or charts."""
+        return self.has_class("-roomy") or any(view.bar_cells for view in self.query(CompareView))
 
     def judge(self) -> None:
         before = self._passing
@@ -203,7 +213,7 @@ class CompareScreen(JudgedScreen):
             (f"  {window.words} run{'' if window.total == 1 else 's'}", "dim"),
             (" (< >)" if window.hides else "", "dim"),
             (f"   {self._at + 1}/{len(self._groups)} (n p)", "dim"),
-            ("" if self._shared else "   bars: own scale (z)", "accent"),
+            ("" if self._shared or not self._draws else "   bars: own scale (z)", "accent"),
         )
         self.query_one("#agreement", Line).set(*self._agreement(group))
         self._say_here()

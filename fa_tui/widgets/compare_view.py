@@ -32,9 +32,14 @@ SIDE_BY_SIDE = 6
 
 _LABEL = 14
 _NUMBER = 9
-_RUN_LEAST, _RUN_MOST = 9, 36
+_RUN_MOST = 36
+_NAME_MOST = 18
+"""Cells of a run's name, its gap included, that go before mean ± std."""
 _RATIO = 11
 _SPREAD = 19
+_BAR_LEAST = 4
+"""Shorter bars, of half cells, cannot be compared."""
+_DIGITS, _DIGITS_WITHOUT_BARS = 3, 4
 
 
 class Scales(NamedTuple):
@@ -54,7 +59,8 @@ class CompareView(LineTable):
 
     help_text = f"""\
 Runs side by side: the marked ones (space marks in the matrix), or one method over its seeds.
-Bars of all columns are on one logarithmic scale, so their lengths can be compared.
+Bars of all columns are on one logarithmic scale, so their lengths can be compared; where they would be
+shorter than {_BAR_LEAST} cells there are none, and more digits.
 Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they part are of all of them.
 
   max/min      the largest of the line over its smallest; more than ×{PARTS_AT:g} stands out
@@ -93,6 +99,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         self._lines: list[ComparedLine] = []
         self._scales = Scales(None, None)
         self._numbered = False
+        self.bar_cells = 0
 
     def compare(self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales) -> None:
         """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
@@ -109,7 +116,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         """Lead the runs' names by numbers, or not."""
         if numbered != self._numbered:
             self._numbered = numbered
-            self.refresh()
+            self._fit()
 
     def judge(self) -> None:
         """Show the runs as the session's thresholds judge them now."""
@@ -119,14 +126,20 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         self._fit()
 
     def _fit(self) -> None:
-        """Widths: first the runs, then the ratio, then mean ± std if there is room for all of it."""
+        """Widths: first the runs and the ratio, then mean ± std if names stay whole, then bars worth drawing."""
         count = self.window.size
         if not count:
             self.set_widths(_LABEL, [])
             return
         room = self.view.width - _LABEL - (_RATIO if count > 1 else 0)
-        spread = _SPREAD if count > 1 and room - _SPREAD >= count * (_RUN_LEAST + 2) else 0
-        each = max(_RUN_LEAST, min(_RUN_MOST, (room - spread) // count))
+        named = max(len(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
+        spread = _SPREAD if count > 1 and room - _SPREAD >= count * max(_NUMBER, min(named, _NAME_MOST)) else 0
+        each = max(_NUMBER, min(_RUN_MOST, (room - spread) // count))
+        had, self.bar_cells = self.bar_cells, max(0, each - _NUMBER - 1)
+        if self.bar_cells < _BAR_LEAST:
+            self.bar_cells = 0
+        if bool(had) != bool(self.bar_cells):
+            self.refresh_bindings()
         self.set_widths(_LABEL, [each] * count + ([_RATIO] if count > 1 else []) + ([spread] if spread else []))
 
     def on_resize(self) -> None:
@@ -197,7 +210,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         entry = self._lines[line]
         if entry.kind != "heading":
             return None
-        scale = self._scale_of(self._lines[line + 1].kind)
+        scale = self._scale_of(self._lines[line + 1].kind) if self.bar_cells else None
         bars = f"   (bars {short(scale.lo)}…{short(scale.hi)})" if scale else ""
         return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("heading"))]
 
@@ -244,30 +257,32 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         value = entry.spread.values[self.window.first + column] if entry.spread else None
         if value is None:
             return [Segment(self._glyphs.unmeasured.ljust(_NUMBER), self.style_of("dim")), _gap(width - _NUMBER, blank)]
-        text, fires = self._written(entry, column, value)
+        text, fires = self._written(entry, column, value, width - 1 - self.bar_cells)
         number = Segment(text.ljust(_NUMBER), self.style_of("bad" if fires else "text"))
-        room = width - _NUMBER
         scale = self._scale_of(entry.kind)
-        if scale is None or room < 3 or not math.isfinite(value):
-            return [number, _gap(room, blank)]
-        bar = half_bar(scale.fraction(value), room - 1, self._glyphs) if value > 0 else ""
-        return [number, Segment(bar, self.style_of("mark")), _gap(room - len(bar), blank)]
+        bar = ""
+        if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
+            bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
+        return [number, Segment(bar, self.style_of("mark")), _gap(width - len(number.text) - len(bar), blank)]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
 
-    def _written(self, entry: ComparedLine, column: int, value: float) -> tuple[str, bool]:
-        """A value as text, and whether a diagnostic fires on it."""
+    def _written(self, entry: ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
+        """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it."""
         report = self._reports[column]
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
             return entry.quantity.text(report), bool(letter and letter in report.flags)
-        if entry.kind != "growth":
-            return short(value), not math.isfinite(value)
-        block = _peak(report)
-        mark = f" {self._glyphs.grows}" if block is not None and entry.label == f"{block}→{block + 1}" else ""
-        fires = not value <= report.thresholds.h_norm_explosion_ratio
-        return f"{self._glyphs.say('×')}{short(value)}{mark}", fires
+        before, after, fires = "", "", not math.isfinite(value)
+        if entry.kind == "growth":
+            block = _peak(report)
+            before = self._glyphs.say("×")
+            after = f" {self._glyphs.grows}" if block is not None and entry.label == f"{block}→{block + 1}" else ""
+            fires = not value <= report.thresholds.h_norm_explosion_ratio
+        digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
+        texts = [f"{before}{short(value, fewer)}{after}" for fewer in range(digits, 0, -1)]
+        return next((text for text in texts if len(text) <= room), texts[-1]), fires
 
     def _ratio(self, entry: ComparedLine, width: int) -> list[Segment]:
         ratio = entry.spread.ratio if entry.spread else None

@@ -1,0 +1,97 @@
+"""The comparison follows thresholds, filter and new measurements; what is copied from it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.formats import scan
+from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
+from fa_tui.screens.compare import CompareScreen
+from fa_tui.session import Session, mask_of
+from tests.fa_tui.compared_runs import row_of, ten_seeds
+from tests.fa_tui.looks import app_on, opened, screen_text, settled
+from tests.fa_tui.waiting import until
+
+
+@pytest.fixture
+def app(published_table: Path) -> ExplorerApp:
+    return app_on(Session(scan([published_table]).rows))
+
+
+async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("space", *["down"] * 4, "right", "space")
+        screen = await opened(pilot, "C")
+        assert "bp s42" in screen_text(app) and "ep s123" in screen_text(app)
+        assert "runs agree: ✓abc·" in screen_text(app)
+        await pilot.press("a", "5", "enter")
+        await settled(pilot, screen)
+        assert "runs disagree: a fires on 1 of 2" in screen_text(app)
+        await pilot.press("escape", "escape")
+        await pilot.pause()
+        assert app.screen is app.explorer
+        assert app.explorer.sliders is not None
+        assert app.explorer.sliders.thresholds.h_norm_explosion_ratio == 5.0
+        assert "11 of 15 walk back" in screen_text(app)
+
+
+async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: app.explorer.sliders is not None)
+        await pilot.press("slash", *"flag:b", "enter")
+        await until(pilot, lambda: app.explorer.shown is not None)
+        screen = await opened(pilot, "C")
+        assert " dfa " in screen_text(app).splitlines()[0]
+        for key, typed, words in (
+            ("b", "1e-12", "nothing to compare: no run passes the filter"),
+            ("b", "1e-7", " dfa   3 runs"),
+        ):
+            await pilot.press(key, *typed, "enter")
+            await settled(pilot, screen)
+            assert words in screen_text(app).splitlines()[0]
+            passing = [row for row, flags in enumerate(app.session.flags) if flags & mask_of("b")]
+            assert isinstance(screen, CompareScreen)
+            assert bool(screen.view.line_count()) == bool(passing)
+            assert set(screen.group.rows if screen.group else ()) <= set(passing)
+
+
+async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> None:
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await opened(pilot, "C", "n")
+        index = next(n for n, row in enumerate(app.session.rows) if row.key == "dfa_s42")
+        row = app.session.rows[index]
+        app.session.replace_rows({index: replace(row, report=row_of("dfa", 42, 1.0, 2.0).report)})
+        screen.runs_changed()
+        await settled(pilot, screen)
+        assert " dfa " in screen_text(app).splitlines()[0]
+        assert "part at layer 0" in screen_text(app)
+
+
+async def test_the_copied_comparison_has_all_runs() -> None:
+    app = app_on(ten_seeds())
+    async with app.run_test(size=(80, 24)) as pilot:
+        screen = await opened(pilot, "C")
+        table = screen.shared().table
+        assert table is not None
+        (grid,) = table.blocks
+        assert grid.headings == ("", *(f"s{seed}" for seed in range(1, 11)), "max/min")
+        assert grid.rows[0][10] == "✗a-··"
+
+
+async def test_the_copied_command_prints_just_the_runs_compared(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table])
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("down")
+        screen = await opened(pilot, "C")
+        words = shlex.split(next(piece for piece in screen.shared().pieces if piece.key == "l").text())
+    capsys.readouterr()
+    assert main([*words[1:], "--format", "json"]) == 0
+    assert [row["key"] for row in json.loads(capsys.readouterr().out)] == ["dfa_s42", "dfa_s123", "dfa_s456"]

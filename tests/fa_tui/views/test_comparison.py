@@ -1,0 +1,102 @@
+"""What is compared with what: groups of runs, their names, where they part, on what they agree."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from fa_core.analysis import across_runs
+from fa_core.formats import scan
+from fa_core.rows import AuditRow
+from fa_tui.session import Session, mask_of
+from fa_tui.views.comparison import (
+    MARKED,
+    Group,
+    agreement,
+    column_labels,
+    compared_lines,
+    groups_of,
+    place_of,
+    spread_words,
+)
+from fa_tui.views.names import told_apart
+from tests.fa_tui.compared_runs import row_of
+
+
+def test_without_marks_every_method_over_its_seeds_is_a_group(published_table: Path) -> None:
+    groups = groups_of(Session(scan([published_table]).rows))
+    assert [group.name for group in groups] == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+    assert [len(group.rows) for group in groups] == [3] * 5
+
+
+def test_two_marks_are_a_group_of_their_own_and_one_is_not() -> None:
+    session = Session([row_of("bp", seed, 1.0, 2.0) for seed in range(3)])
+    session.marked = {1}
+    assert [group.name for group in groups_of(session)] == ["bp"]
+    session.marked = {0, 2}
+    assert groups_of(session)[0] == (MARKED, (0, 2), "")
+
+
+def test_a_group_is_found_again_by_name_then_by_a_run_then_by_its_place() -> None:
+    dfa, dfa_apart, bp = Group("dfa", (0, 1)), Group("dfa lam=0.1", (1,)), Group("bp", (2, 3))
+    assert place_of(dfa, [bp, dfa], 0) == 1
+    assert place_of(dfa, [bp, dfa_apart], 0) == 1
+    assert place_of(dfa, [bp], 3) == 0
+    assert place_of(dfa, [], 3) == 0
+
+
+def test_labels_are_seeds_where_only_seeds_differ_and_numbered_where_names_repeat() -> None:
+    session = Session([row_of("bp", 1, 1.0), row_of("bp", 2, 1.0), row_of("bp", 1, 1.0), row_of("dfa", None, 1.0)])
+    assert column_labels(session, groups_of(session)[0]) == [("", "s1"), ("", "s2")]
+    session.marked = {0, 2, 3}
+    assert column_labels(session, groups_of(session)[0]) == [("bp", " s1"), ("bp", " s1 #2"), ("dfa", "")]
+
+
+def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_they_are() -> None:
+    def on(source: str, **axes: object) -> AuditRow:
+        return replace(row_of("dfa", 42, 1.0), source=source, axes={"L": 4, **axes})
+
+    def names(*rows: AuditRow) -> list[str]:
+        return ["".join(name) for name in told_apart(rows)]
+
+    sweep = [on("a.json", lam=lam, d=d) for lam, d in ((0.1, 64), (0.1, 128), (0.01, 128))]
+    assert names(*sweep) == ["dfa s42 d=64 λ=0.1", "dfa s42 d=128 λ=0.1", "dfa s42 d=128 λ=0.01"]
+    assert names(on("a.json", d=64), on("a.json", arch="cnn", d=64)) == ["dfa s42", "dfa s42 arch=cnn"]
+    rare = names(on("a.json", d=64), on("a.json", d=32), on("a.json", arch="cnn", d=32))
+    assert rare == ["dfa s42 d=64", "dfa s42 d=32", "dfa s42 d=32 arch=cnn"]
+    assert names(*sweep[:2], row_of("bp", 42, 1.0)) == ["dfa s42 d=64", "dfa s42 d=128", "bp s42"]
+    assert names(on("x/main/dfa_s42"), on("x/wide/dfa_s42")) == ["dfa s42 (main)", "dfa s42 (wide)"]
+    assert names(on("x/a.json"), on("x/b.json")) == ["dfa s42 (x/a.json)", "dfa s42 (x/b.json)"]
+
+
+def test_a_spread_that_is_only_rounding_is_no_spread() -> None:
+    def said(*values: float) -> str:
+        return spread_words(across_runs([[value] for value in values])[0])
+
+    assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0"
+    assert said(1e-9, math.nextafter(1e-9, 1)) == "1e-9 ± 0"
+    assert said(1.0, 3.0) == "2 ± 1"
+    assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2" and said(math.inf) == ""
+
+
+def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
+    reports = [row_of("x", 1, *norms).report for norms in ([8.0, 9.0, 10.0], [8.0, 9.5, 1000.0])]
+    headings = [line.label for line in compared_lines(reports) if line.kind == "heading"]
+    assert headings[0].endswith("part at layer 2")
+    assert headings[1].endswith("part at block 1→2")
+    assert "together, at most ×1 apart" in headings[2]
+    assert [line.label for line in compared_lines(reports) if line.parts] == ["2", "1→2"]
+
+
+def test_runs_agree_on_letters_that_all_fire_or_all_pass() -> None:
+    calm, burst = (mask_of(""), mask_of("ab")), (mask_of("ac"), mask_of("abc"))
+    assert agreement([calm, burst, burst]) == ("bc", {"a": (2, 3)})
+    assert agreement([]) == ("", {})
+
+
+def test_a_run_that_is_not_finite_is_infinitely_far_from_the_others() -> None:
+    reports = [row_of("x", 1, 1.0, 2.0).report, row_of("x", 2, 1.0, math.nan).report]
+    layer = next(line for line in compared_lines(reports) if line.kind == "h" and line.label == "1")
+    assert layer.spread is not None and layer.spread.ratio == math.inf
