@@ -13,17 +13,21 @@ from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
-_COLUMNS = (("state", 10), ("progress", 9), ("left/took", 10), ("device", 8))
-"""Headings and widths; a bar stands before what is under "progress"."""
-_SAYS = "what it says"
-_BARS = range(10, 41)
+_HEADINGS = ("state", "progress", "left/took", "device", "what it says")
+_STATE = _TIME = 10
+_COUNTS = range(7, 18)
+"""Cells that ``done/total`` and the blanks around it get; a bar stands before them."""
+_BARS = range(6, 41)
+_USUAL_BAR = 10
+"""A bar is shorter where a name or what a job says would be cut."""
 _NAMES = range(9, 31)
+_AROUND_NAME = 3
 _DEVICES = range(8, 25)
 """A cluster's names its machine, too."""
 _WIDE = 100
 """Cells beyond which there is room for that."""
-_WORDS = 20
-"""Cells that what a job says gets at least, before its name is cut."""
+_WORDS, _FEW_WORDS = 20, 12
+"""Cells that what a job says gets before its name is cut, and that it gets in any case."""
 _SENTENCE = 60
 """Cells that what a job says gets, before longer names are whole and bars grow."""
 
@@ -35,14 +39,15 @@ class JobsTable(LineTable):
         super().__init__(id="jobs")
         self._glyphs = glyphs
         self._jobs: list[Listed] = []
-        self._bar = _BARS.start
+        self._bar = _USUAL_BAR
+        self._fitted = (0, 0)
 
     def set_jobs(self, jobs: Sequence[Listed]) -> None:
         """Show other jobs; only lines that changed are painted again."""
         here = self.job
         before, self._jobs = self._jobs, list(jobs)
         others = [job.id for job in before] != [job.id for job in jobs]
-        if others or not self.column_count or self.width_of(3) != self._device_width():
+        if others or self._fitted != (self._count_width(), self._device_width()):
             self._fit()
             self.move_to(self._line_of(here))
             return
@@ -58,16 +63,20 @@ class JobsTable(LineTable):
 
     def _fit(self) -> None:
         """What a job says gets what the other columns leave, and names give way to it; on a wide screen bars grow."""
-        widths = [width for _, width in _COLUMNS]
-        widths[3] = self._device_width()
-        room = self.view.width - sum(widths) - _BARS.start
+        counts, device = self._fitted = (self._count_width(), self._device_width())
+        # for the name, the bar and what the job says
+        room = self.view.width - (_STATE + counts + _TIME + device)
         longest = max([len(job.name) for job in self._jobs], default=0)
-        most = max(_NAMES.stop - 1, room - _SENTENCE - 3)
-        name = max(_NAMES.start, min(longest, most, room - _WORDS)) + 3
-        spare = max(0, room - name - _SENTENCE)
-        self._bar = min(_BARS.start + spare, _BARS.stop - 1)
-        widths[1] += self._bar
-        self.set_widths(name, [*widths, max(_WORDS, room - name - (self._bar - _BARS.start))])
+        wanted = max(_NAMES.start, min(longest, max(_NAMES.stop - 1, room - _USUAL_BAR - _SENTENCE - _AROUND_NAME)))
+        self._bar = max(_BARS.start, min(_USUAL_BAR, room - wanted - _AROUND_NAME - _WORDS))
+        name = max(_NAMES.start, min(wanted, room - self._bar - _WORDS - _AROUND_NAME)) + _AROUND_NAME
+        self._bar += max(0, min(room - name - self._bar - _SENTENCE, _BARS.stop - 1 - self._bar))
+        says = max(_FEW_WORDS, room - name - self._bar)
+        self.set_widths(name, [_STATE, self._bar + counts, _TIME, device, says])
+
+    def _count_width(self) -> int:
+        longest = 3 + max([2 * len(f"{job.total}") for job in self._jobs], default=0)
+        return max(_COUNTS.start, min(longest, _COUNTS.stop - 1))
 
     def _device_width(self) -> int:
         longest = 1 + max([len(job.device) for job in self._jobs], default=0)
@@ -89,7 +98,7 @@ class JobsTable(LineTable):
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
             return [Segment(" job".ljust(self.frozen_width), self.style_of("header"))]
-        name = self._short(self._jobs[line].name, self.frozen_width - 3)
+        name = self._short(self._jobs[line].name, self.frozen_width - _AROUND_NAME)
         chosen = line == self.line
         text = f" {name}".ljust(self.frozen_width)
         return [Segment(text, self.style_of("cursor" if chosen and self.has_focus else "text"))]
@@ -97,8 +106,7 @@ class JobsTable(LineTable):
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column)
         if line is None:
-            name = [*(name for name, _ in _COLUMNS), _SAYS][column]
-            return [Segment(name.ljust(width), self.style_of("header"))]
+            return [Segment(_HEADINGS[column].ljust(width), self.style_of("header"))]
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
@@ -120,7 +128,10 @@ class JobsTable(LineTable):
         return [
             Segment(bar[:filled], self.style_of(tone)),
             Segment(bar[filled:], self.style_of("dim")),
-            Segment(f" {job.done}/{job.total}"[: width - self._bar].ljust(width - self._bar), self.style_of("text")),
+            Segment(
+                f" {self._short(f'{job.done}/{job.total}', width - self._bar - 2)}".ljust(width - self._bar),
+                self.style_of("text"),
+            ),
         ]
 
     def _short(self, text: str, width: int) -> str:

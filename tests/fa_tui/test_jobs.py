@@ -23,6 +23,7 @@ from fa_tui.sharing.clipboard import Copied
 from fa_tui.widgets.glyphs import ASCII
 from fa_tui.widgets.jobs_table import JobsTable
 from tests.fa_tui.looks import SIZE, screen_text
+from tests.fa_tui.scenes import StagedJobs
 from tests.fa_tui.waiting import until
 
 MakeApp = Callable[..., ExplorerApp]
@@ -306,3 +307,38 @@ async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(app: 
         await until(pilot, lambda: "gpu-node-17/cuda:0" in screen_text(app))
         await pilot.resize_terminal(80, 24)
         await until(pilot, lambda: "gpu-no…" in screen_text(app))
+
+
+class Given(StagedJobs):
+    """These jobs, none of which moves."""
+
+    def __init__(self, jobs: list[Listed]) -> None:
+        self._jobs = jobs
+
+    def listed(self) -> list[Listed]:
+        return self._jobs
+
+
+@pytest.mark.parametrize("width", [70, 80, 100, 120, 200])
+@pytest.mark.parametrize("copies", [1, 5], ids=["few", "more than lines"])
+async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(app: ExplorerApp, width: int, copies: int) -> None:
+    jobs = [replace(job, id=f"{n}") for n, job in enumerate(StagedJobs().listed() * copies)]
+    async with app.run_test(size=(width, 24)) as pilot:
+        await app.push_screen(JobsScreen(Jobs(Given(jobs)), glyphs=app.terminal.glyphs))
+        table = app.screen.query_one(JobsTable)
+        await until(pilot, lambda: "credit_b" in screen_text(app) and table.virtual_size.width > 0)
+        assert table.virtual_size.width <= table.view.width
+        lines = screen_text(app).splitlines()
+        assert any(line.endswith("what it says") for line in lines)
+        assert any("10/10" in line and ("saved in results.json" in line or "…" in line) for line in lines)
+
+
+async def test_counts_too_long_for_their_column_are_cut_with_a_sign(app: ExplorerApp) -> None:
+    jobs = [
+        Listed(id="1", name="dfa s42", state="running", done=1000, total=12000),
+        Listed(id="2", name="dfa s43", state="running", done=123_456_789, total=987_654_321),
+    ]
+    async with app.run_test(size=(80, 24)) as pilot:
+        await app.push_screen(JobsScreen(Jobs(Given(jobs)), glyphs=app.terminal.glyphs))
+        await until(pilot, lambda: "1000/12000" in screen_text(app))
+        assert "123456789/9876…" in screen_text(app)
