@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from fa_tui.session import Session
 from fa_tui.widgets.pick import Pick
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import screen_text
+from tests.fa_tui.waiting import until
 
 TINY = {
     "method": "dfa",
@@ -39,17 +39,6 @@ TINY = {
     "device": "cpu",
 }
 ENDLESS = {**TINY, "epochs": "100000", "schedule": "constant"}
-TURNS = 20_000
-"""Torch takes seconds to start on a loaded machine."""
-
-
-async def until(pilot: Pilot[Any], condition: Callable[[], bool]) -> None:
-    """Let the app run until the condition holds."""
-    for _ in range(TURNS):
-        if condition():
-            return
-        await pilot.pause(0.005)
-    raise AssertionError("the condition never held")
 
 
 def planned(out: Path, values: dict[str, str], command: str = "train") -> Planned:
