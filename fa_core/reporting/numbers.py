@@ -6,6 +6,11 @@ import math
 
 MISSING = "N/A"
 
+_SURE_DIGITS = 12
+"""Digits of a float that a few operations leave as they were."""
+_NOISE_ULPS = 4
+"""A spread of fewer units in the last place of the mean is rounding."""
+
 
 def significant(value: float | None, digits: int = 4) -> str:
     """A number with that many significant digits, zeros kept, so that columns of a table compare.
@@ -38,6 +43,34 @@ def brief(value: float | None, digits: int = 4) -> str:
     return _scientific(f"{mantissa.rstrip('0').rstrip('.')}e{exponent}")
 
 
+def brief_in(value: float | None, cells: int) -> str:
+    """A number with four significant digits, or three where four take more cells.
+
+    >>> brief_in(10.96098, 7), brief_in(-0.03589, 7), brief_in(9.011e-10, 7)
+    ('10.96', '-0.0359', '9.01e-10')
+    """
+    text = brief(value)
+    return text if len(text) <= cells else brief(value, 3)
+
+
+def plain(value: object) -> str:
+    """A value of an axis as text; a float without the noise of its last digits.
+
+    >>> plain(0.1 + 0.2), plain(64), plain("digits"), plain(0.1234567)
+    ('0.3', '64', 'digits', '0.1234567')
+    """
+    return f"{value:.{_SURE_DIGITS}g}" if isinstance(value, float) else str(value)
+
+
+def is_rounding(mean: float, std: float) -> bool:
+    """Whether a standard deviation is no more than what rounding makes of equal numbers.
+
+    >>> is_rounding(0.349, 5.6e-17), is_rounding(0.349, 1e-12)
+    (True, False)
+    """
+    return std < _NOISE_ULPS * math.ulp(mean)
+
+
 def _scientific(text: str) -> str:
     mantissa, exponent = text.split("e")
     return f"{mantissa}e{int(exponent)}"
@@ -59,9 +92,12 @@ def spread(mean: float | None, std: float | None) -> str:
 
     >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
     ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
+    >>> spread(0.349, 5.6e-17)
+    '0.349 ± 0.000'
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return significant(mean)
+    std = 0.0 if is_rounding(mean, std) else std
     scale = max(abs(mean), std)
     if scale == 0 or 1e-2 <= scale < 1e5:
         return _decimals(mean, std)

@@ -220,7 +220,7 @@ Analyses of the runs, as the commands of the same names print them
             self._blocks = list(sensitivity_blocks(self._found))
             grid, self._said = parts(self._blocks)
             # what is looked at first must be on a narrow screen too
-            grid = reordered(grid, ("diagnostic", "gap", "plateau", "threshold"))
+            grid = reordered(grid, ("fires when", "gap", "plateau"))
         elif self._open == 1:
             self._found = decision_utility(table, thresholds, gammas=self.runs.gammas)
             self._blocks = list(utility_blocks(self._found))

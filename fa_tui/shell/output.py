@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 10_000
 """A pipe has no width: lines are as long as they are."""
 
-GAP = 3
+GAP = 2
 """Blanks between two columns."""
 
 
@@ -72,7 +72,8 @@ def _print_grid(console: Console, grid: Grid) -> None:
     rows = [tuple(map(printable, row)) for row in grid.rows]
     widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
     for columns in fitting(widths, console.width):
-        table = Table(box=SIMPLE_HEAD, pad_edge=False)
+        # a blank on the right, and the box's between two columns: `GAP`
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for i in columns:
             table.add_column(grid.headings[i], justify="left" if i < grid.words else "right", overflow="fold")
         for number, row in enumerate(rows):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from fa_core.analysis import LayerSpread, across_runs, first_parting
 from fa_core.report import DiagnosticReport
+from fa_core.reporting.numbers import is_rounding
 from fa_tui.session import BITS, Session
 from fa_tui.views.grid import build_grid
 from fa_tui.views.names import told_apart
@@ -17,9 +18,6 @@ from fa_tui.widgets.detail_layers import growths
 from fa_tui.widgets.numbers import short
 
 MARKED = "marked runs"
-
-_NOISE_ULPS = 4
-"""A spread of fewer units in the last place of the mean is rounding."""
 
 
 class Group(NamedTuple):
@@ -169,8 +167,7 @@ def spread_words(spread: LayerSpread | None) -> str:
         return ""
     if spread.std is None:
         return short(spread.mean)
-    rounding = spread.std < _NOISE_ULPS * math.ulp(spread.mean)
-    return f"{short(spread.mean)} ± {short(0.0 if rounding else spread.std)}"
+    return f"{short(spread.mean)} ± {short(0.0 if is_rounding(spread.mean, spread.std) else spread.std)}"
 
 
 def parting_words(layers: Sequence[LayerSpread], where: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 
 from fa_core.errors import UsageError
+from fa_core.formats.write import write_audit_table
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
 from fa_tui.cli import main
 
 
@@ -43,6 +47,40 @@ def test_sweep_prints_the_published_gaps(published_table: Path, capsys: pytest.C
     assert (c["separable"], c["gap"]) == (False, None)
     assert d["degenerate"]["fired"] == 9
     assert len(a["flip_points"]) == 15 and len(a["counts"]["walk_backs"]) == 16
+
+
+@pytest.mark.parametrize("given", ["", "audit_table_s42_s123_s456.json", "audit_cnn_3seed.json", "main"])
+def test_the_sweep_is_one_table_in_120_columns(
+    sample_runs: Path, given: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for width in (120, 80):
+        monkeypatch.setenv("COLUMNS", str(width))
+        _, out, _ = run(capsys, "sweep", sample_runs / given)
+        lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
+        assert max(map(len, lines)) <= width
+        rows = [line for line in lines if line.startswith("(b) ‖g_L‖ < 1e-7")]
+        assert (len(rows) == 1) == (width == 120), "a narrower terminal gets the columns below each other"
+
+
+def test_an_axis_and_a_spread_are_told_without_the_noise_of_floats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "audit.json"
+    report = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1e-3, 1e-3], headline_acc=0.7)
+    lams = (0.1 + 0.2, 0.1234567)
+    rows = [
+        AuditRow(source="a", key=f"{lam}_{seed}", method="dfa", seed=seed, report=report, axes={"lam": lam})
+        for lam in lams
+        for seed in (1, 2, 3)
+    ]
+    write_audit_table(path, rows)
+    _, out, _ = run(capsys, "seeds", path)
+    assert "0.700 ± 0.000" in out and "dfa (lam 0.3), dfa (lam 0.1234567): " in out
+    assert "0.300000" not in out and "0.70000" not in out
+    groups = run_json(capsys, "seeds", path)["groups"]
+    assert groups[0]["stats"]["headline_acc"]["std"] > 0, "there is noise to leave out"
+    assert tuple(group["axes"]["lam"] for group in groups) == lams, "the data keep every digit"
 
 
 def test_what_a_filter_leaves_out_is_said_below_the_table(

@@ -50,6 +50,9 @@ async def test_the_sweep_holds_every_cell_of_the_commands_table(app: ExplorerApp
         for row, said in zip(shown[1:], printed.rows, strict=True):
             assert sorted(row) == sorted(said)
         assert "63.357x" in screen_text(app) and "(10.961, 694.458)" in screen_text(app)
+        assert screen.table.virtual_size.width <= screen.table.view.width
+        await pilot.resize_terminal(80, 24)
+        await until(pilot, lambda: any("plateau" in line and "›" in line for line in screen_text(app).splitlines()))
 
 
 async def test_number_keys_tab_and_clicks_open_the_analyses(app: ExplorerApp) -> None:

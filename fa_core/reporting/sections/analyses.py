@@ -11,7 +11,7 @@ from fa_core.analysis.sensitivity import Sensitivity, Spread
 from fa_core.analysis.utility import Utility
 from fa_core.report import LETTERS
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
-from fa_core.reporting.numbers import MISSING, brief, spread
+from fa_core.reporting.numbers import MISSING, brief, brief_in, plain, spread
 from fa_core.wording import listed
 
 _SEED_COLUMNS = (
@@ -22,6 +22,9 @@ _SEED_COLUMNS = (
     ("stability", "(c) cosine"),
     ("margin_pp", "(d) pp"),
 )
+_BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "cosine", "d": "margin"}
+_RANGE_CELLS = 7
+"""Cells of a number in a range, from which on it has three digits: all columns are to stand in 120."""
 
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
@@ -54,7 +57,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
 
 def group_name(group: SeedGroup) -> str:
     """The method, with its second axes where it has any."""
-    axes = ", ".join(f"{name} {value}" for name, value in group.axes.items() if value is not None)
+    axes = ", ".join(f"{name} {plain(value)}" for name, value in group.axes.items() if value is not None)
     return f"{group.method} ({axes})" if axes else group.method
 
 
@@ -65,7 +68,7 @@ def _inexact(group: SeedGroup) -> Iterator[str]:
 
 
 def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
-    axes = ("–" if value is None else str(value) for value in group.axes.values())
+    axes = ("–" if value is None else plain(value) for value in group.axes.values())
     disagree = ", ".join(group.disagree) or "–"
     return (
         group.method,
@@ -99,10 +102,10 @@ def _stat(stat: Stat) -> str:
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
     yield Grid(
-        headings=("diagnostic", "healthy", "degenerate", "gap", "plateau", "threshold"),
+        headings=("fires when", "healthy (median) fires", "degenerate (median) fires", "gap", "plateau"),
         rows=tuple(_sensitivity_row(one) for one in analysis),
-        caption="Threshold sensitivity: range (median) of each group, the gap between the groups, and the plateau: "
-        "thresholds that change no verdict.",
+        caption="Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
+        "diagnostic fires; the gap between the groups; and the plateau: thresholds that change no verdict.",
         words=5,
     )
     if analysis:
@@ -120,32 +123,31 @@ def _names(group: Spread) -> str:
 
 
 def _sensitivity_row(one: Sensitivity) -> tuple[str, ...]:
-    return (
-        f"({one.letter}) {one.name}",
-        group_range(one.healthy),
-        group_range(one.degenerate),
-        gap_words(one),
-        plateau_words(one),
-        brief(one.threshold),
-    )
+    return (fires_when(one), group_range(one.healthy), group_range(one.degenerate), gap_words(one), plateau_words(one))
+
+
+def fires_when(one: Sensitivity) -> str:
+    """``(a) growth > 50``: the diagnostic and its threshold, in few cells."""
+    sign = ">" if DIAGNOSTICS[one.letter].fires_above else "<"
+    return f"({one.letter}) {_BRIEFLY[one.letter]} {sign} {brief(one.threshold)}{' pp' if one.unit == 'pp' else ''}"
 
 
 def group_range(group: Spread) -> str:
-    """``[min, max] (median), fired/measured fire``."""
+    """``min..max (median) fired/measured``."""
     if not group.measured:
         return "not measured" if group.runs else "no runs"
     if group.max is None:
-        return f"NaN/inf, {group.fired}/{group.measured} fire"
-    span = f"[{brief(group.min)}, {brief(group.max)}] ({brief(group.median)}), "
-    return f"{span}{group.fired}/{group.measured} fire"
+        return f"NaN/inf {group.fired}/{group.measured}"
+    low, high, median = (brief_in(value, _RANGE_CELLS) for value in (group.min, group.max, group.median))
+    return f"{low}..{high} ({median}) {group.fired}/{group.measured}"
 
 
 def gap_words(one: Sensitivity) -> str:
-    """The gap with its unit, or that there is none."""
+    """The gap with its unit, or that the groups overlap."""
     if one.separable is None:
         return MISSING
     if not one.separable:
-        return "not separable"
+        return "overlap"
     if one.gap is None:
         return "separable"
     if DIAGNOSTICS[one.letter].log:
