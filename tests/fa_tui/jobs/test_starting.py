@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -48,10 +49,14 @@ def planned(out: Path, values: dict[str, str], command: str = "train") -> Planne
 
 
 @pytest.fixture
-def explorer(tmp_path: Path) -> ExplorerApp:
+def explorer(tmp_path: Path) -> Iterator[ExplorerApp]:
     runs = tmp_path / "runs"
     runs.mkdir()
-    return ExplorerApp(Session([]), title="runs", paths=[runs], terminal=COLOURFUL)
+    app = ExplorerApp(Session([]), title="runs", paths=[runs], terminal=COLOURFUL)
+    yield app
+    # also where a test failed: nothing it started goes on without end
+    app.stops_commands = True
+    app.close_jobs()
 
 
 class TestForm:
