@@ -218,7 +218,9 @@ class TestRuns:
                 if isinstance(row.entry, Input) and row.field.name in TINY:
                     row.entry.value = TINY[row.field.name]
             await until(pilot, lambda: "1 run into" in screen_text(explorer))
-            await pilot.press("ctrl+s", "J")
+            await pilot.press("ctrl+s")
+            await until(pilot, lambda: not isinstance(explorer.screen, StartScreen))
+            await pilot.press("J")
             await until(pilot, lambda: isinstance(explorer.screen, JobsScreen))
             await until(pilot, lambda: "train dfa_s42" in screen_text(explorer))
             await until(pilot, lambda: explorer.jobs.active() == 0)
