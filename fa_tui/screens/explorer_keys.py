@@ -22,5 +22,11 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
     Binding("A", "app.show_lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
     Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
-    Binding("P", "app.show_problems", "Problems", key_display="P", tooltip="what could not be opened, and why"),
+    Binding(
+        "P",
+        "app.show_problems",
+        "Problems",
+        key_display="P",
+        tooltip="files and settings that were not read, or only in part, and why",
+    ),
 ]

@@ -165,7 +165,7 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
 
 
 def open_paths(paths: Sequence[Path] | None) -> Scan:
-    """What the paths hold (the sample runs for none); what could not be opened is told on stderr."""
+    """What the paths hold (the sample runs for none); what was not read is told on stderr."""
     from fa_core.formats import scan
     from fa_tui.samples import sample_runs
 
@@ -175,7 +175,7 @@ def open_paths(paths: Sequence[Path] | None) -> Scan:
 
 
 def tell_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
-    """One line on stderr for each path that could not be opened; one for all of which the same is wrong.
+    """One line on stderr for each path, or part of a file, that was not read; one for all of which the same is wrong.
 
     Args:
         problems: each with its message.
@@ -186,7 +186,8 @@ def tell_problems(problems: Iterable[Problem], at_most: int | None = None) -> No
         print(f"fa-tui: {message}{f' ({times} runs)' if times > 1 else ''}", file=sys.stderr)
     left = 0 if at_most is None else sum(list(told.values())[at_most:])
     if left:
-        print(f"fa-tui: and {left} more that could not be opened; the explorer lists them all (P)", file=sys.stderr)
+        more = "1 more problem" if left == 1 else f"{left} more problems"
+        print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
 
 
 def named_path_failed(paths: Sequence[Path] | None, problems: Iterable[Problem]) -> bool:

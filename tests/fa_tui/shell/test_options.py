@@ -21,3 +21,13 @@ def test_thousands_of_problems_are_some_lines_and_a_count(capsys: pytest.Capture
     *told, rest = capsys.readouterr().err.splitlines()
     assert told == ["fa-tui: 0: is empty", "fa-tui: 1: is empty"]
     assert "48 more" in rest
+
+
+def test_reports_that_were_skipped_are_not_said_to_be_files_that_could_not_be_opened(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    problems = [Problem("a.json", f"a.json: $.reports.{i}: not a report; the report is skipped") for i in range(3)]
+    for at_most, rest in ((1, "and 2 more problems;"), (2, "and 1 more problem;")):
+        tell_problems(problems, at_most)
+        last = capsys.readouterr().err.splitlines()[-1]
+        assert last == f"fa-tui: {rest} the explorer lists them all (P)"
