@@ -52,17 +52,24 @@ class Frame:
         self._scrolls = scrolls
         self._lines: list[list[Cell | None]] = [[None] * width for _ in range(height)]
         self._begun = False
+        self._first: Sequence[Piece] = ()
+        """The first frame, until something is compared with it: the start should not wait for its cells."""
 
     def show(self, pieces: Sequence[Piece]) -> str:
         """What to send so that the terminal shows the pieces: cells that differ, after a scroll if it saves bytes."""
+        if not self._begun:
+            # nothing that is known stands there yet
+            self._begun, self._first = True, pieces
+            return self._whole(pieces)
+        first, self._first = self._first, ()
+        for piece in first:
+            self.put(Pen(), *piece)
         before = [line[:] for line in self._lines]
         pen = Pen()
         for piece in pieces:
             self.put(pen, *piece)
         text = pen.text()
-        begun, self._begun = self._begun, True
-        # nothing that is known stands there before the first frame
-        if not begun or not self._scrolls or len(text) < _MUCH:
+        if not self._scrolls or len(text) < _MUCH:
             return text
         from fa_tui.terminal.scrolling import find_scroll
 
@@ -89,13 +96,26 @@ class Frame:
                 self.put(pen, x, y, segments)
         return pen.text()
 
+    def _whole(self, pieces: Iterable[Piece]) -> str:
+        """What shows the pieces, whatever is there: the same as with `put`, made text by text and not cell by cell."""
+        pen, (width, height) = Pen(), self.size
+        for x, y, segments in pieces:
+            shown = _shown(segments)
+            if not shown or not _are_simple(shown) or y >= height or sum(len(text) for text, _, _ in shown) > width - x:
+                self.put(pen, x, y, segments)
+                continue
+            pen.move(x, y)
+            for text, style, _ in shown:
+                pen.write_text(text, _PLAIN if style is None else _codes(style, self._colours))
+        return pen.text()
+
     def put(self, pen: Pen, x: int, y: int, segments: Iterable[Segment]) -> None:
         """Show text from a cell on; the pen writes what differs from what is there."""
         width, height = self.size
         if y >= height:
             return
-        segments = [Segment(_harmless(text), style) for text, style, control in segments if text and not control]
-        if not all(_is_simple(text) and not (style and style._link) for text, style, _ in segments):
+        segments = _shown(segments)
+        if not _are_simple(segments):
             self._put_whole(pen, x, y, segments)
             return
         cells = [cell for text, style, _ in segments for cell in _cells(text, style, self._colours)][: width - x]
@@ -139,11 +159,29 @@ class Pen:
 
     def write(self, x: int, y: int, cells: Iterable[Cell]) -> None:
         """Move there and write the cells."""
-        self._out.append(f"\x1b[{y + 1};{x + 1}H")
+        self.move(x, y)
         for character, codes in cells:
             if codes != self._now and not (character == " " and self._blank_looks(codes)):
                 self._change(codes)
             self._out.append(character)
+
+    def move(self, x: int, y: int) -> None:
+        """Go to a cell."""
+        self._out.append(f"\x1b[{y + 1};{x + 1}H")
+
+    def write_text(self, text: str, codes: Codes) -> None:
+        """Write on, in one look."""
+        words = text if _on_blanks(codes[0]) else text.lstrip(" ")
+        if len(words) < len(text):
+            # as `write` does: a foreground is not seen on blanks
+            blank = ("", "39", codes[2])
+            if blank != self._now and not self._blank_looks(blank):
+                self._change(blank)
+            self._out.append(text[: len(text) - len(words)])
+        if words:
+            if codes != self._now:
+                self._change(codes)
+            self._out.append(words)
 
     def raw(self, x: int, y: int, text: str) -> None:
         """Move there and write text that brings its own colours and resets them."""
@@ -193,6 +231,16 @@ def _texts(lines: Iterable[list[Cell | None]]) -> list[str]:
     from fa_tui.terminal.scrolling import UNKNOWN
 
     return ["".join([UNKNOWN if cell is None else cell[0] for cell in line]) for line in lines]
+
+
+def _shown(segments: Iterable[Segment]) -> list[Segment]:
+    """What of some segments is seen."""
+    return [Segment(_harmless(text), style) for text, style, control in segments if text and not control]
+
+
+def _are_simple(segments: Iterable[Segment]) -> bool:
+    """Whether every character is one cell, and none is a link."""
+    return all(_is_simple(text) and not (style and style._link) for text, style, _ in segments)
 
 
 def _harmless(text: str) -> str:

@@ -9,7 +9,7 @@ from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
-from fa_tui.terminal.frame import Frame, Pen
+from fa_tui.terminal.frame import Frame, Pen, Piece
 
 WIDTH, HEIGHT = 12, 3
 STYLES = [
@@ -81,6 +81,27 @@ def test_the_screen_is_the_same_as_with_everything_sent(
         everything.put(whole, x, y, segments)
         plain_stream.feed(whole.text())
     assert look(frugal) == look(plain)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(pieces, min_size=HEIGHT, max_size=HEIGHT), paints)
+def test_the_first_frame_is_the_same_text_by_text_as_cell_by_cell(
+    lines: list[Painted], painted: list[tuple[int, int, Painted]]
+) -> None:
+    first: list[Piece] = [
+        (0, y, [Segment(text, style) for text, style in row if sum(len(t) for t, _ in row) <= WIDTH // 2])
+        for y, row in enumerate(lines)
+    ]
+    by_cells, pen = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR), Pen()
+    for piece in first:
+        by_cells.put(pen, *piece)
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
+    assert frame.show(first) == pen.text()
+    # and what comes after it is told apart from it
+    for x, y, row in painted:
+        pen = Pen()
+        by_cells.put(pen, x, y, fitted(x, row))
+        assert frame.show([(x, y, fitted(x, row))]) == pen.text()
 
 
 def test_what_is_there_already_is_not_sent_again() -> None:
