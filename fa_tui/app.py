@@ -112,10 +112,14 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         from fa_tui.screens.explorer import ExplorerScreen
         from fa_tui.screens.sizes import classes_at
 
-        screen = ExplorerScreen(self.session, title=self._opened, glyphs=self.terminal.glyphs, look=self._begins)
-        # known before the first layout, so that nothing is styled and laid out twice
-        screen.add_class(*classes_at(self.size))
-        return screen
+        return ExplorerScreen(
+            self.session,
+            title=self._opened,
+            glyphs=self.terminal.glyphs,
+            look=self._begins,
+            # known before the first layout, so that nothing is styled and laid out twice
+            classes=" ".join(classes_at(self.size)),
+        )
 
     @property
     def explorer(self) -> ExplorerScreen:

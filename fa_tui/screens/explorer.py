@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
-from textual.containers import Horizontal, Vertical
 from textual.screen import Screen
 from textual.widget import Widget
 
@@ -25,6 +24,7 @@ from fa_tui.widgets.line import Line
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.status_line import StatusLine
+from fa_tui.widgets.uniform import Place, Uniform
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
 
 _FLUSH_SECONDS = 0.001
 _SETTLE_SECONDS = 0.01
-"""Long enough for the first paint to be on its way before anything else is imported."""
+"""How often it is looked whether the first paint is on its way, before anything else is imported."""
 
 
-class ExplorerScreen(Screen[None]):
+class ExplorerScreen(Uniform, Screen[None]):
     """Wires the matrix, the detail, the sliders and the status line to the session.
 
     Args:
@@ -49,6 +49,7 @@ class ExplorerScreen(Screen[None]):
         title: what to call what is open, for the top line (default: its paths).
         glyphs: characters to draw with.
         look: how the runs are shown at first.
+        classes: as for any widget.
     """
 
     app: ExplorerApp
@@ -58,8 +59,8 @@ class ExplorerScreen(Screen[None]):
 
     BINDINGS: ClassVar[list[BindingType]] = EXPLORER_KEYS
 
-    def __init__(self, session: Session, *, title: str, glyphs: Glyphs, look: Look) -> None:
-        super().__init__()
+    def __init__(self, session: Session, *, title: str, glyphs: Glyphs, look: Look, classes: str = "") -> None:
+        super().__init__(classes=classes)
         self._session = session
         self._title = title
         self._glyphs = glyphs
@@ -76,10 +77,10 @@ class ExplorerScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         glyphs = self._glyphs
         yield Line(glyphs, id="title")
-        with Horizontal(id="body"):
+        with Place(id="body"):
             yield from self.shown_runs.views
-            yield Vertical(id="detail-place")
-        yield Vertical(id="sliders-place")
+            yield Place(id="detail-place")
+        yield Place(id="sliders-place")
         yield KeyBar(glyphs)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
@@ -95,6 +96,9 @@ class ExplorerScreen(Screen[None]):
 
     async def _settle(self) -> None:
         """After the first paint: what could wait for it."""
+        if not self.app.has_painted:
+            self.set_timer(_SETTLE_SECONDS, self._settle)
+            return
         await self.panes.come(self, self.status)
         self._offer_measuring()
 
@@ -224,11 +228,6 @@ class ExplorerScreen(Screen[None]):
         self.set_focus(self.runs)
         await self.query(FilterLine).remove()
         self.refresh_bindings()
-
-    @property
-    def shown(self) -> list[int] | None:
-        """The indices that pass the filter, or None without one."""
-        return self.shown_runs.rows
 
     def catch_up(self) -> None:
         """Show thresholds that were moved on another screen."""

@@ -19,6 +19,8 @@ class DressedApp(FrugalApp[ReturnType]):
         settings: what the person prefers.
     """
 
+    _is_dressed = False
+
     def __init__(self, terminal: Terminal, settings: Settings) -> None:
         forget_empty_no_color()
         super().__init__(ansi_color=terminal.ansi_color, scrolls=terminal.scrolls)
@@ -62,8 +64,13 @@ class DressedApp(FrugalApp[ReturnType]):
         self.theme = name
         return f"theme {name}, kept in {remember_theme(name)}"
 
+    def get_css_variables(self) -> dict[str, str]:
+        # not before the theme is known: those of Textual's own would be made for nothing
+        return super().get_css_variables() if self._is_dressed else {}
+
     def _begin_with(self, theme: str) -> None:
         """Set the theme before the start: an assignment would have every stylesheet parsed a second time."""
+        self._is_dressed = True
         self.set_reactive(App.theme, theme)
         dark = self.current_theme.dark
         self.set_class(dark, "-dark-mode")

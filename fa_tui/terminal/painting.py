@@ -31,8 +31,13 @@ _DRAG_SECONDS = 0.2
 
 
 class FrugalApp(App[ReturnType]):
-    """An App that sends the terminal only the cells that changed, as fast as the line takes them."""
+    """An App that sends the terminal only the cells that changed, as fast as the line takes them.
 
+    Attributes:
+        has_painted: whether anything was shown yet.
+    """
+
+    has_painted = False
     _frame: Frame | None = None
     _owed: Timer | None = None
     """Runs while a frame waits for the line or for the size to settle."""
@@ -78,6 +83,7 @@ class FrugalApp(App[ReturnType]):
                     self._owed = self.set_timer(wait, self._pay)
                 return
             renderable = _FrameUpdate(self._encode, renderable)
+            self.has_painted = True
         super()._display(screen, renderable)
 
     def _encode(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:

@@ -106,10 +106,11 @@ class LineView(ScrollView):
         self.refresh()
 
     def style_of(self, name: str) -> Style:
-        """The style of a component class, e.g. ``"bad"``; cached until the theme changes."""
+        """The style of a component class, e.g. ``"bad"``, or of the widget for ``""``; kept until the theme changes."""
         style = self._palette.get(name)
         if style is None:
-            style = self._palette[name] = self.get_component_rich_style(f"table--{name}")
+            style = self.get_component_rich_style(f"table--{name}") if name else self.rich_style
+            self._palette[name] = style
         return style
 
     def notify_style_update(self) -> None:
@@ -122,15 +123,15 @@ class LineView(ScrollView):
         if line is not None and line >= self.line_count():
             words = [] if self.line_count() else self._empty_lines(width)
             text = words[y - 2] if 0 <= y - 2 < len(words) else ""
-            return Strip([Segment(text, self.style_of("dim"))]).crop_extend(0, width, self.rich_style)
+            return Strip([Segment(text, self.style_of("dim"))]).crop_extend(0, width, self.style_of(""))
         whole = None if line is None else self.heading(line)
         if whole is not None:
             strip = Strip(whole)
             if strip.cell_length > width:
                 return Strip([*strip.crop(0, width - 1), self._sign(line, self._glyphs.off_right)])
-            return strip.crop_extend(0, width, self.rich_style)
+            return strip.crop_extend(0, width, self.style_of(""))
         moving = self._moving(line, width - self.frozen_width)
-        return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.rich_style)
+        return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.style_of(""))
 
     def _empty_lines(self, width: int) -> list[str]:
         from fa_tui.views.wrapping import wrapped
