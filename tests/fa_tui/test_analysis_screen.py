@@ -172,7 +172,7 @@ def test_the_utility_table_is_the_commands(session: Session) -> None:
 async def _open_filtered(pilot: Any, app: ExplorerApp, text: str, *keys: str) -> AnalysisScreen:
     await until(pilot, lambda: app.explorer.sliders is not None)
     await pilot.press("slash", *text, "enter")
-    await until(pilot, lambda: app.explorer.shown is not None)
+    await until(pilot, lambda: f" of 15 runs: {text} (/)" in screen_text(app))
     return await _open(pilot, *keys)
 
 
@@ -219,7 +219,8 @@ async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp)
         await pilot.press("f")
         await settled(pilot, screen)
         assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
-        assert app.explorer.shown is not None, "the filter of the matrix stays"
+        await pilot.press("escape")
+        await until(pilot, lambda: "3 of 15 runs: method:dfa (/)" in screen_text(app))
 
 
 async def test_without_a_filter_there_is_nothing_to_turn_to(app: ExplorerApp) -> None:
