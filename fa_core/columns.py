@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain, repeat
 from operator import is_
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ Indices: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
 Objects: TypeAlias = NDArray[np.object_]
 
+_Array = TypeVar("_Array", bound=NDArray[Any])
 _PLACES = 9
 _NEAR_TIE = 1e-3
 
@@ -28,10 +29,8 @@ class Ragged:
     __slots__ = ("flat", "offsets")
 
     def __init__(self, flat: Floats, offsets: Indices) -> None:
-        self.flat = flat
-        self.offsets = offsets
-        flat.setflags(write=False)
-        offsets.setflags(write=False)
+        self.flat = read_only(flat)
+        self.offsets = read_only(offsets)
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]]) -> Ragged:
@@ -80,6 +79,12 @@ class Ragged:
             return np.zeros(len(self), np.bool_)
         bad = np.concatenate([np.zeros(1, np.int64), np.cumsum(~finite)])
         return np.diff(bad[self.offsets]) > 0
+
+
+def read_only(array: _Array) -> _Array:
+    """The same array, from now on not to be written."""
+    array.setflags(write=False)
+    return array
 
 
 def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:

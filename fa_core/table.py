@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fa_core.columns import Bits, Floats, Indices, Mask, Objects, Ragged, margin_of
+from fa_core.columns import Bits, Floats, Indices, Mask, Objects, Ragged, margin_of, read_only
 from fa_core.errors import UsageError
 from fa_core.naming import unknown_name
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
@@ -82,7 +82,7 @@ class AuditTable:
     def __post_init__(self) -> None:
         for column in self._columns().values():
             if isinstance(column, np.ndarray):
-                column.setflags(write=False)
+                read_only(column)
 
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:

@@ -14,7 +14,7 @@ import numpy as np
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.result import Result
-from fa_core.columns import Floats, Indices, Mask
+from fa_core.columns import Floats, Indices, Mask, read_only
 from fa_core.report import DiagnosticThresholds
 from fa_core.table import BIT, AuditTable
 
@@ -36,14 +36,14 @@ def flip_points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds
             trustworthy and walk-back count: runs that another diagnostic fires on at these are left out.
 
     Returns:
-        The distinct finite values (k,), k ≤ n. Runs whose value is NaN or ±inf never flip.
+        The distinct finite values (k,), k ≤ n, not to be written. Runs whose value is NaN or ±inf never flip.
 
     Source: definition of the verdict; O(n log n).
     """
     values, finite, _ = judged(table, letter)
     if thresholds is not None:
         finite = finite & _undecided(table, letter, thresholds)
-    return np.unique(values[finite])
+    return read_only(np.unique(values[finite]))
 
 
 def plateau(table: AuditTable, letter: str, value: float, thresholds: DiagnosticThresholds | None = None) -> Plateau:
@@ -107,23 +107,23 @@ class VerdictCurve(Result, frozen=True, kw_only=True):
 
     Attributes:
         letter: whose threshold moves; the other three stay.
-        points: the flip points v_1 < … < v_k.
-        fired: k+1 counts of runs this diagnostic fires on, one per interval between the points.
-        walk_backs: k+1 counts of runs that any diagnostic fires on.
+        points: the flip points v_1 < … < v_k, float64 (k,), as all three arrays not to be written.
+        fired: counts of runs this diagnostic fires on, one per interval between the points, int64 (k+1,).
+        walk_backs: counts of runs that any diagnostic fires on, int64 (k+1,).
         closed: the end at which the intervals include their point: ``"left"`` (a, c) or ``"right"`` (b, d).
     """
 
     letter: str
-    points: tuple[float, ...]
-    fired: tuple[int, ...]
-    walk_backs: tuple[int, ...]
+    points: Floats
+    fired: Indices
+    walk_backs: Indices
     closed: str
 
     def at(self, value: float) -> tuple[int, int]:
         """(fired, walk_backs) at one threshold."""
         side = "right" if self.closed == "left" else "left"
-        step = int(np.searchsorted(np.asarray(self.points), value, side=side))  # type: ignore[call-overload]
-        return self.fired[step], self.walk_backs[step]
+        step = int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
+        return int(self.fired[step]), int(self.walk_backs[step])
 
 
 def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
@@ -146,9 +146,9 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     walk_backs = _steps(diagnostic, positions[undecided[finite]], len(points)) + fixed
     return VerdictCurve(
         letter=letter,
-        points=tuple(points.tolist()),
-        fired=tuple(fired.tolist()),
-        walk_backs=tuple(walk_backs.tolist()),
+        points=read_only(points),
+        fired=read_only(fired),
+        walk_backs=read_only(walk_backs),
         closed="left" if diagnostic.fires_above else "right",
     )
 

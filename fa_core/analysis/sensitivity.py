@@ -11,7 +11,7 @@ from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.flips import flip_points, plateau
 from fa_core.analysis.groups import split_groups
 from fa_core.analysis.result import Result
-from fa_core.columns import Floats, Mask
+from fa_core.columns import Floats, Mask, read_only
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
 
@@ -40,6 +40,9 @@ class Spread(Result, frozen=True, kw_only=True):
     fired: int = 0
 
 
+_NO_POINTS = read_only(np.zeros(0))
+
+
 class Sensitivity(Result, frozen=True, kw_only=True):
     """How one diagnostic separates two groups of runs, and how robust its threshold is.
 
@@ -57,7 +60,8 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         gap_interval: the two nearest values.
         plateau: thresholds around the current one that leave every verdict unchanged; an end is None
             where nothing bounds it. None when no run has a finite value.
-        flip_points: all thresholds at which some run's verdict text changes.
+        flip_points: all thresholds at which some run's verdict text changes, sorted, float64 (k,), not to be written;
+            none where nobody asked for them.
         skipped: what could not be said, and which input is missing.
     """
 
@@ -71,7 +75,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
     gap: float | None = None
     gap_interval: tuple[float, float] | None = None
     plateau: tuple[float | None, float | None] | None = None
-    flip_points: tuple[float, ...] = ()
+    flip_points: Floats = _NO_POINTS
     skipped: tuple[str, ...] = ()
 
 
@@ -80,6 +84,8 @@ def sensitivity(
     letter: str,
     thresholds: DiagnosticThresholds | None = None,
     healthy: Sequence[str] | None = None,
+    *,
+    points: bool = True,
 ) -> Sensitivity:
     """Separation and plateau of one diagnostic, exact from the sorted values.
 
@@ -92,6 +98,7 @@ def sensitivity(
         letter: ``"a"`` to ``"d"``.
         thresholds: default: the protocol's.
         healthy: methods of the healthy group; default bp, fa, ep where present, the rest degenerate.
+        points: whether to list the flip points: that is most of the time and of the memory.
 
     Raises:
         UsageError: a method named that is not in the table.
@@ -118,16 +125,20 @@ def sensitivity(
         gap=_gap(diagnostic, interval) if separable and interval else None,
         gap_interval=interval if separable else None,
         plateau=None if around is None else (_bounded(around.lo), _bounded(around.hi)),
-        flip_points=tuple(flip_points(table, letter).tolist()),
+        flip_points=flip_points(table, letter) if points else _NO_POINTS,
         skipped=_skipped(diagnostic, good, bad, separable),
     )
 
 
 def sensitivities(
-    table: AuditTable, thresholds: DiagnosticThresholds | None = None, healthy: Sequence[str] | None = None
+    table: AuditTable,
+    thresholds: DiagnosticThresholds | None = None,
+    healthy: Sequence[str] | None = None,
+    *,
+    points: bool = True,
 ) -> tuple[Sensitivity, ...]:
     """`sensitivity` of all four diagnostics."""
-    return tuple(sensitivity(table, letter, thresholds, healthy) for letter in LETTERS)
+    return tuple(sensitivity(table, letter, thresholds, healthy, points=points) for letter in LETTERS)
 
 
 def _spread(

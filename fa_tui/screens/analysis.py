@@ -216,7 +216,7 @@ Analyses of the runs, as the commands of the same names print them
             self._runs_are_others()
         table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
-            self._found = sensitivities(table, thresholds, self.runs.healthy())
+            self._found = sensitivities(table, thresholds, self.runs.healthy(), points=False)
             self._blocks = list(sensitivity_blocks(self._found))
             grid, self._said = parts(self._blocks)
             # what is looked at first must be on a narrow screen too
@@ -262,13 +262,12 @@ Analyses of the runs, as the commands of the same names print them
 
     def _record(self) -> Any:
         """What the command of the open analysis prints as JSON."""
-        found = self._found
-        thresholds = self.session.thresholds
+        found, table, thresholds = self._found, self.runs.table, self.session.thresholds
         if isinstance(found, Utility):
             return found.to_dict()
         if isinstance(found, SeedTable):
             return seeds_record(self.runs.chosen, thresholds, found)
-        return sweep_record(self.runs.table, thresholds, found)
+        return sweep_record(table, thresholds, sensitivities(table, thresholds, self.runs.healthy()))
 
     def _tell(self) -> None:
         """More about the line under the cursor."""

@@ -80,11 +80,14 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         runs: how many there are.
     """
     diagnostic = DIAGNOSTICS[curve.letter]
-    shown = [*curve.points, threshold]
-    x = covering(shown, log=diagnostic.log) or Scale(0.0, 1.0)
-    kept = thinned(curve.points, x)
-    points = [curve.points[at] for at in kept]
-    fired, walked = ([counts[0], *(counts[at + 1] for at in kept)] for counts in (curve.fired, curve.walk_backs))
+    drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
+    # they are sorted, and many: the outermost two say how far they go
+    x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
+    kept = thinned(curve.points.data, x)
+    points = [float(curve.points[at]) for at in kept]
+    fired, walked = (
+        [int(counts[at]) for at in (0, *(at + 1 for at in kept))] for counts in (curve.fired, curve.walk_backs)
+    )
     return Chart(
         [
             Curve(steps(points, fired, x), "chart--1", curve.letter),

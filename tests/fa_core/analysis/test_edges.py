@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
 import pytest
 
 from fa_core.analysis import (
@@ -72,12 +71,12 @@ def numbers(value: Any) -> Iterator[float]:
 
 def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case: AuditTable) -> None:
     for result in (over_seeds(case), decision_utility(case), coverage(case), *sensitivities(case)):
-        assert all(map(math.isfinite, numbers(msgspec.to_builtins(result)))), result
+        assert all(map(math.isfinite, numbers(result.to_dict()))), result
     for letter in LETTERS:
         assert all(map(math.isfinite, flip_points(case, letter, T)))
         low, high = plateau(case, letter, T.h_norm_explosion_ratio, T) or (None, None)
         assert low is None or high is None or low <= high
-        assert verdict_curve(case, letter, T).walk_backs
+        assert len(verdict_curve(case, letter, T).walk_backs)
 
 
 def test_every_run_has_a_margin_and_evidence_for_all_four(case: AuditTable) -> None:
