@@ -7,6 +7,7 @@ from itertools import islice
 from textual.app import ComposeResult
 from textual.containers import Vertical
 from textual.geometry import Size
+from textual.screen import Screen
 from textual.timer import Timer
 
 from fa_core.report import DiagnosticReport
@@ -52,12 +53,22 @@ class LineCharts(Vertical):
         self._title = Line(glyphs)
         self._charts = LayerCharts(glyphs)
         self._rows: list[int] = []
-        self._drawn: list[DiagnosticReport] = []
+        self._beside = Size(0, 0)
+        self._count = ""
+        self._drawn: tuple[str, list[DiagnosticReport]] = ("", [])
         self._waiting: Timer | None = None
 
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._charts
+
+    def on_mount(self) -> None:
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)
+
+    def _laid_out(self, screen: Screen[None]) -> None:
+        """The matrix has its size only now, whatever it was that changed it."""
+        if self._matrix.size != self._beside:
+            self.follow()
 
     @property
     def is_due(self) -> bool:
@@ -67,10 +78,12 @@ class LineCharts(Vertical):
     def follow(self) -> None:
         """Draw the line under the cursor once it rests there, if the matrix leaves room and a run was measured."""
         matrix = self._matrix
+        self._beside = matrix.size
         top = matrix.line_count() + 2
         room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
         measured = (row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms)
-        rows = list(islice(measured, _RUNS))
+        rows = list(islice(measured, _RUNS + 1))
+        more, rows = len(rows) > _RUNS, rows[:_RUNS]
         self.display = bool(rows) and matrix.display and room.width >= _LEAST.width and room.height >= _LEAST.height
         if not self.display:
             return
@@ -79,19 +92,22 @@ class LineCharts(Vertical):
         if rows == self._rows and self.is_due:
             return
         self._rows = rows
+        self._count = f" first {len(rows)} of {len(matrix.rows_on_line)} " if more else ""
         if self._waiting is not None:
             self._waiting.stop()
             self._waiting = None
-        if [self._session.rows[row].report for row in rows] != self._drawn:
+        if (self._count, [self._session.rows[row].report for row in rows]) != self._drawn:
             self._waiting = self.set_timer(_RESTS_SECONDS, self._draw)
 
     def _draw(self) -> None:
         self._waiting = None
         rows = [row for row in self._rows if row < len(self._session.rows)]
-        self._drawn = reports = [self._session.rows[row].report for row in rows]
+        reports = [self._session.rows[row].report for row in rows]
+        self._drawn = (self._count, reports)
         told = told_apart([self._session.rows[row] for row in rows])
         names = "  ".join(f"{number} {method}{rest}" for number, (method, rest) in enumerate(told, 1))
-        self._title.set((f" {names}", "dim"))
+        # in front: the names may be cut
+        self._title.set((self._count, "warn"), (f" {names}", "dim"))
         self._charts.show(reports, *self._scales(reports))
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:

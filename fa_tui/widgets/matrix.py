@@ -55,7 +55,8 @@ The matrix: one line per method, one column per seed
   (c)     its direction is mostly drift
   (d)     deep blocks do not beat a frozen-random baseline
 
-Where the matrix leaves room, the runs on the line under the cursor are drawn below it, layer by layer.
+Where the matrix leaves room, the runs on the line under the cursor are drawn below it, layer by layer
+(of many the first few, and it says so).
 
   ↑ ↓ ← → or h j k l      move; PgUp PgDn Home End or g G go further
   space                   mark a run; * marks all that are not measured yet, or none

@@ -6,10 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from fa_tui.app import ExplorerApp
+from fa_tui.session import Session
 from fa_tui.views.look import Look
 from fa_tui.widgets.canvas import Canvas
 from tests.fa_tui.looks import app_on, screen_text
-from tests.fa_tui.scenes import by_penalty, many, unmeasured
+from tests.fa_tui.scenes import by_penalty, many, published, unmeasured
 from tests.fa_tui.waiting import until
 
 
@@ -56,3 +57,29 @@ async def test_a_slider_redraws_none_of_it(app: ExplorerApp, monkeypatch: pytest
         await pilot.press("a", "5", "enter")
         await until(pilot, lambda: "11 of 15" in screen_text(app))
         assert not drawn
+
+
+async def test_they_follow_the_width_that_the_matrix_gets_with_other_columns() -> None:
+    app = app_on(Session(published()))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "1 bp s42" in screen_text(app))
+        matrix, charts = app.explorer.matrix, app.explorer.panes.charts
+        assert charts is not None
+        width = matrix.size.width
+        for key in "12":
+            await pilot.press("x")
+            await until(pilot, lambda: "The columns" in screen_text(app))
+            await pilot.press(key)
+            await until(pilot, lambda width=width: matrix.size.width != width)  # type: ignore[misc]
+            width = matrix.size.width
+            await until(pilot, lambda: charts.region.right == matrix.region.right - 1)
+            assert charts.region.right <= app.explorer.query_one("#detail-place").region.x
+
+
+async def test_of_more_runs_than_can_be_told_apart_it_is_said_how_many_are_drawn() -> None:
+    app = ExplorerApp(by_penalty(), look=Look(rows="lam", columns="seed"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "first 6 of 10  1 bp s123" in screen_text(app))
+        await pilot.press("down")
+        await until(pilot, lambda: " 1 bp s42" in screen_text(app))
+        assert "first" not in screen_text(app)
