@@ -54,6 +54,7 @@ class TimelineScreen(JudgedScreen):
     help_text = """\
 The runs over their epochs
   Every curve is a run; the bold one is the run under the matrix' cursor.
+  Letters side by side at an end: these curves end in one place.
   Dashed across: the threshold. Dotted down: where that run would have been
   stopped. ✗ is the epoch at which a run first fires (∞ at the top: its value
   is not finite there).

@@ -36,8 +36,9 @@ class Canvas(PaintedWidget):
     COMPONENT_CLASSES = {f"chart--{part}" for part in ("axis", "cursor", "level", "fires", *"123456")}
 
     help_text = """\
-Curves over one shared scale. Dashed lines are thresholds, the letter at a curve's end names it, and a
-gap is a value that is not finite (or not positive on a log scale).
+Curves over one shared scale. Dashed lines are thresholds, the letter at a curve's end names it, letters
+side by side are of curves that end in one place, and a gap is a value that is not finite (or not positive
+on a log scale).
 """
 
     def __init__(

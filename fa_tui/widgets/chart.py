@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from fa_tui.widgets.end_marks import End, side_by_side
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.painted import Row
@@ -35,11 +36,13 @@ class Curve:
         style: component class of its colour.
         mark: a character at its last point, and for all of it where there is no braille: curves must
             be told apart without colour.
+        stays: whether the mark stands on that point even where other curves end.
     """
 
     points: Sequence[tuple[float, float]]
     style: str
     mark: str
+    stays: bool = False
 
 
 @dataclass(frozen=True)
@@ -93,14 +96,13 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         if level.label and chart.y.contains(level.value):
             line = lines - 1 - chart.y.cell(level.value, lines)
             cells.write(1, line, f" {glyphs.say(level.label)} ", level.style)
+    taken: set[tuple[int, int]] = set()
     if chart.stop is not None:
         at = chart.x.cell(chart.stop, columns)
-        cells.write(at + 1 if at + 1 + len(_STOP) <= columns else at - len(_STOP), 0, _STOP, "chart--stop")
-    for curve in chart.curves:
-        last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
-        if last is not None:
-            line = lines - 1 - chart.y.cell(last[1], lines)
-            cells.write(chart.x.cell(last[0], columns), line, curve.mark, curve.style)
+        begin = at + 1 if at + 1 + len(_STOP) <= columns else at - len(_STOP)
+        cells.write(begin, 0, _STOP, "chart--stop")
+        taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
+    left_out = _mark_ends(cells, chart, taken)
     labels = tick_labels(chart.y, lines, AXIS - 2)
     rows: list[Row] = [
         [
@@ -111,8 +113,29 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         for line in range(lines)
     ]
     left, right = short(chart.x.lo), short(chart.x.hi) if chart.x_spans else ""
-    middle = glyphs.say(chart.x_label).center(max(0, columns - len(left) - len(right)))
+    more = f"   +{left_out} more ends" if left_out else ""
+    room = max(0, columns - len(left) - len(right))
+    middle = glyphs.say(chart.x_label + more)[:room].center(room)
     return [*rows, [(" " * AXIS + left + middle + right, "chart--axis")]] if height > 1 else rows
+
+
+def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
+    """Write the curves' marks at their ends, side by side where several end; how many found no room."""
+    ends: list[End] = []
+    for curve in chart.curves:
+        last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
+        if last is None:
+            continue
+        column, line = chart.x.cell(last[0], cells.columns), cells.lines - 1 - chart.y.cell(last[1], cells.lines)
+        if curve.stays:
+            cells.write(column, line, curve.mark, curve.style)
+            taken.add((column, line))
+        else:
+            ends.append(End(column, line, curve.mark, curve.style))
+    placed, left_out = side_by_side(ends, taken, cells.columns)
+    for end in placed:
+        cells.write(*end)
+    return left_out
 
 
 class _Cells:

@@ -202,8 +202,8 @@ def fire_point(points: Sequence[tuple[float, float]], epoch: int | None, top: Sc
         return None
     value = dict(points).get(float(epoch), math.nan)
     if math.isfinite(value) and (value > 0 or not top.log):
-        return Curve([(float(epoch), value)], "chart--fires", glyphs.fires)
-    return Curve([(float(epoch), top.hi)], "chart--fires", glyphs.nonfinite)
+        return Curve([(float(epoch), value)], "chart--fires", glyphs.fires, stays=True)
+    return Curve([(float(epoch), top.hi)], "chart--fires", glyphs.nonfinite, stays=True)
 
 
 def marks_for(names: Sequence[str]) -> list[str]:
