@@ -9,7 +9,6 @@ from torch import Tensor
 
 from fa_core.measure.accuracy import AccuracyMeter
 from fa_core.measure.borrow import Borrowed
-from fa_core.measure.fused import Pass
 from fa_core.measure.in_parts import pass_in_parts
 from fa_core.measure.measured import Measured, Samples
 from fa_core.measure.tally import Tally
@@ -50,7 +49,7 @@ class Diagnosis:
         where = f"eval batch {self._tally.batches}"
         with self._net.draws.passing():
             done = pass_in_parts(self._tapped, self._net.model, x, y, self._tally.layers, where, self._largest_pass)
-            self._tally.add(_group_of_one(done), where)
+            self._tally.add(done, where)
             self.accuracy.update(x, y, done.logits)
 
     def measured(self) -> Measured:
@@ -65,13 +64,3 @@ class Diagnosis:
     def report(self, **given: Any) -> DiagnosticReport:
         """What was measured so far, with the fields the caller knows."""
         return self.measured().report(**given)
-
-
-def _group_of_one(done: Pass) -> Pass:
-    return replace(
-        done,
-        logits=done.logits[None],
-        hidden=[h[None] for h in done.hidden],
-        gradients=[g[None] for g in done.gradients],
-        logit_gradient=done.logit_gradient[None],
-    )

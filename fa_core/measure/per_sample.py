@@ -62,7 +62,7 @@ def vectors(state: Tensor, flatten: str) -> Tensor:
     >>> vectors(torch.zeros(2, 5, 3), CLS_TOKEN).shape
     torch.Size([2, 3])
     """
-    return member_vectors(state[None], flatten)[0]
+    return (state[:, 0] if flatten == CLS_TOKEN else state).flatten(1)
 
 
 def member_vectors(state: Tensor, flatten: str) -> Tensor:

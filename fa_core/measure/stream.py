@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import TapError
 
@@ -41,14 +41,14 @@ class Stream:
     Attributes:
         logits: (B, C), attached to the graph.
         hidden: h_0..h_L as the network made them, each (B, ...).
-        edges: where in the graph to read g_l; None for layers that were not asked for.
+        edges: where in the graph to read g_l: a state itself, or its place; None for layers that were not asked for.
         names: names of h_0..h_L.
         returned: the network handed the states over itself, so that they may be side branches.
     """
 
     logits: Tensor
     hidden: list[Tensor]
-    edges: list[GradientEdge | None]
+    edges: Sequence[Tensor | GradientEdge | None]
     names: list[str]
     returned: bool = False
 
@@ -98,7 +98,7 @@ def activation_gradients(
     edges = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
     loss = loss_of(stream.logits, y)
     # a side branch is only known by its missing gradient; finding its source takes the graph once more
-    inputs = [get_gradient_edge(stream.logits), *edges]
+    inputs: Any = [stream.logits, *edges]
     found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=stream.returned)
     gradients = []
     for layer, gradient in zip(chosen, found[1:], strict=True):
@@ -133,8 +133,3 @@ def _side_branch_gradient(loss: Tensor, state: Tensor) -> Tensor | None:
             return torch.autograd.grad(adjoint, v, gradient)[0]
         node = source
     return None
-
-
-def edges_of(hidden: Sequence[Tensor]) -> list[GradientEdge | None]:
-    """Where the gradients of returned states are read."""
-    return [get_gradient_edge(h) for h in hidden]

@@ -12,7 +12,7 @@ from fa_core.errors import TapError, UsageError
 from fa_core.measure.fused import Pass
 from fa_core.measure.measured import Measured, Samples
 from fa_core.measure.norms import lower_median, unit_rows, vector_norms
-from fa_core.measure.per_sample import check_states, choose_flattens, member_vectors
+from fa_core.measure.per_sample import check_states, choose_flattens, member_vectors, vectors
 from fa_core.measure.stability import drift_columns, mean_gradients, read_drift
 
 
@@ -34,10 +34,12 @@ class Tally:
     Args:
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many of the first batches (a) and (b) use.
+        samples_axis: where the samples are in what is added: 0 for one network, 1 behind the members of a group.
     """
 
-    def __init__(self, stability_layer: int | None = None, norm_batches: int = 1) -> None:
+    def __init__(self, stability_layer: int | None = None, norm_batches: int = 1, samples_axis: int = 0) -> None:
         self._layer = stability_layer
+        self._axis = samples_axis
         self._norm_batches = norm_batches
         self._flatten = ""
         self._names: list[str] = []
@@ -64,7 +66,7 @@ class Tally:
         return [self._layer]
 
     def add(self, done: Pass, where: str = "") -> None:
-        """Add one batch, its tensors with the members as first axis: logits (N, B, C), states (N, B, ...).
+        """Add one batch: logits (B, C) and states (B, ...), or (N, B, C) and (N, B, ...) of a group.
 
         Raises:
             TapError: states that cannot be used, or another number of them than before.
@@ -92,10 +94,11 @@ class Tally:
         Args:
             right: (N, B) bool of every batch: classified rightly.
         """
-        means = torch.stack(self._means, dim=1)
-        h, g, e = (torch.cat(norms, dim=-1) for norms in (self._h, self._g, self._e))
+        means = self._by_member(torch.stack(self._means, dim=self._axis))
+        h, g, e = (self._by_member(torch.cat(norms, dim=-1)) for norms in (self._h, self._g, self._e))
         counted = sum(part.shape[1] for part in right)
         hits = torch.cat(list(right), dim=1).sum(dim=1, keepdim=True).to(h)
+        per_batch = (*(self._all_by_member(norms) for norms in (self._h, self._g, self._e)), right)
         columns = (lower_median(torch.cat((h, g, e[:, None]), dim=1)), hits, drift_columns(means))
         depth = len(self._names)
         members = []
@@ -125,7 +128,7 @@ class Tally:
                     tap_names=self._names,
                     flatten=self._flatten,
                     custom_backward=self._custom_functions,
-                    take_samples=_Taken(self._h, self._g, self._e, right, means, index),
+                    take_samples=_Taken(per_batch, means, index),
                 )
             )
         return members
@@ -135,14 +138,15 @@ class Tally:
         return self.batches < self._norm_batches
 
     def _begin(self, done: Pass) -> None:
-        self._batch_size = done.logits.shape[1]
-        check_states([h[0] for h in done.hidden], done.names, self._batch_size)
-        last = len(done.hidden) - 1
+        self._batch_size = done.logits.shape[self._axis]
+        hidden = self._all_by_member(done.hidden)
+        check_states([h[0] for h in hidden], done.names, self._batch_size)
+        last = len(hidden) - 1
         if self._layer is None:
             self._layer = last // 2
         if not 0 <= self._layer <= last:
             raise UsageError(f"stability_layer {self._layer} does not exist", hint=f"the taps are layers 0..{last}")
-        ways = choose_flattens(done.hidden, done.gradients[-1])
+        ways = choose_flattens(hidden, self._by_member(done.gradients[-1]))
         if len(set(ways)) > 1:
             raise Divided(ways)
         self._flatten = ways[0]
@@ -151,31 +155,32 @@ class Tally:
         self._dtype = str(done.logits.dtype).removeprefix("torch.")
 
     def _add_norms(self, done: Pass) -> None:
-        batch_size = done.logits.shape[1]
+        batch_size = done.logits.shape[self._axis]
+        # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
+        norms = torch.stack([vector_norms(self._rows(state)) for state in (*done.hidden, *done.gradients)], dim=-2)
+        depth = len(done.hidden)
+        self._h.append(norms[..., :depth, :])
+        g = norms[..., depth:, :]
         # a smaller last batch has a larger 1/B: brought to the first one's
-        to_first = batch_size / self._batch_size
-        self._h.append(torch.stack([vector_norms(self._rows(h)) for h in done.hidden], dim=1))
-        self._g.append(torch.stack([vector_norms(self._rows(g)) for g in done.gradients], dim=1) * to_first)
+        self._g.append(g if batch_size == self._batch_size else g * (batch_size / self._batch_size))
         self._e.append(vector_norms(done.logit_gradient) * batch_size)
 
     def _rows(self, state: Tensor) -> Tensor:
-        """(N, B, ...) → (N, B, D)."""
-        return member_vectors(state, self._flatten)
+        """(B, ...) → (B, D), (N, B, ...) → (N, B, D)."""
+        return member_vectors(state, self._flatten) if self._axis else vectors(state, self._flatten)
+
+    def _by_member(self, tensor: Tensor) -> Tensor:
+        return tensor if self._axis else tensor[None]
+
+    def _all_by_member(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        return [self._by_member(tensor) for tensor in tensors]
 
 
 class _Taken:
     """Fetches one member's `Samples` when somebody asks for them."""
 
-    def __init__(
-        self,
-        h: list[Tensor],
-        g: list[Tensor],
-        e: list[Tensor],
-        right: Sequence[Tensor],
-        means: Tensor,
-        index: int,
-    ) -> None:
-        self._per_batch = (h, g, e, right)
+    def __init__(self, per_batch: Sequence[Sequence[Tensor]], means: Tensor, index: int) -> None:
+        self._per_batch = per_batch
         self._means = means
         self._index = index
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fa_core.errors import TapError
 from fa_core.measure.inputs import lent
 from fa_core.measure.patterns import candidates, match_modules
-from fa_core.measure.stream import Stream, edges_of
+from fa_core.measure.stream import Stream
 
 StreamFunction: TypeAlias = Callable[[nn.Module, Any], tuple[Tensor, Sequence[Tensor]]]
 """``(model, x) -> (logits, [h_0..h_L])``."""
@@ -127,7 +127,7 @@ class ReturnedStream:
                 )
         _refuse_overwritten(hidden, self._name)
         names = [f"h_{layer}" for layer in range(len(hidden))]
-        return Stream(logits, hidden, edges_of(hidden), names, returned=True)
+        return Stream(logits, hidden, hidden, names, returned=True)
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():

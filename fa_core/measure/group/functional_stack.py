@@ -14,7 +14,7 @@ from torch.func import functional_call, vmap
 from fa_core.measure.custom_backward import backward_functions
 from fa_core.measure.group.stack import CannotStack, skeleton, stack_tensors
 from fa_core.measure.patterns import match_modules
-from fa_core.measure.stream import Stream, edges_of
+from fa_core.measure.stream import Stream
 from fa_core.measure.taps import (
     StreamFunction,
     Taps,
@@ -83,7 +83,7 @@ class FunctionalStack:
         at = dict(zip(recorder.kept, states, strict=True))
         # layers whose gradient is not wanted are counted, not shown
         hidden = [at.get(layer, logits) for layer in range(len(recorder.names))]
-        edges = [edges_of([at[layer]])[0] if layer in at else None for layer in range(len(recorder.names))]
+        edges = [at.get(layer) for layer in range(len(recorder.names))]
         return Stream(logits, hidden, edges, recorder.names)
 
     def _by_return(self, x: Tensor) -> Stream:
@@ -96,7 +96,7 @@ class FunctionalStack:
             raise CannotStack("a state does not depend on the network")
         if len({(h.untyped_storage().data_ptr(), h.data_ptr()) for h in hidden}) < len(hidden):
             raise CannotStack("two of its states are one memory, perhaps written in place")
-        return Stream(logits, hidden, edges_of(hidden), [f"h_{l}" for l in range(len(hidden))], returned=True)
+        return Stream(logits, hidden, hidden, [f"h_{l}" for l in range(len(hidden))], returned=True)
 
     def _with_graph(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         x, tensors = x.detach(), self._tensors

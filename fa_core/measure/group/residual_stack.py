@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from fa_core.measure.group.signature import attributes, layout
 from fa_core.measure.group.stack import CannotStack, stack_tensors
-from fa_core.measure.stream import Stream, edges_of
+from fa_core.measure.stream import Stream
 from fa_core.models.residual_mlp import ResidualMLP
 from fa_core.models.resmlp import ResMLP
 from fa_core.models.studentnet import StudentNet
@@ -70,7 +70,7 @@ class ResidualStack:
             hidden.append(self._advance(l, hidden[-1]))
         logits = self._readout(hidden[-1])
         wanted = range(len(hidden)) if layers is None else layers
-        edges = [edges_of([h])[0] if l in wanted else None for l, h in enumerate(hidden)]
+        edges = [h if l in wanted else None for l, h in enumerate(hidden)]
         return Stream(logits, hidden, edges, [f"h_{l}" for l in range(len(hidden))])
 
     def logits(self, x: Tensor) -> Tensor:

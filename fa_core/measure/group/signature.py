@@ -15,6 +15,9 @@ from fa_core.measure.taps import Taps
 Part = tuple[str, Hashable]
 """Where in the network, and what is there."""
 
+CLASS, PARTS = "(class)", "(parts)"
+"""Names of what no attribute of a module can be called: which class it is, and which modules it holds."""
+
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
 """What torch keeps in every module: hooks and tensors, which are looked at by themselves, and bookkeeping."""
@@ -76,10 +79,12 @@ def layout(network: nn.Module) -> tuple[Part, ...]:
 
 
 def difference(one: Hashable, other: Hashable) -> str:
-    """Where two signatures differ first, and for dtypes how; "" where they do not.
+    """Where two signatures differ first, and for classes and dtypes how; "" where they do not.
 
     >>> difference(signature(nn.ELU(1.0)), signature(nn.ELU(2.0)))
     'alpha differs'
+    >>> difference(signature(nn.Sequential(nn.ReLU())), signature(nn.Sequential(nn.Tanh())))
+    '0 is a ReLU, a Tanh in theirs'
     >>> difference(signature(nn.Linear(1, 1).double()), signature(nn.Linear(1, 1)))
     'weight is float64, float32 in theirs'
     """
@@ -88,9 +93,27 @@ def difference(one: Hashable, other: Hashable) -> str:
     theirs = dict(other)
     for name, found in one:
         if name not in theirs or theirs[name] != found:
-            return _dtypes(name, found, theirs.get(name)) or f"{name} differs"
+            return _in_words(name, found, theirs.get(name))
     names = dict(one)
-    return next((f"{name} differs" for name in theirs if name not in names), "")
+    return next((_in_words(name, None, theirs[name]) for name in theirs if name not in names), "")
+
+
+def _in_words(name: str, found: Hashable, theirs: Hashable) -> str:
+    module, _, kind = name.rpartition(".")
+    if kind == PARTS:
+        return f"{module or 'the network'} is made of other modules"
+    if kind == CLASS and isinstance(found, Itself) and isinstance(theirs, Itself):
+        return _classes(module or "the network", found.value, theirs.value)
+    return _dtypes(name, found, theirs) or f"{name} differs"
+
+
+def _classes(module: str, found: type, theirs: type) -> str:
+    """What differs where a module is of another class than theirs, though perhaps not of another name."""
+    if found.__qualname__ != theirs.__qualname__:
+        return f"{module} is a {found.__qualname__}, a {theirs.__qualname__} in theirs"
+    maker, local, _ = found.__qualname__.rpartition(".<locals>.")
+    hint = f" (define class {found.__name__} outside {maker.replace('.<locals>', '')})" if local else ""
+    return f"{module} is of another class of the same name{hint}"
 
 
 def _dtypes(name: str, found: Hashable, theirs: Hashable) -> str:
@@ -125,8 +148,8 @@ def _attributes(network: nn.Module) -> Iterator[Part]:
     for name, module in network.named_modules():
         known |= {id(tensor): _path(name, key) for key, tensor in _own(module).items() if tensor is not None}
     for name, module in network.named_modules():
-        yield _path(name, "(class)"), Itself(type(module))
-        yield _path(name, "(parts)"), tuple((key, known.get(id(child))) for key, child in module._modules.items())
+        yield _path(name, CLASS), Itself(type(module))
+        yield _path(name, PARTS), tuple((key, known.get(id(child))) for key, child in module._modules.items())
         if type(module).train is not nn.Module.train:  # eval() may leave it in training mode
             yield _path(name, "training"), module.training
         for key in sorted(module.__dict__.keys() - _OF_EVERY_MODULE):

@@ -76,7 +76,7 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
 def _measured(
     networks: Sequence[nn.Module], stack: Stack, test: _Batches, eval_batches: _Batches, request: Request
 ) -> list[Member]:
-    tested, seen, tally = GroupCount(), GroupCount(), Tally(norm_batches=request.norm_batches)
+    tested, seen, tally = GroupCount(), GroupCount(), Tally(norm_batches=request.norm_batches, samples_axis=1)
     for index in range(len(test)):
         x, y = test[index]
         logits = stack.logits(x)

@@ -98,8 +98,18 @@ def partition(networks: Sequence[nn.Module], taps: Taps = None) -> list[tuple[li
         if len(indices) == 1 and len(groups) > 1:
             likely = groups[1 if place == 0 else 0][0]
             reason = obstacle(networks[indices[0]]) or difference(one, likely)
-        found.append((indices, f"not stacked with the others: {reason}" if reason else ""))
-    return found
+        found.append((indices, reason))
+    return [(indices, _why_alone(reason, found)) for indices, reason in found]
+
+
+def _why_alone(reason: str, groups: Sequence[tuple[list[int], str]]) -> str:
+    """A note for a network that is alone, with how many are so for the same reason; "" for one that needs none."""
+    if not reason:
+        return ""
+    alike = sum(other == reason for _, other in groups)
+    if alike == sum(len(indices) for indices, _ in groups):
+        return f"none of the {alike} runs is stacked with another: {reason}"
+    return f"not stacked with the others{f' ({alike} runs)' if alike > 1 else ''}: {reason}"
 
 
 def _measured(networks: Sequence[nn.Module], request: Request, note: str) -> list[Member]:
@@ -114,7 +124,7 @@ def _measured(networks: Sequence[nn.Module], request: Request, note: str) -> lis
     except Exception as error:
         if error is request.progress.raised or is_device_lost(error):
             raise
-        note = f"measured one by one: {_reason(error)}"
+        note = f"{len(networks)} runs measured one by one: {_reason(error)}"
         full = error if is_out_of_memory(error) else None
     if full is not None:
         raise out_of_memory(full)

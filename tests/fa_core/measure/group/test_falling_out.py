@@ -84,6 +84,31 @@ def test_other_shapes_fall_out_of_the_group(alone: list[nn.Module]) -> None:
     assert [bool(member.note) for member in members] == [False, False, True, True]
 
 
+def test_what_keeps_several_out_says_how_many() -> None:
+    nets = [*mlps(2), *(mlp.double() for mlp in mlps(1)), *mlps(1, d=12), *mlps(1, L=3), *mlps(1, L=4)]
+    notes = [member.note for member in measure_together(nets, BATCHES, TEST)]
+    assert notes[:2] == ["", ""]
+    assert len(set(notes[2:4])) == 2
+    assert all(note.startswith("not stacked with the others: ") for note in notes[2:4])
+    assert len(set(notes[4:])) == 1
+    assert notes[4].startswith("not stacked with the others (2 runs): ")
+
+
+def test_classes_that_each_network_makes_for_itself_stack_none_and_the_note_says_how_to_mend_it() -> None:
+    class Own(Residual):
+        def __init__(self) -> None:
+            super().__init__()
+
+            class Act(nn.Tanh):
+                pass
+
+            self.act = Act()
+
+    (note,) = {member.note for member in measure_together([Own() for _ in range(3)], BATCHES, TEST)}
+    assert note.startswith("none of the 3 runs is stacked with another: act is of another class of the same name (")
+    assert note.endswith("Own.__init__)")
+
+
 def test_members_keep_their_places_whatever_is_mixed() -> None:
     nets = [mlps(1)[0], Residual(), *mlps(2)[1:], Residual()]
     for member, net in zip(measure_together(nets, BATCHES, TEST), nets, strict=True):
@@ -220,4 +245,4 @@ def test_progress_reaches_its_end_when_a_group_is_taken_apart(monkeypatch: pytes
     told: list[tuple[int, int]] = []
     members = measure_together(mlps(2), BATCHES, TEST, on_batch=lambda *at: told.append(at))
     assert told[-1] == (18, 27)
-    assert {member.note for member in members} == {"measured one by one: torch.func cannot run it (vmap: no)"}
+    assert {member.note for member in members} == {"2 runs measured one by one: torch.func cannot run it (vmap: no)"}

@@ -35,21 +35,21 @@ class Own(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("differing", "where"),
+    ("differing", "words"),
     [
-        ({"scale": 3.0}, "scale"),
-        ({"act": F.relu}, "act"),
-        ({"act": nn.Tanh()}, "(parts)"),
-        ({"config": {"powers": [2.0]}}, "config"),
-        ({"act": lambda h: h * h}, "act"),
+        ({"scale": 3.0}, "scale differs"),
+        ({"act": F.relu}, "act differs"),
+        ({"act": nn.Tanh()}, "the network is made of other modules"),
+        ({"config": {"powers": [2.0]}}, "config differs"),
+        ({"act": lambda h: h * h}, "act differs"),
     ],
     ids=["number", "function", "module", "nested", "lambda"],
 )
-def test_an_attribute_that_differs(differing: dict[str, Any], where: str, alone: list[nn.Module]) -> None:
+def test_an_attribute_that_differs(differing: dict[str, Any], words: str, alone: list[nn.Module]) -> None:
     nets = [Own(), Own(**differing), Own()]
     assert_all_same(nets, BATCHES, TEST)
     assert [net is nets[1] for net in alone[:1]] == [True]
-    assert measure_together(nets, BATCHES, TEST)[1].note == f"not stacked with the others: {where} differs"
+    assert measure_together(nets, BATCHES, TEST)[1].note == f"not stacked with the others: {words}"
 
 
 def test_another_dtype_says_which_and_which_the_others_have(alone: list[nn.Module]) -> None:

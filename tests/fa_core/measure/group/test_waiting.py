@@ -38,7 +38,7 @@ def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other
     taps = ["embed", "blocks.*"] if arch == "smallcnn" else None
     stack = make_stack([build(arch, **args).eval().to("meta", dtype) for _ in range(2)], taps)
     x, y = torch.empty(8, *shape, device="meta", dtype=dtype), torch.empty(8, device="meta", dtype=torch.int64)
-    count, tally = GroupCount(), Tally(norm_batches=2)
+    count, tally = GroupCount(), Tally(norm_batches=2, samples_axis=1)
     count.update(stack.logits(x), y)
     for _ in range(8):
         tally.add(stacked_pass(stack, x, y, tally.layers, highest=9))
