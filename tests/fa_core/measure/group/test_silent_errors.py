@@ -145,7 +145,7 @@ def test_half_precision_as_it_runs_is_not_regrouped(how: str, alone: list[nn.Mod
         assert_all_same(nets, BATCHES, TEST, dtype="as-is")
     assert len(alone) == 4
     assert {member.note for member in members} == {
-        "measured one by one: half precision as it runs rounds differently in a group"
+        "2 runs measured one by one: half precision as it runs rounds differently in a group"
     }
 
 
@@ -207,7 +207,7 @@ def test_a_backward_pass_of_ones_own_is_told_in_the_report(alone: list[nn.Module
     with pytest.warns(UserWarning, match="partly its own"):
         members = measure_together(nets, BATCHES, TEST)
     assert [member.diagnosis.report().provenance for member in members] == [{"custom_backward": ["Feedback"]}] * 2
-    assert members[0].note == "measured one by one: part of its backward pass is its own"
+    assert members[0].note == "2 runs measured one by one: part of its backward pass is its own"
 
 
 def test_hooks_of_the_users_run() -> None:
@@ -255,11 +255,11 @@ def test_what_torch_func_cannot_carry_is_measured_one_by_one_and_says_so(make: s
     members = measure_together(nets, BATCHES, TEST)
     assert alone == nets
     notes = {
-        "attention": "measured one by one: torch.func has no batched form of one of its operations",
-        "weight_norm": "not stacked with the others: the weights of block are computed from others (a parametrisation)",
-        "old_weight_norm": "not stacked with the others: module block has hooks",
-        "branching": "measured one by one: torch.func cannot run it (",
-        "random": "measured one by one: torch.func cannot run it (",
+        "attention": "2 runs measured one by one: torch.func has no batched form of one of its operations",
+        "weight_norm": "none of the 2 runs is stacked with another: the weights of block are computed from others (a parametrisation)",
+        "old_weight_norm": "none of the 2 runs is stacked with another: module block has hooks",
+        "branching": "2 runs measured one by one: torch.func cannot run it (",
+        "random": "2 runs measured one by one: torch.func cannot run it (",
     }
     assert all(member.note.startswith(notes[make]) for member in members), members[0].note
     assert all(math.isfinite(member.diagnosis.report().g_L) for member in members)
