@@ -52,7 +52,7 @@ class Desk:
         else:
             traceback.print_exception(error)
             what = traceback.format_exception_only(error)[-1].strip()
-            parts = (what, job.checkpoint, "the worker's log has the traceback")
+            parts = (what, job.checkpoint, protocol.TRACEBACK_IN_LOG)
         self._send(protocol.Failed(job.id, *parts, _device_state(error)))
 
 

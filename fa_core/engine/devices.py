@@ -1,6 +1,7 @@
 """The devices of this machine and how busy they are, without importing torch.
 
-CUDA devices are asked of NVML; whether torch could use them is read from its version file.
+CUDA devices are asked of NVML; whether torch could use them is read from its version file. MPS is a matter of which
+machine and system this is.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,6 +24,9 @@ RUNS_PER_WORKER = 8
 
 MOST_CPU_WORKERS = 8
 """Each holds torch and the data set: some hundred MB."""
+
+MPS_SINCE = (12, 3)
+"""macOS from which torch can use the GPU of an Apple machine."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +49,8 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_devices() -> list[Device]:
     """Every device torch could measure on, the CPU last."""
-    return [*_cuda_devices(), _cpu()]
+    mps = [Device(name="mps", label="Apple GPU")] if _has_mps() else []
+    return [*_cuda_devices(), *mps, _cpu()]
 
 
 def why_no_cuda() -> str:
@@ -112,7 +118,7 @@ def _named(part: str) -> list[str]:
         if not cuda:
             raise UsageError(f"--device {part}: no CUDA device is usable here", hint=_known())
         return cuda
-    if part in ("cpu", "mps") or part in cuda:
+    if part == "cpu" or part in cuda or (part == "mps" and _has_mps()):
         return [part]
     raise UsageError(f"--device {part!r} is not there", hint=_known())
 
@@ -211,6 +217,17 @@ def _nvml() -> Iterator[Any]:
     finally:
         with suppress(pynvml.NVMLError):
             pynvml.nvmlShutdown()
+
+
+def _has_mps() -> bool:
+    """Whether this is a Mac whose GPU torch can use (its wheels for Apple's own processors all can)."""
+    if sys.platform != "darwin":
+        return False
+    import platform
+
+    if platform.machine() != "arm64":
+        return False
+    return tuple(int(part) for part in re.findall(r"\d+", platform.mac_ver()[0])[:2]) >= MPS_SINCE
 
 
 def _torch_has_cuda() -> bool:

@@ -37,6 +37,10 @@ class Cancel(_Message, frozen=True):
     job_id: str
 
 
+TRACEBACK_IN_LOG = "the log has the traceback"
+"""Hint of a fault of this program, or of the person's own code."""
+
+
 class Ready(_Message, frozen=True):
     """From the worker: it is up."""
 
@@ -97,6 +101,11 @@ class Idle(_Message, frozen=True):
 
 ToWorker: TypeAlias = Run | Cancel
 FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
+
+
+def name_log(hint: str, log: object) -> str:
+    """A hint from a worker, with the path of its log, which the worker itself does not know."""
+    return hint.replace(TRACEBACK_IN_LOG, f"traceback in {log}")
 
 
 def encode(message: ToWorker | FromWorker) -> bytes:

@@ -170,7 +170,7 @@ class Slot(threading.Thread):
                 if (job := self._over(job_id)) is not None:
                     self._board.finish(job_id, cancellation_of(job))
             case protocol.Failed(job_id=job_id, what=what, where=where, hint=hint, device=device):
-                error = JobFailed(what, where=where, hint=hint)
+                error = JobFailed(what, where=where, hint=protocol.name_log(hint, worker.log))
                 if self._over(job_id) is not None:
                     self._board.finish(job_id, error)
                 return not (device and self._parted_over(worker, error, lost=device == "lost"))

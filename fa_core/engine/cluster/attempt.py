@@ -133,7 +133,7 @@ def _cannot_run(error: Exception) -> Broken:
     text = str(error).strip().splitlines()[-1]
     if "No module named 'fa_core" in text:
         return Broken("fa-tui is not installed there", "install it on every node, at the same version")
-    return Broken(text, "the driver's log has the traceback")
+    return Broken(text, protocol.TRACEBACK_IN_LOG)
 
 
 def _first_line(error: Exception) -> str:

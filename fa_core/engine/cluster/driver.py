@@ -84,7 +84,7 @@ class Driver:
         except Exception as error:
             # a fault of this program must not leave the client waiting for ever
             traceback.print_exc()
-            end = protocol.Failed(job_id, f"{type(error).__name__}: {error}", "", "the driver's log has the traceback")
+            end = protocol.Failed(job_id, f"{type(error).__name__}: {error}", "", protocol.TRACEBACK_IN_LOG)
         del self._errands[job_id]
         self._send(end)
 

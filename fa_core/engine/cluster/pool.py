@@ -161,7 +161,8 @@ class RayPool(Pool):
                     self._board.finish(job_id, outcome_of(report, job.checkpoint))
             case protocol.Failed(job_id=job_id, what=what, where=where, hint=hint):
                 if self._flying.land(job_id) is not None:
-                    self._board.finish(job_id, JobFailed(what, where=where, hint=hint))
+                    error = JobFailed(what, where=where, hint=protocol.name_log(hint, self._log))
+                    self._board.finish(job_id, error)
             case protocol.Stopped(job_id=job_id):
                 if (job := self._flying.land(job_id)) is not None:
                     self._board.finish(job_id, cancellation_of(job))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import platform
 import sys
 from types import SimpleNamespace
 
@@ -45,12 +46,14 @@ class FakeNvml:
 def cards(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
     monkeypatch.setattr(devices, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(devices, "_has_mps", lambda: False)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 
 
 @pytest.fixture
 def no_cards(monkeypatch):
     monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
+    monkeypatch.setattr(devices, "_has_mps", lambda: False)
 
 
 def test_every_card_is_listed_with_its_memory_and_load_and_the_cpu_last(cards):
@@ -133,10 +136,33 @@ def test_without_cards_auto_is_the_cpu(no_cards):
     assert resolve_devices("auto") == ["cpu"]
 
 
-@pytest.mark.parametrize("spec", ["cuda", "cuda:0", "tpu", "", "cuda:all"])
+@pytest.mark.parametrize("spec", ["cuda", "cuda:0", "tpu", "", "cuda:all", "mps", "cpu,mps"])
 def test_a_device_that_is_not_there_names_those_that_are(no_cards, spec):
     with pytest.raises(UsageError, match="devices here: cpu"):
         resolve_devices(spec)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "version", "listed"),
+    [
+        ("darwin", "arm64", "14.5", True),
+        ("darwin", "arm64", "12.2.1", False),
+        ("darwin", "x86_64", "14.5", False),
+        ("linux", "arm64", "", False),
+    ],
+)
+def test_mps_is_there_on_a_mac_that_has_it_alone(monkeypatch, system, machine, version, listed):
+    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    monkeypatch.setattr(platform, "mac_ver", lambda: (version, ("", "", ""), machine))
+    assert [device.name for device in list_devices()] == ["mps"] * listed + ["cpu"]
+    assert resolve_devices("auto") == ["cpu"]
+    if listed:
+        assert resolve_devices("mps") == ["mps"]
+    else:
+        with pytest.raises(UsageError, match="--device 'mps' is not there; devices here: cpu"):
+            resolve_devices("mps")
 
 
 def test_no_jobs_at_a_time_is_refused(no_cards):
