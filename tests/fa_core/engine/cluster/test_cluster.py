@@ -121,7 +121,7 @@ def test_a_checkpoint_that_no_node_sees_is_an_error_that_names_it_and_them(pool,
 
 def test_a_fault_on_a_node_is_told_with_its_traceback_in_the_log_here(pool, told, gate):
     gate.open()
-    with pytest.raises(JobFailed, match=r"ZeroDivisionError: of this network \(on [ab] \(.*traceback in .*ray-driver.log"):
+    with pytest.raises(JobFailed, match=r"ZeroDivisionError: of this network \(on [ab] \(.*traceback in .*driver.log"):
         pool.submit(gate.job("bad", error="of this network")).result(60)
     log = told.wait_for(lambda view: view.state is JobState.FAILED).log
     assert pool.submit(gate.job("good")).result(60).method_name == "good"

@@ -256,7 +256,7 @@ def test_what_torch_func_cannot_carry_is_measured_one_by_one_and_says_so(make: s
     assert alone == nets
     notes = {
         "attention": "2 runs measured one by one: torch.func has no batched form of one of its operations",
-        "weight_norm": "none of the 2 runs is stacked with another: the weights of block are computed from others (a parametrisation)",
+        "weight_norm": "none of the 2 runs is stacked with another: the weights of block are computed from others (",
         "old_weight_norm": "none of the 2 runs is stacked with another: module block has hooks",
         "branching": "2 runs measured one by one: torch.func cannot run it (",
         "random": "2 runs measured one by one: torch.func cannot run it (",
