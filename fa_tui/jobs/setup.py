@@ -24,6 +24,22 @@ class Setup(NamedTuple):
     out: Path | None = None
     measure: str | None = None
 
+    def as_options(self) -> list[str]:
+        """The options of `fa-tui open` that measure so, those that are as without them left out.
+
+        >>> from fa_core.engine import MeasureOptions, Placement
+        >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed", "blocks.*"])).as_options()
+        ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
+        """
+        from fa_core.engine.placement import Placement
+
+        said = self.placement or Placement()
+        usual = {name: getattr(Placement(), name) for name in said.__struct_fields__}
+        given = {name: value for name in usual if (value := getattr(said, name)) != usual[name]}
+        if self.options is not None:
+            given |= {"data": self.options.data, "model": self.options.model, "taps": ",".join(self.options.taps)}
+        return [word for name, value in given.items() if value for word in (f"--{name}", str(value))]
+
     def preferring(self, device: str) -> Setup:
         """This one, on the device that the person prefers where nothing but this machine was said."""
         from msgspec.structs import replace

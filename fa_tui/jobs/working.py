@@ -98,6 +98,11 @@ class WorkingApp(FollowingApp):
         self.farewell: list[str] = []
 
     @property
+    def setup(self) -> Setup:
+        """How it was told to measure."""
+        return self._setup
+
+    @property
     def measuring(self) -> Measuring:
         """The runs that are measured here."""
         if self._measuring is None:

@@ -21,7 +21,7 @@ from fa_core.analysis import (
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.screens.giving import reproducing
+from fa_tui.screens.giving import reopening, reproducing
 from fa_tui.screens.judged import JudgedScreen
 from fa_tui.screens.runs_given import look_given
 from fa_tui.screens.several import SeveralScreen
@@ -242,8 +242,11 @@ Analyses of the runs, as the commands of the same names print them
         session, name, rows = self.session, NAMES[self._open], self.runs.chosen
         healthy = self.runs.healthy() if name == "sweep" else None
         options = ["--healthy", ",".join(healthy)] if healthy else []
+        look = look_given(session, self.app.explorer.shown_runs)
         if self.runs.rows is not None:
-            options += Look(filter=look_given(session, self.app.explorer.shown_runs).filter).options()
+            options += Look(filter=look.filter).options()
+        else:
+            look = look._replace(filter="")
         line = self.table.line if self.table.line_count() else None
         table = Table(name, self._blocks, line, self._record)
         names = runs_words(len(rows))
@@ -252,6 +255,7 @@ Analyses of the runs, as the commands of the same names print them
                 *table_pieces(table),
                 *run_pieces(rows, f"all {names}" if self.runs.rows is None else names, session.thresholds),
                 reproducing(self.app, name, *options),
+                reopening(self.app, look),
             ],
             rows,
             names,

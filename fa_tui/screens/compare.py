@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_tui.screens.giving import reproducing
+from fa_tui.screens.giving import reopening, reproducing
 from fa_tui.screens.judged import ROOMY, JudgedScreen
+from fa_tui.screens.runs_given import look_given
 from fa_tui.session import SCALAR_LIMIT, Session, letters_of
 from fa_tui.sharing.compared import compared_grid
-from fa_tui.sharing.shared import Shared, Table, cell_piece, run_pieces, runs_words, table_pieces, traces_of
+from fa_tui.sharing.shared import Piece, Shared, Table, cell_piece, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views.cells import cell_text
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
-from fa_tui.views.filters import Filter, picking_options
+from fa_tui.views.filters import Filter, picking
+from fa_tui.views.look import Look
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts
@@ -27,6 +29,8 @@ from fa_tui.widgets.scale import covering
 
 if TYPE_CHECKING:
     from fa_core.columns import Ragged
+
+_UNNAMED = "of all runs: no filter names the compared ones"
 
 
 class CompareScreen(JudgedScreen):
@@ -156,7 +160,7 @@ class CompareScreen(JudgedScreen):
                 *cell_piece(self._value_here()),
                 *table_pieces(table),
                 *run_pieces(rows, of, session.thresholds),
-                reproducing(self.app, "show", *picking_options(session.rows, group.rows)),
+                *self._commands(group),
             ],
             rows,
             of,
@@ -164,6 +168,13 @@ class CompareScreen(JudgedScreen):
             lambda: traces_of(rows, session.traces),
             table,
         )
+
+    def _commands(self, group: Group) -> list[Piece]:
+        """The command lines that print and open the runs that are compared."""
+        picked = picking(self.session.rows, group.rows)
+        look = look_given(self.session, self.app.explorer.shown_runs)._replace(filter=picked)
+        commands = [reproducing(self.app, "show", *Look(filter=picked).options()), reopening(self.app, look)]
+        return commands if picked else [piece._replace(note=_UNNAMED) for piece in commands]
 
     def _value_here(self) -> str:
         """The value under the cursor with its digits."""

@@ -40,11 +40,11 @@ def reopening(app: ExplorerApp, look: Look) -> Piece:
     """The command line that opens the explorer as it is, here and where nothing is set.
 
     Args:
-        app: whose paths, thresholds and baseline it names.
+        app: whose paths, thresholds, baseline and ways to measure it names.
         look: of its runs.
     """
     thresholds, prefers = app.session.thresholds, app.settings
-    options = [*look.options(prefers.show)]
+    options = [*look.options(prefers.show), *app.setup.as_options()]
     line = command_line(app.paths, thresholds, _baseline(app), "open", options, usual=prefers.thresholds)
     return opening_piece(line)
 

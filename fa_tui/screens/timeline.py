@@ -12,8 +12,9 @@ from textual.widget import Widget
 
 from fa_core.analysis import EarlyStop
 from fa_core.errors import UsageError
-from fa_tui.screens.giving import reproducing
+from fa_tui.screens.giving import reopening, reproducing
 from fa_tui.screens.judged import JudgedScreen
+from fa_tui.screens.runs_given import look_given
 from fa_tui.session import Session
 from fa_tui.sharing.replayed import shared_replay, timeline_table
 from fa_tui.sharing.shared import Shared
@@ -217,8 +218,11 @@ The runs over their epochs
     def shared(self) -> Shared:
         """The runs as they are at the epoch of the scrubber, and the table of first fires."""
         table = timeline_table(self.session, self._epochs, self._stop_on)
-        line = reproducing(self.app, "timeline", "--stop-on", self._stop_on)
-        return shared_replay(self._epochs, self.run_chosen, table, [line])
+        lines = [
+            reproducing(self.app, "timeline", "--stop-on", self._stop_on),
+            reopening(self.app, look_given(self.session, self.app.explorer.shown_runs)),
+        ]
+        return shared_replay(self._epochs, self.run_chosen, table, lines)
 
     # What is shown.
 

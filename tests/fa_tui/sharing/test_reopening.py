@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from fa_core.engine import MeasureOptions, Placement
 from fa_core.formats import scan
 from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
@@ -20,13 +21,14 @@ from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.config import settings as config
 from fa_tui.config.settings import Loaded, Settings
+from fa_tui.jobs.setup import Setup
 from fa_tui.session import Session
 from fa_tui.shell.options import FrozenBaseline
 from fa_tui.views.filters import Filter, picking
 from fa_tui.views.look import Look
 from fa_tui.views.quantities import QUANTITIES
 from tests.fa_tui.conftest import COLOURFUL
-from tests.fa_tui.looks import screen_text
+from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
@@ -201,6 +203,76 @@ async def test_marked_runs_that_no_filter_can_name_are_said_to_be_left_out(tmp_p
         assert [piece.note for piece in explorer.shared().pieces if piece.key in "lo"] == [
             "of all runs: no filter names the marked ones"
         ] * 2
+
+
+SETUPS = [
+    (Setup(), []),
+    (Setup(Placement(), MeasureOptions()), []),
+    (
+        Setup(
+            Placement(device="cpu", jobs=2),
+            MeasureOptions(data="npz:my data.npz", model="nets:small", taps=["embed", "blocks.*"]),
+        ),
+        ["--device cpu", "--jobs 2", "--data 'npz:my data.npz'", "--model nets:small", "--taps 'embed,blocks.*'"],
+    ),
+    (Setup(Placement(engine="ray", address="auto", patience=40.5)), ["--engine ray", "--address auto"]),
+]
+
+
+@pytest.mark.parametrize(("setup", "options"), SETUPS)
+async def test_the_copied_line_measures_as_the_explorer_was_told_to(
+    published_table: Path, monkeypatch: pytest.MonkeyPatch, setup: Setup, options: list[str]
+) -> None:
+    rows = scan([published_table]).rows
+    app = ExplorerApp(Session(rows), paths=[published_table], terminal=COLOURFUL, title="runs", setup=setup)
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot, app)
+        line = next(piece for piece in app.explorer.shared().pieces if piece.key == "o").text()
+    assert all(option in line for option in options)
+    again = reopened(shlex.split(line)[1:], monkeypatch, Settings())
+    assert again.setup.as_options() == setup.as_options()
+    assert (again.setup.placement or Placement()) == (setup.placement or Placement())
+    assert (again.setup.options or MeasureOptions()) == (setup.options or MeasureOptions())
+    if not options:
+        assert line == f"fa-tui open {published_table}"
+
+
+@pytest.mark.parametrize(
+    ("keys", "runs"),
+    [
+        (("C",), ["dfa_s123", "dfa_s42", "dfa_s456"]),
+        (("A",), ["credit_bridge_s123", "credit_bridge_s42", "credit_bridge_s456", "dfa_s123", "dfa_s42", "dfa_s456"]),
+        (("A", "f"), None),
+    ],
+)
+async def test_other_screens_give_a_line_that_opens_the_explorer_on_their_runs(
+    published_table: Path, monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], runs: list[str] | None
+) -> None:
+    app = ExplorerApp(Session(scan([published_table]).rows), paths=[published_table], terminal=COLOURFUL, title="runs")
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot, app)
+        await pilot.press("v", "slash", *"method:dfa,credit_bridge", "enter")
+        await until(pilot, lambda: " of 15 runs" in screen_text(app))
+        screen = await opened(pilot, *keys)
+        line = next(piece for piece in screen.shared().pieces if piece.key == "o").text()  # type: ignore[attr-defined]
+    again = reopened(shlex.split(line)[1:], monkeypatch, Settings())
+    async with again.run_test(size=SIZE) as pilot:
+        await ready(pilot, again)
+        shown = again.explorer.shown_runs.rows
+        assert (shown and sorted(again.session.rows[row].key for row in shown)) == runs
+        assert "showing growth" in screen_text(again)
+
+
+async def test_the_timeline_gives_the_line_of_the_matrix(sample_runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = scan([sample_runs / "floor"])
+    session = Session(found.rows, traces=found.traces)
+    app = ExplorerApp(session, paths=[sample_runs / "floor"], terminal=COLOURFUL, title="runs")
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot, app)
+        line = next(piece for piece in app.explorer.shared().pieces if piece.key == "o").text()
+        screen = await opened(pilot, "T")
+        pieces = screen.shared().pieces  # type: ignore[attr-defined]
+    assert [piece.text() for piece in pieces if piece.key == "o"] == [line]
 
 
 def test_runs_of_one_name_in_several_files_are_picked_each_by_itself() -> None:
