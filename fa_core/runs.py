@@ -13,6 +13,7 @@ No torch here: the explorer reads manifests.
 from __future__ import annotations
 
 import contextlib
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,9 +95,9 @@ def read_manifest(folder: Path) -> Manifest:
     Raises:
         UnreadableInput: missing, not JSON, of the wrong shape, or of a newer format.
     """
-    path = folder / MANIFEST
     try:
-        text = path.read_bytes()
+        with open(f"{folder}{os.sep}{MANIFEST}", "rb") as file:  # noqa: PTH123 (thousands of times)
+            text = file.read()
         with contextlib.suppress(msgspec.DecodeError):
             manifest = _MANIFEST.decode(text)
             if manifest.format == FORMAT:
@@ -104,12 +105,14 @@ def read_manifest(folder: Path) -> Manifest:
         data = lenient_json.loads(text)  # NaN, a number beyond floats, another shape: slower, and with the right words
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
-                f"run format {data['format']!r} is not known here", where=path, hint=f"this version reads {FORMAT}"
+                f"run format {data['format']!r} is not known here",
+                where=folder / MANIFEST,
+                hint=f"this version reads {FORMAT}",
             )
         return msgspec.convert(data, Manifest)
     except OSError as error:
-        raise UnreadableInput(f"cannot read the manifest ({error.strerror})", where=path) from error
+        raise UnreadableInput(f"cannot read the manifest ({error.strerror})", where=folder / MANIFEST) from error
     except (ValueError, msgspec.ValidationError) as error:
         raise UnreadableInput(
-            f"not a run manifest: {error}", where=path, hint="see `fa-tui schema manifest`"
+            f"not a run manifest: {error}", where=folder / MANIFEST, hint="see `fa-tui schema manifest`"
         ) from error

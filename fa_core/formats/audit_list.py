@@ -13,8 +13,6 @@ from fa_core.formats.stored import Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, canonical_method
 
-NAME = "audit list"
-MARKERS = (b'"method"', b'"method_name"')
 _MEASURED = frozenset(
     {"acc", "headline_acc", "h_norms", "residual_norms", "hidden_norms", "g_norms", "bp_grad_norms", "h_L", "g_L"}
 )

@@ -12,8 +12,6 @@ from fa_core.formats.stored import Finding, StoredRows
 from fa_core.rows import Problem
 
 _BRACE = 64  # bytes in which an object's brace follows its last member
-NAME = "audit table"
-MARKERS = (b'"reports"', b'"summary"')
 
 
 def sniff(document: Document) -> bool:

@@ -9,7 +9,6 @@ from typing import Any, BinaryIO
 
 from fa_core import lenient_json
 from fa_core.errors import UnreadableInput
-from fa_core.formats.naming import run_name
 from fa_core.formats.stored import Finding
 from fa_core.rows import AuditRow, canonical_method
 
@@ -51,6 +50,9 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     Raises:
         UnreadableInput: truncated, or not what its first bytes say.
     """
+    # imported for those who have one
+    from fa_core.formats.naming import run_name
+
     name = run_name(path)
     method, seed = name.method, name.seed
     if kind == "safetensors":

@@ -15,8 +15,6 @@ from fa_core.formats.naming import RunName, run_name
 from fa_core.formats.stored import Finding
 from fa_core.rows import Problem, canonical_method
 
-NAME = "epoch trace"
-MARKERS = (b'"epoch"',)
 _PEEK = 20
 
 

@@ -17,8 +17,6 @@ from fa_core.formats.stored import Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, canonical_method
 
-NAME = "penalty log"
-MARKERS = (b'"log"',)
 _AXES = ("lam", "d", "L", "arch")
 
 

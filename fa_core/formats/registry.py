@@ -1,40 +1,64 @@
-"""The JSON formats, in the order they are asked. A new format is one module with ``sniff`` and ``read``."""
+"""The JSON formats, in the order they are asked. A new format is one module with ``sniff`` and ``read``, named here.
+
+A module is imported for the first file that may be of its format: a start does not wait for the others.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+import importlib
+from collections.abc import Iterator
+from types import ModuleType
 
-from fa_core.formats import audit_list, audit_table, epoch_trace, penalty_log, single_report
+import msgspec
+
 from fa_core.formats.document import Document
+from fa_core.formats.reports import MEASURED
 from fa_core.formats.stored import Finding
 
 
-class Format(NamedTuple):
+class Format(msgspec.Struct, frozen=True):
     """A kind of JSON file.
 
     Attributes:
         name: what a person calls it.
         markers: one of these bytes stands in the head of every such file.
-        sniff: whether a document is of this kind.
-        read: what it holds.
+        home: its module in this package.
     """
 
     name: str
     markers: tuple[bytes, ...]
-    sniff: Callable[[Document], bool]
-    read: Callable[[Document], Iterator[Finding]]
+    home: str
+
+    @property
+    def _module(self) -> ModuleType:
+        return importlib.import_module(f"fa_core.formats.{self.home}")
+
+    def marks(self, text: bytes) -> bool:
+        """Whether a text shows one of the markers."""
+        return any(marker in text for marker in self.markers)
+
+    def sniff(self, document: Document) -> bool:
+        """Whether a document is of this kind."""
+        return self.marks(document.data) and bool(self._module.sniff(document))
+
+    def read(self, document: Document) -> Iterator[Finding]:
+        """What a document of this kind holds."""
+        found: Iterator[Finding] = self._module.read(document)
+        return found
 
 
-FORMATS: tuple[Format, ...] = tuple(
-    Format(module.NAME, module.MARKERS, module.sniff, module.read)
-    for module in (audit_table, penalty_log, epoch_trace, single_report, audit_list)
+FORMATS: tuple[Format, ...] = (
+    Format("audit table", (b'"reports"', b'"summary"'), "audit_table"),
+    Format("penalty log", (b'"log"',), "penalty_log"),
+    Format("epoch trace", (b'"epoch"',), "epoch_trace"),
+    Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "single_report"),
+    Format("audit list", (b'"method"', b'"method_name"'), "audit_list"),
 )
 
 
 def may_be_known(head: bytes) -> bool:
     """Whether the head of a JSON file shows a key of some format."""
-    return any(marker in head for form in FORMATS for marker in form.markers)
+    return any(form.marks(head) for form in FORMATS)
 
 
 def recognise(document: Document) -> Format | None:

@@ -12,9 +12,6 @@ from fa_core.formats.reports import MEASURED, decode_report, row_of
 from fa_core.formats.stored import Finding
 from fa_core.rows import AuditRow
 
-NAME = "single report"
-MARKERS = tuple(b'"%s"' % name.encode() for name in sorted(MEASURED))
-
 
 def sniff(document: Document) -> bool:
     """Whether the object has a measured field of a report, and no epoch."""
