@@ -157,7 +157,7 @@ def run_accuracy(
 ) -> AccuracyMeter:
     """Classify every sample and keep what was counted: `accuracy` before the division. Arguments as there."""
     batches, _ = counted(batches)
-    with borrow(model, dtype, device) as net, torch.no_grad():
+    with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
         tapped = resolve_taps(net.model, taps).logits if callable(taps) else None
         logits_of = tapped or plain_logits
         meter = AccuracyMeter(net, logits_of)

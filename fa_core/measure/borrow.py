@@ -59,18 +59,19 @@ def borrow(
     """
     model = as_written(model)
     tensors = _floating(model)
-    target = target_dtype(model, dtype)
+    target = _target(tensors, dtype)
     place = _device(model, device)
     working = model
     if any((target and t.dtype != target) or t.device != place for t in _to_check(tensors, device)):
         working = _copied(model).to(device=place, dtype=target)
+        tensors = _floating(working)
     as_is = dtype == AS_IS
     with ExitStack() as stack:
         stack.enter_context(as_found(working))
         stack.enter_context(measuring_arithmetic(place, as_is))
         working.eval().requires_grad_(False)
         inputs = target or next((t.dtype for t in tensors), None)
-        draws = Draws({place, *(t.device for t in _floating(working))})
+        draws = Draws({place, *(t.device for t in tensors)})
         yield Borrowed(working, place, inputs, as_is, draws)
 
 
@@ -101,10 +102,14 @@ def target_dtype(model: nn.Module, dtype: str | torch.dtype | None = None) -> to
     >>> target_dtype(nn.Linear(1, 1).half()), target_dtype(nn.Linear(1, 1))
     (torch.float32, None)
     """
+    return _target(_floating(model), dtype)
+
+
+def _target(tensors: list[Tensor], dtype: str | torch.dtype | None) -> torch.dtype | None:
     if dtype == AS_IS:
         return None
     if dtype is None:
-        return torch.float32 if any(t.dtype in HALF for t in _floating(model)) else None
+        return torch.float32 if any(t.dtype in HALF for t in tensors) else None
     name = str(dtype).removeprefix("torch.")
     if name not in DTYPES:
         raise UsageError(f"unknown dtype {name!r}", where="dtype", hint='one of None, "float32", "float64", "as-is"')

@@ -111,10 +111,11 @@ def run_diagnosis(
     batches, total = counted(eval_batches)
     with borrow(model, dtype, device) as net:
         diagnosis = Diagnosis(net, resolve_taps(net.model, taps), stability_layer, norm_batches, largest_pass)
-        for index, batch in enumerate(batches):
-            diagnosis.update(*placed(batch, index, net))
-            if on_batch is not None:
-                on_batch(index + 1, total)
+        with net.draws.over(batches):
+            for index, batch in enumerate(batches):
+                diagnosis.update(*placed(batch, index, net))
+                if on_batch is not None:
+                    on_batch(index + 1, total)
     return diagnosis
 
 

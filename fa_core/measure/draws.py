@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 from torch import Generator, Tensor
+
+from fa_core.measure.host_draws import HostDraws
 
 DREW = "the network draws random numbers in eval mode: its numbers are of one draw"
 """What a report of such a network says."""
@@ -15,24 +17,30 @@ _SEED = 0
 
 
 class Draws:
-    """What a network's passes draw from torch, apart from the caller's draws, which may pick the batches.
+    """What a network's passes draw, apart from the caller's draws, which may pick the batches.
 
-    The first passes start from a fixed seed, the next ones where those before left off. Draws from NumPy, Python
-    or a generator of the network's own are neither steadied nor noticed: reading NumPy's state takes longer than
-    a small network.
+    The first passes start from a fixed seed, the next ones where those before left off. This goes for the global
+    generators of torch, NumPy and Python; draws from one of the network's own are neither steadied nor noticed.
 
     Args:
         devices: where the network is.
-
-    Attributes:
-        noticed: a pass drew random numbers.
     """
 
     def __init__(self, devices: Iterable[torch.device] = ()) -> None:
         cuda = sorted({device.index or 0 for device in devices if device.type == "cuda"})
         self._generators: list[Generator] = [torch.default_generator, *(torch.cuda.default_generators[i] for i in cuda)]
         self._left_off: list[Tensor] | None = None
-        self.noticed = False
+        self._noticed = False
+        self._host = HostDraws()
+
+    @property
+    def noticed(self) -> bool:
+        """A pass drew random numbers."""
+        return self._noticed or self._host.noticed
+
+    def over(self, batches: object) -> AbstractContextManager[None]:
+        """Around the passes over all batches; cheaper where they lie ready, so that nobody draws between passes."""
+        return self._host.passing() if isinstance(batches, (list, tuple)) else nullcontext()
 
     @contextmanager
     def passing(self) -> Iterator[None]:
@@ -47,10 +55,11 @@ class Draws:
             begun = self._left_off
             self._set(begun)
         try:
-            yield
+            with self._host.passing():
+                yield
         finally:
             self._left_off = self._states()
-            self.noticed = self.noticed or not all(map(torch.equal, begun, self._left_off))
+            self._noticed = self._noticed or not all(map(torch.equal, begun, self._left_off))
             self._set(outside)
 
     def _states(self) -> list[Tensor]:

@@ -21,6 +21,7 @@ from fa_core.measure.group.request import Request
 from fa_core.measure.group.residual_stack import ResidualStack, is_residual_mlp
 from fa_core.measure.group.stack import CannotStack, Stack
 from fa_core.measure.group.ties import settle
+from fa_core.measure.host_draws import HostDraws
 from fa_core.measure.in_parts import in_parts
 from fa_core.measure.stream import activation_gradients, batch_mean_ce
 from fa_core.measure.tally import Tally
@@ -68,9 +69,13 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
     target = target_dtype(first, request.dtype)
     dtype = target or floats[0].dtype
     test, eval_batches = _Batches(request.test, device, dtype), _Batches(request.batches, device, dtype)
-    with measuring_arithmetic(device, as_is):
+    host = HostDraws()
+    with measuring_arithmetic(device, as_is), host.passing():
         stack = make_stack(networks, request.taps, target)
-        return _measured(networks, stack, test, eval_batches, request)
+        found = _measured(networks, stack, test, eval_batches, request)
+    if host.noticed:
+        raise CannotStack("it draws random numbers from Python or NumPy")
+    return found
 
 
 def _measured(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any
 
@@ -27,6 +28,33 @@ class Dropping(Residual):
         return super().forward(F.dropout(x, training=True), return_hidden)
 
 
+class DroppingByHand(Residual):
+    """Drops its blocks at random in eval mode, by the global generators of Python and NumPy."""
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        return super().forward(x * random.random() * np.random.rand(), return_hidden)
+
+
+class DroppingByNumPy(Residual):
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        return super().forward(x + np.random.randn(), return_hidden)
+
+
+DRAWING = [Dropping, DroppingByHand, DroppingByNumPy]
+
+
+class Loader:
+    """Batches that are drawn one by one, from all generators, between the passes."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        for _ in range(len(self)):
+            shift = random.random() + np.random.randn()
+            yield torch.randn(8, 5) + shift, torch.randint(4, (8,))
+
+
 def net_of(kind: type[Residual]) -> nn.Module:
     torch.manual_seed(0)
     return kind()
@@ -38,8 +66,9 @@ def disturb(seed: int) -> None:
     random.seed(seed)
 
 
-def test_a_network_that_draws_gives_the_same_numbers_each_time_and_says_so():
-    net = net_of(Dropping)
+@pytest.mark.parametrize("kind", DRAWING)
+def test_a_network_that_draws_gives_the_same_numbers_each_time_and_says_so(kind):
+    net = net_of(kind)
     reports = []
     for seed in (1, 2):
         disturb(seed)
@@ -48,8 +77,9 @@ def test_a_network_that_draws_gives_the_same_numbers_each_time_and_says_so():
     assert reports[0].notes == f"mine; {DREW}"
 
 
-def test_accuracy_and_precision_of_a_network_that_draws_are_the_same_each_time():
-    net = net_of(Dropping)
+@pytest.mark.parametrize("kind", DRAWING)
+def test_accuracy_and_precision_of_a_network_that_draws_are_the_same_each_time(kind):
+    net = net_of(kind)
     found = []
     for seed in range(4):
         disturb(seed)
@@ -62,11 +92,42 @@ def test_every_batch_has_draws_of_its_own():
         inputs: list[Tensor] = []
 
         def readout(self, h: Tensor) -> Tensor:
-            self.inputs.append(torch.rand(3))
+            self.inputs.append(torch.tensor([torch.rand(()), random.random(), np.random.rand()]))
             return super().readout(h)
 
-    diagnose(net_of(Seen), batches(k=3))
-    assert len({tuple(drawn.tolist()) for drawn in Seen.inputs}) == len(Seen.inputs) >= 3
+    for given in (batches(k=3), Loader()):
+        Seen.inputs.clear()
+        diagnose(net_of(Seen), given)
+        for column in torch.stack(Seen.inputs).T.tolist():
+            assert len(set(column)) == len(column) >= 3
+
+
+@pytest.mark.parametrize("kind", [Residual, *DRAWING])
+def test_a_loader_draws_the_same_batches_whatever_the_network_draws(kind):
+    class Seeing(kind):
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            seen.append(x.detach().clone())
+            return super().forward(x, return_hidden)
+
+    seen: list[Tensor] = []
+    net = net_of(Seeing)
+    disturb(4)
+    expected = [x for x, _ in Loader()]
+    disturb(4)
+    report = diagnose(net, Loader())
+    assert len(seen) == len(expected) and all(map(torch.equal, seen, expected))
+    assert report.notes == ("" if kind is Residual else DREW)
+
+
+def test_a_generator_that_the_caller_put_in_numpys_place_is_left_alone():
+    mine, before = np.random.PCG64(1), np.random.get_bit_generator()
+    np.random.set_bit_generator(mine)
+    try:
+        assert diagnose(net_of(Residual), batches()).notes == ""
+        assert np.random.get_bit_generator() is mine
+        assert np.random.rand() == np.random.Generator(np.random.PCG64(1)).random()
+    finally:
+        np.random.set_bit_generator(before)
 
 
 def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_callers():
@@ -99,12 +160,13 @@ def test_the_callers_generators_are_as_before_also_after_a_failure(fails):
     assert (torch.rand(3).tolist(), random.random(), np.random.rand()) == expected
 
 
-def test_networks_that_draw_fall_out_of_a_group_with_the_numbers_they_have_alone():
-    nets = [net_of(Dropping) for _ in range(2)]
+@pytest.mark.parametrize("kind, why", [(Dropping, "torch.func"), *((kind, "NumPy") for kind in DRAWING[1:])])
+def test_networks_that_draw_fall_out_of_a_group_with_the_numbers_they_have_alone(kind, why):
+    nets = [net_of(kind) for _ in range(2)]
     disturb(3)
     found = measure_together(nets, batches(), batches())
     alone = diagnose(nets[0], batches())
     for member in found:
-        assert "torch.func" in member.note and member.diagnosis is not None
+        assert why in member.note and member.diagnosis is not None
         report = member.diagnosis.report()
         assert report.notes == DREW and report.residual_norms == alone.residual_norms
