@@ -8,28 +8,43 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from textual.pilot import Pilot
+
+    from fa_tui.app import ExplorerApp
 
 HERE = Path(__file__).parent
 SAMPLES = Path("sample_runs")
 
 
 class Shot(NamedTuple):
-    """A screenshot: what is opened, the keys pressed, and the size of the terminal."""
+    """A screenshot: what is opened, the keys pressed, the words that are then on screen, the size of the terminal."""
 
     name: str
     opened: Path
     keys: tuple[str, ...]
+    shows: tuple[str, ...]
     size: tuple[int, int] = (120, 40)
 
 
 PUBLISHED = SAMPLES / "audit_table_s42_s123_s456.json"
 SHOTS = (
-    Shot("explorer", PUBLISHED, ("down", "right", "a", "5", "enter")),
-    Shot("compare", PUBLISHED, ("down", "down", "C")),
-    Shot("timeline", SAMPLES / "main", ("down", "down", "T")),
-    Shot("analysis", PUBLISHED, ("A",)),
+    Shot("explorer", PUBLISHED, ("down", "right", "a", "5", "enter"), ("flipped at a > 5", "1 dfa s42", "Next flip")),
+    Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("mean ± std", "‖h_1‖ = ", "walk back")),
+    Shot("timeline", SAMPLES / "main", ("down", "down", "T"), ("dfa s42 would have stopped", "walk back", "Stop on")),
+    Shot("analysis", PUBLISHED, ("A",), ("plateau", "walks back", "threshold of (a)", "of 15 walk back")),
 )
+
+
+async def until(pilot: Pilot[int], app: ExplorerApp, *words: str) -> None:
+    """Let the explorer run until it shows some words and has shown them for a moment."""
+    shown = ""
+    while not shown or any(word not in shown for word in words):
+        await pilot.pause(0.25)
+        shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips(app.screen.size))
+    await pilot.pause(0.25)
 
 
 async def take(shot: Shot) -> None:
@@ -44,11 +59,10 @@ async def take(shot: Shot) -> None:
     session = Session(found.rows, problems=found.problems, traces=found.traces)
     app = ExplorerApp(session, title=str(shot.opened), terminal=terminal)
     async with app.run_test(size=shot.size) as pilot:
-        await pilot.pause(0.3)
         for key in shot.keys:
+            await until(pilot, app, "Quit")
             await pilot.press(key)
-            await pilot.pause(0.1)
-        await pilot.pause(0.3)
+        await until(pilot, app, *shot.shows)
         app.save_screenshot(f"{shot.name}.svg", str(HERE))
     print(HERE / f"{shot.name}.svg")
 
