@@ -5,13 +5,14 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, chain
-from typing import Any, overload
+from typing import Any
 
+from fa_core.formats.made_rows import MadeRows
 from fa_core.formats.sliced import SlicedRows
 from fa_core.rows import AuditRow
 
 
-class ManyRows(Sequence[AuditRow]):
+class ManyRows(MadeRows):
     """The rows of big tables and what stands between them; a row takes memory while it is looked at.
 
     Args:
@@ -30,14 +31,8 @@ class ManyRows(Sequence[AuditRow]):
     def __len__(self) -> int:
         return self._ends[-1] if self._ends else 0
 
-    @overload
-    def __getitem__(self, index: int) -> AuditRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[AuditRow]: ...
-    def __getitem__(self, index: int | slice) -> AuditRow | list[AuditRow]:
-        if isinstance(index, slice):
-            return [self[place] for place in range(*index.indices(len(self)))]
-        index = range(len(self))[index]
+    def made(self, index: int) -> AuditRow:
+        """One row, made by its part."""
         number = bisect_right(self._ends, index)
         return self.parts[number][index - self._ends[number]]  # from its end
 

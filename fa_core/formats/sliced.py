@@ -6,7 +6,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, islice
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple, TypeVar
 
 import msgspec
 
@@ -14,6 +14,7 @@ from fa_core import lenient_json
 from fa_core.errors import FaError
 from fa_core.formats.document import Node, RepeatedKeys, loads_keeping_repeats
 from fa_core.formats.lean import lean_decoder, recorded_verdicts
+from fa_core.formats.made_rows import MadeRows
 from fa_core.formats.reports import decode_report
 from fa_core.formats.stored_row import UNREAD, StoredRow
 from fa_core.report import DiagnosticReport
@@ -37,7 +38,7 @@ _SLICES_REMEMBERED = 16
 _RAWS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-class SlicedRows(Sequence[AuditRow]):
+class SlicedRows(MadeRows):
     """Rows as columns, with the text they were read from.
 
     Args:
@@ -64,14 +65,20 @@ class SlicedRows(Sequence[AuditRow]):
     def __len__(self) -> int:
         return len(self.columns)
 
-    @overload
-    def __getitem__(self, index: int) -> AuditRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[AuditRow]: ...
-    def __getitem__(self, index: int | slice) -> AuditRow | Sequence[AuditRow]:
-        if isinstance(index, slice):
-            return [self._row(slot) for slot in range(*index.indices(len(self)))]
-        return self._row(range(len(self))[index])
+    def made(self, index: int) -> StoredRow:
+        """One row, its report not read yet."""
+        columns = self.columns
+        return StoredRow(
+            source=self.source,
+            key=columns.key[index],
+            method=columns.method[index],
+            seed=columns.seed[index],
+            report=UNREAD,
+            checkpoint=columns.checkpoint[index],
+            axes=columns.axes[index],
+            store=self,
+            slot=index,
+        )
 
     def __iter__(self) -> Iterator[AuditRow]:
         columns = self.columns
@@ -116,20 +123,6 @@ class SlicedRows(Sequence[AuditRow]):
                 self._opened.clear()
             self._opened[number] = nodes
         return nodes
-
-    def _row(self, slot: int) -> StoredRow:
-        columns = self.columns
-        return StoredRow(
-            source=self.source,
-            key=columns.key[slot],
-            method=columns.method[slot],
-            seed=columns.seed[slot],
-            report=UNREAD,
-            checkpoint=columns.checkpoint[slot],
-            axes=columns.axes[slot],
-            store=self,
-            slot=slot,
-        )
 
 
 class SlicedTable(NamedTuple):

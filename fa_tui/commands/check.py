@@ -12,8 +12,9 @@ from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.shell import options
+from fa_tui.shell.judged import Judged
 from fa_tui.shell.judging import judging
-from fa_tui.shell.verdict_rows import Judged, named
+from fa_tui.shell.verdict_rows import named
 from fa_tui.views.names import with_seed
 
 

@@ -1,19 +1,19 @@
-"""The verdict table for reading, line by line: its widths are found first, so that no table is held in memory."""
+"""The verdict table for reading: its lines are kept as bare text until all are there, then printed one by one."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TypeAlias
 
 from rich.box import SIMPLE_HEAD
-from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fa_core.rows import AuditRow
+from fa_tui.shell.kept_lines import KeptLines, width_of
 from fa_tui.shell.remarks import Remarks
 from fa_tui.shell.verdict_rows import HEADINGS, LEFT_OUT_FIRST, WORDS, line, named
 
@@ -30,81 +30,73 @@ def print_lines(rows: Sequence[AuditRow]) -> None:
     console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False, emoji=False)
     remarks = Remarks()
     if rows:
-        widest = _widest(rows)
-        places = _shown(widest, console.width)
-        _print_body(console, [widest[place] for place in places], places, _styled(rows, places, remarks))
+        lines = KeptLines()
+        for row, label in named(rows):
+            remarks.add(row, label)
+            style = "dim" if not row.report.coverage else "bold" if row.report.flags else ""
+            lines.add(style, line(row, label))
+        places = _shown(lines.widest, console.width)
+        _print_body(console, lines, places)
     for note in remarks.lines():
         console.print(note, soft_wrap=True)
-
-
-def _widest(rows: Sequence[AuditRow]) -> list[str]:
-    """The widest cell of every column, headings included."""
-    widest = list(HEADINGS)
-    widths = [cell_len(cell) for cell in widest]
-    for row, label in named(rows):
-        for place, cell in enumerate(line(row, label)):
-            if (width := cell_len(cell)) > widths[place]:
-                widest[place], widths[place] = cell, width
-    return widest
 
 
 def _shown(widest: Sequence[str], available: int) -> list[int]:
     """The columns that there is room for, by place."""
     shown = list(range(len(HEADINGS)))
     for heading in LEFT_OUT_FIRST:
-        if sum(2 + cell_len(widest[place]) for place in shown) > available:
+        if sum(2 + width_of(widest[place]) for place in shown) > available:
             shown.remove(HEADINGS.index(heading))
     return shown
 
 
-def _styled(rows: Sequence[AuditRow], places: Sequence[int], remarks: Remarks) -> Iterator[_Row]:
-    """Every row's style and cells, while the remarks take it up."""
-    for row, label in named(rows):
-        remarks.add(row, label)
-        style = "dim" if not row.report.coverage else "bold" if row.report.flags else ""
-        cells = line(row, label)
-        yield style, tuple(cells[place] for place in places)
-
-
-def _print_body(console: Console, widest: Sequence[str], places: Sequence[int], rows: Iterable[_Row]) -> None:
+def _print_body(console: Console, lines: KeptLines, places: Sequence[int]) -> None:
     """Print head and rows.
 
     Args:
         console: where to.
-        widest: the widest cell of every column: a table that holds them is as wide as one of all rows.
-        places: which columns these are.
-        rows: style and cells of every row.
+        lines: style and cells of every row; a table that holds their widest cells is as wide as one of all rows.
+        places: which columns to print.
     """
-    sample = ("", tuple(widest))
+    sample = ("", tuple(lines.widest[place] for place in places))
     heading, rule, whole, foot = _laid_out(console, places, [sample])
     for text in (heading, rule):
         console.print(text, soft_wrap=True)
-    widths = [cell_len(cell) for cell in widest]
-    if whole.plain != "".join(_parts(sample, places, widths)).rstrip():
+    columns = [(place, width_of(lines.widest[place]), HEADINGS[place] in WORDS) for place in places]
+    if whole.plain != _joined(_padded(lines.widest, columns)):
+        rows = ((style, tuple(cells[place] for place in places)) for style, cells in lines)
         _print_cut(console, sample, places, rows)
     elif console.is_terminal:
-        for row in rows:
-            parts = _parts(row, places, widths)
-            text = Text.assemble(*((part, row[0] if number % 3 else "") for number, part in enumerate(parts)))
+        for style, cells in lines:
+            pieces = [piece for cell in _padded(cells, columns) for piece in ((" ", ""), (cell, style), (" ", style))]
+            text = Text.assemble(*pieces)
             text.rstrip()
             console.print(text, soft_wrap=True)
     else:
-        for row in rows:
-            print("".join(_parts(row, places, widths)).rstrip())
+        printed = (_joined(_padded(cells, columns)) for _, cells in lines)
+        while chunk := list(islice(printed, _AT_ONCE)):
+            print("\n".join(chunk))
     console.print(foot, soft_wrap=True)
 
 
-def _parts(row: _Row, places: Sequence[int], widths: Sequence[int]) -> list[str]:
-    """A row as `_laid_out` lays it out where there is room, in a hundredth of the time.
+def _padded(cells: Sequence[str], columns: Iterable[tuple[int, int, bool]]) -> list[str]:
+    """The cells of some columns, each as wide as its column.
 
-    Returns:
-        For each cell what stands before it, the cell, and the blank behind it.
+    Args:
+        cells: of a row, under all headings.
+        columns: of each the place, the width, and whether its cells stand at the left.
     """
-    parts = []
-    for cell, place, width in zip(row[1], places, widths, strict=True):
-        blanks = " " * (width - cell_len(cell))
-        parts += [" ", cell + blanks if HEADINGS[place] in WORDS else blanks + cell, " "]
-    return parts
+    padded = []
+    for place, width, left in columns:
+        cell = cells[place]
+        blanks = " " * (width - width_of(cell))
+        padded.append(cell + blanks if left else blanks + cell)
+    return padded
+
+
+def _joined(padded: Iterable[str]) -> str:
+    """A row as `_laid_out` lays it out where there is room, in a hundredth of the time."""
+    return f" {'  '.join(padded)}".rstrip()
 
 
 def _print_cut(console: Console, sample: _Row, places: Sequence[int], rows: Iterable[_Row]) -> None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Any, overload
-
-from msgspec.structs import replace
+from operator import attrgetter
+from typing import Any
 
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
+from fa_tui.shell.judged import Judged
 from fa_tui.shell.remarks import evidence
 from fa_tui.views.cells import cell_text
 from fa_tui.views.names import labels
-
-if TYPE_CHECKING:
-    from fa_tui.shell.options import FrozenBaseline
 
 COLUMNS = (
     "source",
@@ -35,43 +32,6 @@ COLUMNS = (
     "key",
     "axes",
 )
-
-
-class Judged(Sequence[AuditRow]):
-    """Rows with their reports judged by some thresholds, each when somebody looks at it.
-
-    Args:
-        rows: the rows.
-        thresholds: the thresholds.
-        baseline: gives reports without one a frozen baseline first.
-    """
-
-    def __init__(
-        self, rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
-    ) -> None:
-        self.rows = rows
-        self._thresholds = thresholds
-        self._baseline = baseline
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, index: int) -> AuditRow: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[AuditRow]: ...
-    def __getitem__(self, index: int | slice) -> AuditRow | Sequence[AuditRow]:
-        if isinstance(index, slice):
-            return Judged(self.rows[index], self._thresholds, self._baseline)
-        return self._judged(self.rows[index])
-
-    def __iter__(self) -> Iterator[AuditRow]:
-        return map(self._judged, self.rows)
-
-    def _judged(self, row: AuditRow) -> AuditRow:
-        if self._baseline is not None:
-            row = self._baseline.filled(row)
-        return replace(row, report=row.report.with_thresholds(self._thresholds))
 
 
 def judged(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:
@@ -123,22 +83,30 @@ def flat(values: dict[str, Any]) -> dict[str, Any]:
 MARKS = {"bound": "≥", "proxy": "~"}
 
 
+_WRITTEN = (
+    ("headline_acc", "{:.3f}".format, ""),
+    ("h_L", "{:.3g}".format, ""),
+    ("max_per_block_growth", "{:.4g}".format, "a"),
+    ("g_L", "{:.3g}".format, "b"),
+    ("cross_batch_stability", "{:+.3f}".format, "c"),
+    ("margin_pp", "{:+.2f}".format, "d"),
+)
+_PLACES = {letter: place for place, (_, _, letter) in enumerate(_WRITTEN)}
+_measured = attrgetter(*(name for name, _, _ in _WRITTEN))
+
+
 def numbers(row: AuditRow) -> list[str]:
     """The numbers of a row, rounded for reading; a bound or proxy is marked."""
     report = row.report
-    marks = {letter: MARKS.get(kind, "~") for letter, kind in evidence(row).items()}
-    patterns = (
-        (report.headline_acc, "{:.3f}", ""),
-        (report.h_L, "{:.3g}", ""),
-        (report.max_per_block_growth, "{:.4g}", "a"),
-        (report.g_L, "{:.3g}", "b"),
-        (report.cross_batch_stability, "{:+.3f}", "c"),
-        (report.margin_pp, "{:+.2f}", "d"),
-    )
-    return [
-        "–" if value is None else marks.get(letter, "") + ("nan" if isnan(value) else pattern.format(value))
-        for value, pattern, letter in patterns
+    cells = [
+        "–" if value is None else "nan" if isnan(value) else write(value)
+        for value, (_, write, _) in zip(_measured(report), _WRITTEN, strict=True)
     ]
+    for letter, kind in evidence(row).items():
+        place = _PLACES[letter]
+        if cells[place] != "–":
+            cells[place] = MARKS.get(kind, "~") + cells[place]
+    return cells
 
 
 HEADINGS = ("method", "seed", "abcd", "acc", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "‖h_L‖", "verdict")

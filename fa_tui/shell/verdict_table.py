@@ -15,9 +15,10 @@ import typer
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.shell import options
+from fa_tui.shell.judged import Judged
 from fa_tui.shell.remarks import evidence
 from fa_tui.shell.streams import speaks_unicode
-from fa_tui.shell.verdict_rows import COLUMNS, Judged, flat, markdown, record
+from fa_tui.shell.verdict_rows import COLUMNS, flat, markdown, record
 from fa_tui.views.look import Look, arranged
 
 

@@ -82,3 +82,13 @@ def test_sent_elsewhere_they_are_plain_rows(rows: ManyRows) -> None:
     assert type(sent) is list
     assert sent == rows
     assert type(sent[0]) is AuditRow
+
+
+def test_some_of_the_rows_are_a_list_and_each_is_found_from_either_end(rows: ManyRows) -> None:
+    for some in (rows, rows.parts[1]):
+        every = list(some)
+        assert some[1:3] == every[1:3]
+        assert some[::-2] == every[::-2]
+        assert [some[place] for place in range(-len(some), len(some))] == every * 2
+        with pytest.raises(IndexError):
+            some[-len(some) - 1]

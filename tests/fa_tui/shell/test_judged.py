@@ -1,0 +1,55 @@
+"""Rows judged when they are looked at, each rule applied once."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from msgspec.structs import asdict
+
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
+from fa_tui.shell.judged import Judged, JudgedReport
+from fa_tui.shell.options import FrozenBaseline
+
+STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
+REPORTS = [
+    DiagnosticReport(),
+    DiagnosticReport(residual_norms=[1.0, 3.0], bp_grad_norms=[1e-3, 1e-9], cross_batch_stability=0.5),
+    DiagnosticReport(residual_norms=[1.0, math.nan], headline_acc=0.3, frozen_baseline_acc=0.349),
+    DiagnosticReport(growth_bound=60.0, evidence={"a": "bound"}, recorded_verdict="trustworthy"),
+]
+PROPERTIES = [name for name, each in vars(DiagnosticReport).items() if isinstance(each, property)]
+
+
+def _row(report: DiagnosticReport) -> AuditRow:
+    return AuditRow(source="a.json", key="dfa_s1", method="dfa", seed=1, report=report, axes={"lam": 0.1})
+
+
+@pytest.mark.parametrize("report", REPORTS)
+def test_a_judged_report_says_what_the_report_says_under_these_thresholds(report: DiagnosticReport) -> None:
+    (row,) = Judged([_row(report)], STRICT)
+    plain = report.with_thresholds(STRICT)
+    assert str(asdict(row.report)) == str(asdict(plain))
+    assert [str(getattr(row.report, name)) for name in PROPERTIES] == [str(getattr(plain, name)) for name in PROPERTIES]
+    again = row.report.with_thresholds(DiagnosticThresholds())
+    assert again.flags == report.with_thresholds(DiagnosticThresholds()).flags, "nothing is remembered of others"
+
+
+def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[DiagnosticReport] = []
+    rule = JudgedReport.__dict__["nonfinite"]
+    work_out = rule._work_out
+    monkeypatch.setattr(rule, "_work_out", lambda report: (asked.append(report), work_out(report))[1])
+    report = Judged([_row(REPORTS[1])], STRICT)[0].report
+    assert (report.verdict, report.flags, report.coverage) == (report.verdict, {"a", "b", "c"}, "abc")
+    assert len(asked) == 1
+
+
+def test_rows_are_judged_where_they_are_looked_at() -> None:
+    rows = Judged([_row(report) for report in REPORTS], STRICT, FrozenBaseline(default=0.5))
+    assert [row.report.flags for row in rows[1:3]] == [row.report.flags for row in rows][1:3]
+    assert rows[-1].report.coverage == rows[len(REPORTS) - 1].report.coverage
+    assert (rows[0].key, rows[0].axes, len(rows)) == ("dfa_s1", {"lam": 0.1}, len(REPORTS))
+    with pytest.raises(IndexError):
+        rows[len(REPORTS)]
