@@ -33,9 +33,10 @@ async def start_something(app: ExplorerApp) -> None:
     command = await app.push_screen_wait(ChoiceScreen("Start", choices, glyphs=glyphs))
     if command is None:
         return
-    fields = await asyncio.to_thread(fields_of, command)
-    values = first_values(command, app.paths, marked)
-    planned = await app.push_screen_wait(StartScreen(command, fields, values, glyphs=glyphs))
+    with app.asking_more():
+        fields = await asyncio.to_thread(fields_of, command)
+        values = first_values(command, app.paths, marked)
+        planned = await app.push_screen_wait(StartScreen(command, fields, values, glyphs=glyphs))
     if planned is not None:
         app.start(planned)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, NamedTuple
 
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.message import Message
 from textual.widget import Widget
 
 from fa_tui.screens.dialog import Dialog
@@ -26,7 +25,13 @@ class Choice(NamedTuple):
 
 
 class ChoiceList(PaintedScroll, can_focus=True):
-    """The entries, one per line; posts `Taken`."""
+    """The entries, one per line.
+
+    Args:
+        choices: the entries.
+        glyphs: characters to draw with.
+        take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
+    """
 
     COMPONENT_CLASSES = {"choice--key", "choice--text", "choice--note", "choice--cursor"}
 
@@ -52,18 +57,11 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
     ]
 
-    class Taken(Message):
-        """An entry was chosen."""
-
-        def __init__(self, choice: Choice) -> None:
-            self.choice = choice
-            super().__init__()
-
-    def __init__(self, choices: Sequence[Choice], glyphs: Glyphs) -> None:
+    def __init__(self, choices: Sequence[Choice], glyphs: Glyphs, take: Callable[[Choice], object]) -> None:
         super().__init__()
         self.choices = list(choices)
         self.at = 0
-        self._glyphs = glyphs
+        self._glyphs, self._take = glyphs, take
 
     @property
     def current(self) -> Choice | None:
@@ -114,19 +112,19 @@ class ChoiceList(PaintedScroll, can_focus=True):
     def action_take(self) -> None:
         """Choose the entry under the cursor."""
         if self.current is not None:
-            self.post_message(self.Taken(self.current))
+            self._take(self.current)
 
     def on_key(self, event: events.Key) -> None:
         choice = next((choice for choice in self.choices if choice.key and choice.key == event.character), None)
         if choice is not None:
             event.stop()
             event.prevent_default()
-            self.post_message(self.Taken(choice))
+            self._take(choice)
 
     def on_click(self, event: events.Click) -> None:
         index = event.y + self.scroll_offset.y
         if 0 <= index < len(self.choices):
-            self.post_message(self.Taken(self.choices[index]))
+            self._take(self.choices[index])
 
 
 class ChoiceScreen(Dialog[str | None]):
@@ -164,11 +162,8 @@ The key in front of a line takes it at once, and so does a click. Or move with â
 
     def body(self) -> Iterable[Widget]:
         yield Line(self.glyphs, id="choice-title")
-        yield ChoiceList(self._choices, self.glyphs)
+        yield ChoiceList(self._choices, self.glyphs, lambda choice: self.dismiss(choice.value))
 
     def on_mount(self) -> None:
         self.query_one("#choice-title", Line).set((self._title, "strong"))
-        self.query_one(ChoiceList).focus()
-
-    def on_choice_list_taken(self, message: ChoiceList.Taken) -> None:
-        self.dismiss(message.choice.value)
+        self.set_focus(self.query_one(ChoiceList))

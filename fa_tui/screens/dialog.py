@@ -1,4 +1,4 @@
-"""A framed box in the middle of the screen: what all questions and lists look like."""
+"""Questions: screens over another one that are answered once; most are a framed box in the middle."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
 from textual.containers import Vertical
 from textual.screen import ModalScreen
 from textual.widget import Widget
@@ -16,7 +17,22 @@ from fa_tui.widgets.keybar import KeyBar
 ResultT = TypeVar("ResultT")
 
 
-class Dialog(ModalScreen[ResultT]):
+class Question(ModalScreen[ResultT]):
+    """Closes with the first answer. One that comes while it closes, or while another screen covers it, does nothing.
+
+    Textual would close the screen that is on top then: the one below, or the one that covers it.
+    """
+
+    _answered = False
+
+    def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
+        if self._answered or self.app.screen is not self:
+            return AwaitComplete()
+        self._answered = True
+        return super().dismiss(result)
+
+
+class Dialog(Question[ResultT]):
     """A subclass gives the body; the keys that work stand below it, inside the frame.
 
     Args:

@@ -8,9 +8,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input
 
+from fa_tui.screens.dialog import Question
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
@@ -18,7 +18,7 @@ from fa_tui.widgets.line import Line
 _NOTHING_WRONG: Callable[[str], str] = lambda text: ""  # noqa: E731
 
 
-class EntryScreen(ModalScreen[str | None]):
+class EntryScreen(Question[str | None]):
     """Returns what was typed, or None after Esc.
 
     Args:
@@ -86,7 +86,7 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
         asks = self.query_one("#entry-asks", Line)
         asks.set((f" {self._asks} ", "accent"))
         asks.styles.width = len(asks.text)
-        self.query_one(Input).focus()
+        self.set_focus(self.query_one(Input))
         self._say(self._text)
 
     def on_input_changed(self, event: Input.Changed) -> None:

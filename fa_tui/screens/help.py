@@ -49,7 +49,7 @@ class HelpScreen(Dialog[None]):
     def on_mount(self) -> None:
         pane = self.query_one(TextLines)
         pane.set_lines(self._text)
-        pane.focus()
+        self.set_focus(pane)
 
 
 def help_lines(screen: Screen[object]) -> Iterator[str]:

@@ -10,9 +10,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Offset, Size
-from textual.screen import ModalScreen, Screen
+from textual.screen import Screen
 from textual.widget import Widget
 
+from fa_tui.screens.dialog import Question
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.slider import ThresholdSlider
@@ -41,7 +42,7 @@ class JumpLabel(Widget):
         return Content(f"[{self.letter}]")
 
 
-class JumpScreen(ModalScreen[Widget | None]):
+class JumpScreen(Question[Widget | None]):
     """Returns the pane whose letter was typed or clicked, or None.
 
     Args:
@@ -95,10 +96,16 @@ The sliders have the letters of their diagnostics.
         self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
 
     def on_resize(self, event: events.Resize) -> None:
-        if self._opened_at not in (None, event.size):
-            # the panes have moved, their letters have not
+        self._opened_at = self._opened_at or event.size
+        self._close_if_moved()
+
+    def on_screen_resume(self) -> None:
+        self._close_if_moved()
+
+    def _close_if_moved(self) -> None:
+        """The panes have moved with the terminal's size, their letters have not."""
+        if self._opened_at not in (None, self.app.size):
             self.dismiss(None)
-        self._opened_at = event.size
 
 
 def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:

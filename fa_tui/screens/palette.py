@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
+from fa_tui.screens.dialog import Question
+
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
 
-class Palette(CommandPalette):
+class Palette(CommandPalette, Question[None]):
     """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII lack."""
 
     DEFAULT_CSS = """

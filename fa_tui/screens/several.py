@@ -64,11 +64,11 @@ at once. There is nothing to confirm: Esc closes the list.
 
     def body(self) -> Iterable[Widget]:
         yield Line(self.glyphs, id="choice-title")
-        yield ChoiceList(self._choices(), self.glyphs)
+        yield ChoiceList(self._choices(), self.glyphs, self._turn)
 
     def on_mount(self) -> None:
         self.query_one("#choice-title", Line).set((self._title, "accent"))
-        self.query_one(ChoiceList).focus()
+        self.set_focus(self.query_one(ChoiceList))
 
     def _choices(self) -> list[Choice]:
         keys = [*"123456789"]
@@ -79,9 +79,8 @@ at once. There is nothing to confirm: Esc closes the list.
             for place, (name, note) in enumerate(self._names)
         ]
 
-    def on_choice_list_taken(self, message: ChoiceList.Taken) -> None:
-        message.stop()
-        self._choose(self._chosen ^ {message.choice.value})
+    def _turn(self, choice: Choice) -> None:
+        self._choose(self._chosen ^ {choice.value})
 
     def action_take(self) -> None:
         """Choose the line under the cursor, or leave it out."""

@@ -10,12 +10,12 @@ from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.suggester import Suggester
 from textual.widgets import Input
 
 from fa_tui.jobs.command_form import Field, command_words, names_for, shell_line
 from fa_tui.jobs.planning import Fault, Planned, plan
+from fa_tui.screens.dialog import Question
 from fa_tui.sharing.clipboard import copy
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
@@ -99,7 +99,7 @@ class FieldRow(Vertical):
         self._fault.set_lines([text] if text else [])
 
 
-class StartScreen(ModalScreen[Planned | None]):
+class StartScreen(Question[Planned | None]):
     """Returns what to start, or None after Esc.
 
     Args:
@@ -165,7 +165,7 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         what = "a training run" if self._command == "train" else "an audit"
         self.query_one("#start-title", Line).set((f" {self._command} ", "accent"), (f" start {what}", "strong"))
         empty = [row for row in self._rows if row.field.required and not row.value]
-        (empty or self._rows)[0].entry.focus()
+        self.set_focus((empty or self._rows)[0].entry)
         self._show()
 
     def on_input_changed(self) -> None:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property, partial
 
 from textual import events
@@ -19,6 +21,8 @@ from textual.screen import ModalScreen
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5
 """So long a key waits for what the one before began; a defect there must not cost the keyboard."""
+_ANSWER_SECONDS = 20.0
+"""So long it waits for a question that is sure to come: its answer must not become commands."""
 
 DIALOGS = "dialog"
 """The group of workers that ask something: keys typed after the one that began it are the answer."""
@@ -30,6 +34,16 @@ class KeysInOrder(App[ReturnType]):
     _under_way: events.Key | None = None
     _waiting_since = 0.0
     _waited_enough = False
+    _asks_more = False
+
+    @contextmanager
+    def asking_more(self) -> Iterator[None]:
+        """Around what stands between two questions of a dialog: the keys typed meanwhile answer the second."""
+        self._asks_more = True
+        try:
+            yield
+        finally:
+            self._asks_more = False
 
     @cached_property
     def _typed_ahead(self) -> deque[events.Key]:
@@ -59,7 +73,8 @@ class KeysInOrder(App[ReturnType]):
             self._waited_enough = False
         elif not self._waited_enough:
             # once: what takes longer, such as writing a file, must not slow every key down
-            self._waited_enough = time.monotonic() - self._waiting_since > _PATIENCE_SECONDS
+            patience = _ANSWER_SECONDS if self._asks_more else _PATIENCE_SECONDS
+            self._waited_enough = time.monotonic() - self._waiting_since > patience
             self.set_timer(_LOOK_AGAIN_SECONDS, self._next_key)
             return
         key = self._under_way = self._typed_ahead.popleft()
@@ -76,8 +91,10 @@ class KeysInOrder(App[ReturnType]):
         screen = self.screen
         if not screen.is_mounted or not getattr(screen, "takes_keys", True):
             return False
-        asks = any(worker.group == DIALOGS and not worker.is_finished for worker in self.workers)
-        return not asks or isinstance(screen, ModalScreen)
+        if isinstance(screen, ModalScreen):
+            # where something can be typed, the focus goes there
+            return screen.focused is not None or not screen.focus_chain
+        return not any(worker.group == DIALOGS and not worker.is_finished for worker in self.workers)
 
     def _follow_key(self, node: MessagePump, key: events.Key) -> None:
         """Notice when a node, or one above it, has taken the key: behind it in each queue stands this question."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 from textual import events
@@ -11,17 +13,37 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
+from fa_tui.config.presets import Presets
+from fa_tui.jobs import starting
+from fa_tui.jobs.command_form import Field
+from fa_tui.screens import giving
+from fa_tui.screens.choice import ChoiceScreen
 from fa_tui.screens.compare import CompareScreen
+from fa_tui.screens.jump import JumpScreen
+from fa_tui.screens.start import FieldRow, StartScreen
+from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.keys import DIALOGS
 from tests.fa_tui.looks import screen_text
+from tests.fa_tui.waiting import until
 
 SIZE = (120, 40)
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A config folder, a working folder and a clipboard of the test's own."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setattr(giving, "copy", lambda text, send: Copied("the clipboard"))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    return work
 
 
 async def at_once(pilot: Pilot[int], keys: Iterable[str]) -> None:
     """Hand the app all keys before it has handled one, as a terminal does with a packet."""
     for key in keys:
-        name = {"\r": "enter", "\x1b": "escape"}.get(key) or _character_to_key(key)
+        name = {"\r": "enter", "\x1b": "escape", "\x0f": "ctrl+o", "\x10": "ctrl+p"}.get(key) or _character_to_key(key)
         pilot.app.post_message(events.Key(name, key))
     for _ in range(20):
         await pilot.pause(0.01)
@@ -91,3 +113,73 @@ async def test_a_key_that_fails_to_come_back_does_not_cost_the_keyboard(
         app._under_way = events.Key("z", "z")
         await at_once(pilot, "a5\r")
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
+
+
+@pytest.mark.parametrize(
+    "keys", ["ycc", "yccc", "xxx", "x11", "p11", "ejf", "Ntt", "\x0foo", "w\x1b\x1b", "??\x1b\x1b"]
+)
+async def test_a_second_answer_does_not_close_what_lies_below(app: ExplorerApp, keys: str, places: Path) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await at_once(pilot, keys)
+        assert app.is_running
+        assert app.screen_stack[0] is app.explorer
+
+
+async def test_a_click_beside_a_key_is_too_late(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await at_once(pilot, "x")
+        asked = app.screen
+        assert isinstance(asked, ChoiceScreen)
+        asked.dismiss("seed")
+        asked.dismiss("lam")
+        await asked.dismiss(None)
+        assert app.screen is app.explorer
+
+
+async def test_a_question_that_is_covered_stays_where_it_is(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await at_once(pilot, "\x0f?")
+        jump, cover = app.screen_stack[-2:]
+        assert isinstance(jump, JumpScreen)
+        await pilot.resize_terminal(100, 30)
+        await until(pilot, lambda: app.size.width == 100)
+        await pilot.pause()
+        assert app.screen is cover
+        await at_once(pilot, "\x1b")
+        # the panes have moved meanwhile, and the letters would stand beside them
+        await until(pilot, lambda: app.screen is app.explorer)
+
+
+async def test_the_second_question_of_a_dialog_gets_all_that_is_typed_ahead(app: ExplorerApp, places: Path) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await at_once(pilot, "psmy [x] preset\r")
+        await until(pilot, lambda: "my [x] preset" in Presets().read())
+        await at_once(pilot, "pssecond\r")
+        await until(pilot, lambda: "second" in Presets().read())
+        await at_once(pilot, "ecx.csv\r")
+        await until(pilot, (places / "x.csv").is_file)
+    assert sorted(Presets().read()) == ["my [x] preset", "protocol", "second"]
+
+
+async def test_letters_typed_while_a_form_is_prepared_go_into_it(
+    app: ExplorerApp, places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared = threading.Event()
+    made = starting.fields_of
+
+    def slowly(command: str) -> list[Field]:
+        assert prepared.wait(60)
+        return made(command)
+
+    monkeypatch.setattr(starting, "fields_of", slowly)
+    async with app.run_test(size=SIZE) as pilot:
+        await at_once(pilot, "N")
+        await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))
+        monkeypatch.setattr("fa_tui.terminal.keys._PATIENCE_SECONDS", 0.001)
+        await at_once(pilot, "tqx")
+        assert app.is_running and app.screen is app.explorer
+        prepared.set()
+        await until(pilot, lambda: isinstance(app.screen, StartScreen))
+        form = app.screen
+        assert isinstance(form, StartScreen)
+        await until(pilot, lambda: any(row.value.endswith("qx") for row in form.query(FieldRow)))
