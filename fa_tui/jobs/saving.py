@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import threading
 import time
 from pathlib import Path
 
-from fa_core.report import DiagnosticReport
+from fa_core.atomic import write_json
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, is_run
 
@@ -40,7 +39,8 @@ class Results:
         """Write one measured run to disk, whole or not at all, or soon with those that follow; where it goes."""
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
-            return write_report(checkpoint / AUDIT, row.report)
+            write_json(checkpoint / AUDIT, row.report.to_dict())
+            return checkpoint / AUDIT
         with self._lock:
             rows = self._kept()
             rows.pop(_who(row), None)
@@ -73,19 +73,6 @@ class Results:
             before = scan([self.out]).rows if self.out.exists() else []
             self._rows = {_who(row) if row.checkpoint else (place, row.key): row for place, row in enumerate(before)}
         return self._rows
-
-
-def write_report(path: Path, report: DiagnosticReport) -> Path:
-    """Write one report as JSON (NaN and Infinity as Python writes them), by rename."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(report.to_dict(), file, indent=1)
-        Path(temporary).replace(path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-    return path
 
 
 def _who(row: AuditRow) -> object:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.jobs import saving
 from fa_tui.jobs.saving import Results
 
@@ -56,3 +58,17 @@ def test_the_file_is_not_written_again_for_each_of_many_runs(results: Results, m
     assert len(saved(results)) == 1
     results.flush()
     assert len(saved(results)) == 20
+
+
+def test_the_report_of_a_run_folder_can_be_read_by_whoever_may_read_its_other_files(
+    results: Results, tmp_path: Path
+) -> None:
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere.json"
+    run.mkdir()
+    (run / MANIFEST).write_text("{}")
+    (run / AUDIT).symlink_to(elsewhere)
+    elsewhere.write_text("{}")
+    assert results.save(row(str(run), 3.0)) == run / AUDIT
+    assert (run / AUDIT).is_symlink()
+    assert json.loads(elsewhere.read_text())["residual_norms"] == [1.0, 3.0]
+    assert elsewhere.stat().st_mode == (run / MANIFEST).stat().st_mode
