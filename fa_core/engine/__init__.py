@@ -7,8 +7,9 @@ once per device and speaks JSON lines with it. Names load on first use: the comm
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from fa_core import on_first_use
 
 if TYPE_CHECKING:
     from fa_core.engine.board import JobCancelled, JobFailed
@@ -27,20 +28,16 @@ __all__ = [
     "WorkerPool",
 ]
 
-_HOMES = {
-    "Job": "jobs",
-    "JobCancelled": "board",
-    "JobFailed": "board",
-    "JobState": "jobs",
-    "JobView": "jobs",
-    "MeasureOptions": "jobs",
-    "Placement": "placement",
-    "WorkerPool": "worker_pool",
-}
-
-
-def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+__getattr__ = on_first_use(
+    __name__,
+    {
+        "Job": "jobs",
+        "JobCancelled": "board",
+        "JobFailed": "board",
+        "JobState": "jobs",
+        "JobView": "jobs",
+        "MeasureOptions": "jobs",
+        "Placement": "placement",
+        "WorkerPool": "worker_pool",
+    },
+)
