@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from fa_core.rows import split_key
 
@@ -12,7 +14,7 @@ _EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18}
 _SUFFIX = re.compile(r"\.(?:json|jsonl|ndjson|safetensors|pt|pth|ckpt|bin)$", re.IGNORECASE)
 
 
-class RunName(NamedTuple):
+class RunName(msgspec.Struct, frozen=True):
     """How a run is called: ``key`` as the file spells it, then what follows from it."""
 
     key: str

@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -122,7 +122,7 @@ def identities_of(
     return methods, seeds, all_axes, checkpoints
 
 
-class _Shape(NamedTuple):
+class _Shape(msgspec.Struct, frozen=True):
     """What a key says that does not depend on its seed."""
 
     method: str

@@ -7,13 +7,15 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.rows import Problem
 
 
-class Place(NamedTuple):
+class Place(msgspec.Struct, frozen=True):
     """A file, or a folder before its content.
 
     Attributes:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from fa_core.engine import MeasureOptions, Placement
 
 
-class Setup(NamedTuple):
+class Setup(msgspec.Struct, frozen=True):
     """How an explorer measures. What is None is as the protocol and the manifests say.
 
     Attributes:
@@ -42,11 +44,9 @@ class Setup(NamedTuple):
 
     def preferring(self, device: str) -> Setup:
         """This one, on the device that the person prefers where nothing but this machine was said."""
-        from msgspec.structs import replace
-
         from fa_core.engine.placement import LOCAL, Placement
 
         said = Placement() if self.placement is None else self.placement
         if (said.engine, said.device) != (LOCAL, "auto"):
             return self
-        return self._replace(placement=replace(said, device=device))
+        return msgspec.structs.replace(self, placement=msgspec.structs.replace(said, device=device))

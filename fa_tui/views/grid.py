@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
@@ -16,7 +18,7 @@ from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, own_v
 from fa_tui.views.grid_parts import Cells, Grid, GridLine, Labels, Places
 
 
-class _Runs(NamedTuple):
+class _Runs(msgspec.Struct, frozen=True):
     """The runs to lay out, as columns: their row indices, their headings, and what they say of themselves."""
 
     indices: Sequence[int]

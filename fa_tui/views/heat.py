@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import NamedTuple
+
+import msgspec
 
 SHADES = 8
 """So many can be told apart behind text; the number itself says the rest."""
 
 
-class Scale(NamedTuple):
+class Scale(msgspec.Struct, frozen=True):
     """From the lowest to the highest number; logarithmic where the quantity is."""
 
     low: float

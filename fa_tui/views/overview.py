@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import PurePath
-from typing import NamedTuple
+
+import msgspec
 
 from fa_core.formats.many_rows import column_of
 from fa_core.report import DiagnosticThresholds
@@ -20,7 +21,7 @@ _LEFT_OUT = ("the epoch is skipped", "the line is skipped")
 """Ends of what is said of a file whose rest was read, though it need not hold a run: a trace has epochs."""
 
 
-class Overview(NamedTuple):
+class Overview(msgspec.Struct, frozen=True):
     """What the top line tells.
 
     Attributes:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
+
+import msgspec
 
 from fa_core.formats.stored_row import StoredRow
 from fa_core.gamma import deep_gamma
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
 
-class Quantity(NamedTuple):
+class Quantity(msgspec.Struct, frozen=True):
     """One measured quantity of a run.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
+import msgspec
 from textual import events
 from textual.screen import Screen
 
@@ -15,7 +15,7 @@ _PALETTE = "command_palette"
 """What every key does can be done from there too, also by mouse."""
 
 
-class Hint(NamedTuple):
+class Hint(msgspec.Struct, frozen=True):
     """One key, as pressed and as shown, and what it does."""
 
     key: str
@@ -58,15 +58,14 @@ class KeyBar(PaintedWidget):
 
     def _read(self, screen: Screen[object]) -> None:
         hints: dict[str, Hint] = {}
-        for active in screen.active_bindings.values():
+        bindings = screen.active_bindings.values()
+        for active in bindings:
             binding = active.binding
             if binding.show and active.enabled and binding.description and binding.action not in hints:
                 shown = binding.key_display or self.app.get_key_display(binding)
                 hints[binding.action] = Hint(binding.key, self._glyphs.say(shown), binding.description)
         self._hints = list(hints.values())
-        palette = next(
-            (active for active in screen.active_bindings.values() if active.binding.action == _PALETTE), None
-        )
+        palette = next((active for active in bindings if active.binding.action == _PALETTE), None)
         self._more = None if palette is None else Hint(palette.binding.key, self._glyphs.say("^p"), "More")
         self.repaint()
 

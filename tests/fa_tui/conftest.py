@@ -47,7 +47,7 @@ def measuring_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MakeApp:
             for name in names
         ]
         setup = Setup(Placement(device="cpu"), out=tmp_path / "results.json", measure="fake_measure:measure")
-        setup = setup._replace(**different)
+        setup = msgspec.structs.replace(setup, **different)
         return ExplorerApp(Session(rows), title="checkpoints", terminal=COLOURFUL, setup=setup)
 
     return make
