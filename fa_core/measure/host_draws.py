@@ -25,7 +25,7 @@ class HostDraws:
 
     def __init__(self) -> None:
         # only NumPy's own kind can be seeded; a caller who put another one in its place keeps it
-        self._numpy = isinstance(np.random.get_bit_generator(), np.random.MT19937)
+        self._numpy = np.random.get_state(legacy=False)["bit_generator"] == "MT19937"
         self._left_off: tuple[Any, Any] | None = None
         self._inside = False
         self.noticed = False
