@@ -31,6 +31,7 @@ from fa_tui.views.look import Look
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
+    from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
 
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable that asks for tracebacks; `--debug` sets it."""
@@ -66,6 +67,9 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         Binding("e", "ask('export')", "Export", tooltip="write a report, table or picture into a file"),
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
+        # where a slider has the focus it offers them itself, while there is something to undo
+        Binding("u", "undo", "Undo", show=False, tooltip="undo the last change of a threshold or of the baseline (w)"),
+        Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
         Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
@@ -135,6 +139,8 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         """Problems are only offered where there are some, thresholds only where runs are judged."""
         if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
             return getattr(self.screen, "judges", True)
+        if action in ("undo", "redo"):
+            return self._sliders is not None
         return action != "show_problems" or bool(self.session.problems)
 
     def on_mount(self) -> None:
@@ -241,6 +247,34 @@ class ExplorerApp(KeysInOrder[int], WorkingApp):
         from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
+
+    @property
+    def _sliders(self) -> SlidersPanel | None:
+        """Those of the screen that is open."""
+        return getattr(self.screen, "sliders", None)
+
+    def action_undo(self) -> None:
+        """Back to the thresholds, and the baseline, before the last change."""
+        self._travel("undo")
+
+    def action_redo(self) -> None:
+        """Take the last undo back."""
+        self._travel("redo")
+
+    def _travel(self, where: str) -> None:
+        panel = self._sliders
+        if panel is None or not panel.check_action(where, ()):
+            self.say(f"nothing to {where}", "dim")
+        elif where == "undo":
+            panel.action_undo()
+        else:
+            panel.action_redo()
+
+    def on_baseline_changed(self, message: BaselineChanged) -> None:
+        """Undo or redo has brought another baseline."""
+        from fa_tui.screens.dialogs import assume
+
+        assume(self, message.baseline)
 
     def action_start(self) -> None:
         """Ask for a command and its options, and start it."""

@@ -13,6 +13,7 @@ from fa_tui.screens.asking import ask, choose
 from fa_tui.screens.choice import Choice
 from fa_tui.screens.giving import copy_something, export_something
 from fa_tui.screens.laying_out import choose_axis, choose_order
+from fa_tui.session import Baseline
 from fa_tui.sharing.reproduce import baseline_text
 from fa_tui.shell.options import FrozenBaseline, parse_frozen_baseline
 from fa_tui.views.overview import flip_text
@@ -81,9 +82,17 @@ async def ask_what_if(app: ExplorerApp) -> None:
         return
     baseline = parse_frozen_baseline([text])
     asked = baseline.default is not None or bool(baseline.by_method)
-    flips = app.session.set_baseline(baseline if asked else None)
+    for panel in app.screen.query(SlidersPanel):
+        panel.follow(panel.thresholds, baseline if asked else None)
+    assume(app, baseline if asked else None)
+
+
+def assume(app: ExplorerApp, baseline: Baseline | None) -> None:
+    """Judge all runs by another frozen baseline (None: by those recorded), and say what flips."""
+    flips = app.session.set_baseline(baseline)
     app.rows_changed(flips)
-    said = f"frozen baseline {baseline_text(baseline)}" if asked else "frozen baselines as recorded"
+    text = baseline_text(_baseline(app))
+    said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
     app.say(f"{said}: {flip_text(app.session, flips) if flips else 'no verdict flips'}", "accent")
 
 

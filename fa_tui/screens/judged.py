@@ -90,7 +90,7 @@ class JudgedScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Line(self.glyphs, id="title")
         yield from self.body()
-        yield SlidersPanel(self.session.thresholds, glyphs=self.glyphs, id="sliders")
+        yield SlidersPanel(self.session.thresholds, self.session.baseline, glyphs=self.glyphs, id="sliders")
         yield KeyBar(self.glyphs)
 
     def on_mount(self) -> None:
@@ -136,8 +136,7 @@ class JudgedScreen(Screen[None]):
     def runs_changed(self) -> None:
         """Runs were measured or read anew, or thresholds or baselines set elsewhere: show it."""
         thresholds = self.session.thresholds
-        if self.sliders.thresholds != thresholds:
-            self.sliders.set_thresholds(thresholds)
+        self.sliders.follow(thresholds, self.session.baseline)
         self.reread()
         if self.judged is not self.session:
             self.judged.set_thresholds(thresholds)

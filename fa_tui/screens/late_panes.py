@@ -59,7 +59,7 @@ class LatePanes:
         gc.freeze()
         gc.enable()
         self.detail = DetailPane(glyphs=self._glyphs, id="detail")
-        self.sliders = SlidersPanel(self._session.thresholds, glyphs=self._glyphs, id="sliders")
+        self.sliders = SlidersPanel(self._session.thresholds, self._session.baseline, glyphs=self._glyphs, id="sliders")
         self.charts = LineCharts(self._session, self._shown.matrix, self._glyphs)
         self.show_run()
         self.show_counts()
@@ -104,6 +104,7 @@ class LatePanes:
 
     def follow_thresholds(self) -> None:
         """Move the sliders to where the thresholds are now; what flipped on the way was said elsewhere."""
-        if self.sliders is not None and self.sliders.thresholds != self._session.thresholds:
-            self.sliders.set_thresholds(self._session.thresholds)
-            self._flipped = ""
+        if self.sliders is not None:
+            if self.sliders.thresholds != self._session.thresholds:
+                self._flipped = ""
+            self.sliders.follow(self._session.thresholds, self._session.baseline)

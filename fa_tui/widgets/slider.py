@@ -79,8 +79,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         Binding("right,l", "step(1)", "Raise", key_display="→"),
         Binding("shift+left,H", "stride(-1)", "Stride down", show=False),
         Binding("shift+right,L", "stride(1)", "Stride up", show=False),
-        Binding("left_square_bracket", "flip(-1)", "Last flip", key_display="["),
-        Binding("right_square_bracket", "flip(1)", "Next flip", key_display="]"),
+        Binding("left_square_bracket", "flip(-1)", "Previous change", key_display="["),
+        Binding("right_square_bracket", "flip(1)", "Next change", key_display="]"),
         Binding("home", "restore", "Default"),
     ]
 
@@ -136,6 +136,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._value = self._pending = value
         self._how = "step"
         self._flush_scheduled = self._behind = False
+        self._offers_default = False
         self._ticks = array("d")
         self._nonfinite = 0
         self._flips = Flips((), above=above)
@@ -154,6 +155,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         """Show a value set elsewhere; nothing is posted."""
         self._value = self._pending = value
         self._entry.text, self._error = None, ""
+        self._offer_default()
         self.repaint()
 
     def catch_up(self) -> None:
@@ -222,6 +224,18 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         """Back to the default."""
         self._set_pending(self.default, "set")
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """The default is offered where it would change something; what is being typed takes the key."""
+        return action != "restore" or (self._pending != self.default and self._entry.text is None)
+
+    def _offer_default(self) -> None:
+        """Name the keys anew that work now, where others did before."""
+        offers = bool(self.check_action("restore", ()))
+        if offers != self._offers_default:
+            self._offers_default = offers
+            if self.has_focus:
+                self.refresh_bindings()
+
     def check_consume_key(self, key: str, character: str | None) -> bool:
         return self._entry.takes(character)
 
@@ -233,6 +247,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._commit()
         else:
             self._error = ""
+            self._offer_default()
             self.repaint()
         event.stop()
         event.prevent_default()
@@ -273,6 +288,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def _set_pending(self, value: float, how: str = "step") -> None:
         self._pending, self._how = value, how
         self._entry.text, self._error = None, ""
+        self._offer_default()
         if not self._flush_scheduled:
             self._flush_scheduled = True
             self.set_timer(_FLUSH_SECONDS, self._flush)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import chain
+from typing import NamedTuple
 
 import msgspec
 from textual import events
@@ -14,6 +15,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.report import DiagnosticThresholds
+from fa_tui.session import Baseline
 from fa_tui.widgets.diagnostics import DIAGNOSTICS
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line import Line
@@ -37,11 +39,27 @@ class ThresholdsChanged(Message):
         return isinstance(message, ThresholdsChanged)
 
 
+class BaselineChanged(Message):
+    """Another frozen baseline to assume (None: those recorded), after undo or redo."""
+
+    def __init__(self, baseline: Baseline | None) -> None:
+        super().__init__()
+        self.baseline = baseline
+
+
+class Judging(NamedTuple):
+    """What judges the runs, and can be undone."""
+
+    thresholds: DiagnosticThresholds
+    baseline: Baseline | None
+
+
 class SlidersPanel(Vertical):
-    """Four `ThresholdSlider`s; posts `ThresholdsChanged`.
+    """Four `ThresholdSlider`s; posts `ThresholdsChanged`, and `BaselineChanged` where undo or redo changes it.
 
     Args:
         thresholds: where the sliders start.
+        baseline: what is assumed at first.
         glyphs: characters to draw with.
     """
 
@@ -56,8 +74,8 @@ class SlidersPanel(Vertical):
     BINDINGS = [
         Binding("up,k", "walk(-1)", "Slider above", show=False),
         Binding("down,j", "walk(1)", "Slider below", show=False),
-        Binding("u", "undo", "Undo"),
-        Binding("ctrl+r,U", "redo", "Redo", show=False),
+        Binding("u", "undo", "Undo", tooltip="undo the last change of a threshold or of the frozen baseline (w)"),
+        Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
         # here too where a screen has another use for the letter
         Binding(
             "p", "app.ask('presets')", "Presets", show=False, tooltip="thresholds saved by name: use, save, remove"
@@ -68,7 +86,7 @@ class SlidersPanel(Vertical):
 The four thresholds. A run is walked back when any of its measured diagnostics fires.
 
   ↑ ↓ or k j       the slider above, below
-  u, ctrl+r        undo, redo; a held key or a drag is one change
+  u, ctrl+r        undo, redo, also of the frozen baseline (w); a held key or a drag is one change
   p                thresholds saved by name: use, save, remove
 {SLIDER_KEYS}
 {TRACK_LEGEND}
@@ -77,6 +95,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def __init__(
         self,
         thresholds: DiagnosticThresholds | None = None,
+        baseline: Baseline | None = None,
         *,
         glyphs: Glyphs = UNICODE,
         name: str | None = None,
@@ -85,7 +104,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
         start = thresholds or DiagnosticThresholds()
-        self._history = ThresholdHistory(start)
+        self._history = ThresholdHistory(Judging(start, baseline))
         self._summary = Line(glyphs, id="sliders-summary")
         self._summary.display = False
         self._sliders = {
@@ -113,12 +132,29 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     @property
     def thresholds(self) -> DiagnosticThresholds:
         """The four thresholds as the sliders stand."""
-        return self._history.current
+        return self._history.current.thresholds
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to undo."""
+        return self._history.can_undo
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is an undo to take back."""
+        return self._history.can_redo
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
-        self._history.record(thresholds, None, time.monotonic())
-        self._show(thresholds)
+        self.follow(thresholds, self._history.current.baseline)
+
+    def follow(self, thresholds: DiagnosticThresholds, baseline: Baseline | None) -> None:
+        """Show thresholds, and keep a baseline, set elsewhere: one change that can be undone; nothing is posted."""
+        others = thresholds != self.thresholds
+        self._record(Judging(thresholds, baseline), None)
+        if others:
+            # else what is typed into one of them stays
+            self._show(thresholds)
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""
@@ -160,12 +196,16 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
                 self.screen.set_focus(sliders[to])
 
     def action_undo(self) -> None:
-        """Back to the thresholds before the last gesture."""
-        self._travel(self._history.undo())
+        """Back to the thresholds, and the baseline, before the last gesture."""
+        before, could = self._history.current, (self.can_undo, self.can_redo)
+        self._history.undo()
+        self._travel(before, could)
 
     def action_redo(self) -> None:
         """Take the last undo back."""
-        self._travel(self._history.redo())
+        before, could = self._history.current, (self.can_undo, self.can_redo)
+        self._history.redo()
+        self._travel(before, could)
 
     def on_mount(self) -> None:
         self._fit(self.screen.size.height)
@@ -182,12 +222,32 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         diagnostic = next(each for each in DIAGNOSTICS if each.letter == message.letter)
         moved = msgspec.structs.replace(self.thresholds, **{diagnostic.threshold: message.value})
         series = None if message.how == "set" else f"{message.letter} {message.how}"
-        self._history.record(moved, series, time.monotonic())
+        self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(ThresholdsChanged(moved))
 
-    def _travel(self, thresholds: DiagnosticThresholds) -> None:
-        self._show(thresholds)
-        self.post_message(ThresholdsChanged(thresholds))
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only what can be undone or redone is offered."""
+        return {"undo": self.can_undo, "redo": self.can_redo}.get(action, True)
+
+    def _record(self, judging: Judging, series: str | None) -> None:
+        could = self.can_undo, self.can_redo
+        self._history.record(judging, series, time.monotonic())
+        self._offer(could)
+
+    def _travel(self, before: Judging, could: tuple[bool, bool]) -> None:
+        """Show what undo or redo has brought, and tell what is other than before."""
+        thresholds, baseline = self._history.current
+        self._offer(could)
+        if baseline != before.baseline:
+            self.post_message(BaselineChanged(baseline))
+        if thresholds != before.thresholds:
+            self._show(thresholds)
+            self.post_message(ThresholdsChanged(thresholds))
+
+    def _offer(self, could: tuple[bool, bool]) -> None:
+        """Name the keys anew that work now, where others did before."""
+        if could != (self.can_undo, self.can_redo) and self.is_attached:
+            self.refresh_bindings()
 
     def _show(self, thresholds: DiagnosticThresholds) -> None:
         for diagnostic in DIAGNOSTICS:

@@ -1,16 +1,19 @@
-"""Undo and redo of thresholds, where a held key or a drag is one change."""
+"""Undo and redo of what judges the runs, where a held key or a drag is one change."""
 
 from __future__ import annotations
 
-from fa_core.report import DiagnosticThresholds
+from typing import Generic, TypeVar
 
 _GESTURE_SECONDS = 0.8
 """Changes of one series closer in time than this are one gesture."""
 
+StateT = TypeVar("StateT")
 
-class ThresholdHistory:
-    """The thresholds now, those before, and those undone.
 
+class ThresholdHistory(Generic[StateT]):
+    """The thresholds (and what else judges the runs) now, those before, and those undone.
+
+    >>> from fa_core.report import DiagnosticThresholds
     >>> history = ThresholdHistory(DiagnosticThresholds())
     >>> history.record(DiagnosticThresholds(g_norm_floor=1e-6), "b", at=0.0)
     >>> history.record(DiagnosticThresholds(g_norm_floor=1e-5), "b", at=0.1)
@@ -18,38 +21,48 @@ class ThresholdHistory:
     (1e-07, 1e-05)
     """
 
-    def __init__(self, initial: DiagnosticThresholds) -> None:
+    def __init__(self, initial: StateT) -> None:
         self.current = initial
-        self._past: list[DiagnosticThresholds] = []
-        self._future: list[DiagnosticThresholds] = []
+        self._past: list[StateT] = []
+        self._future: list[StateT] = []
         self._last: tuple[str | None, float] = None, 0.0
 
-    def record(self, thresholds: DiagnosticThresholds, series: str | None, at: float) -> None:
-        """Make `thresholds` current.
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to undo."""
+        return bool(self._past)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is an undo to take back."""
+        return bool(self._future)
+
+    def record(self, state: StateT, series: str | None, at: float) -> None:
+        """Make `state` current.
 
         Args:
-            thresholds: the new values.
+            state: the new values.
             series: what moves so, e.g. one slider by steps; None: a change of its own (a preset, a typed value).
             at: the time in seconds.
         """
-        if thresholds == self.current:
+        if state == self.current:
             return
         before, then = self._last
         if series is None or series != before or at - then >= _GESTURE_SECONDS:
             self._past.append(self.current)
-        self.current = thresholds
+        self.current = state
         self._future.clear()
         self._last = (series, at)
 
-    def undo(self) -> DiagnosticThresholds:
+    def undo(self) -> StateT:
         """Step back; stays where it is at the beginning."""
         return self._travel(self._past, self._future)
 
-    def redo(self) -> DiagnosticThresholds:
+    def redo(self) -> StateT:
         """Take the last undo back."""
         return self._travel(self._future, self._past)
 
-    def _travel(self, source: list[DiagnosticThresholds], target: list[DiagnosticThresholds]) -> DiagnosticThresholds:
+    def _travel(self, source: list[StateT], target: list[StateT]) -> StateT:
         if source:
             target.append(self.current)
             self.current = source.pop()

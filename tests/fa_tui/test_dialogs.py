@@ -219,6 +219,52 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         assert "as recorded" in said(app)
 
 
+@pytest.mark.parametrize("focus", ["escape", "a"])
+async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press(focus, "u")
+        await until(pilot, lambda: said(app) == " nothing to undo")
+        await ask(pilot, "w")
+        await pilot.press(*"0.349", "enter")
+        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await pilot.press("a", *"1e9", "enter")
+        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
+        await pilot.press(*(["escape"] if focus == "escape" else []), "u")
+        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
+        assert app.session.baseline == FrozenBaseline(0.349)
+        await pilot.press("u")
+        await until(pilot, lambda: app.session.baseline is None)
+        assert app.session.walk_backs() == 9
+        assert "frozen baselines as recorded: ep s42 −d" in said(app)
+        await pilot.press("ctrl+r")
+        await until(pilot, lambda: app.session.baseline == FrozenBaseline(0.349))
+        assert app.session.walk_backs() == 12
+        await pilot.press("u", "u")
+        await until(pilot, lambda: said(app) == " nothing to undo")
+
+
+async def test_what_was_changed_on_another_screen_is_undone_in_one_step(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "A")
+        await ask(pilot, "w")
+        await pilot.press(*"0.349", "enter")
+        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await pilot.press("b", *"1e-9", "enter")
+        await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
+        await pilot.press("u", "u")
+        await until(pilot, lambda: app.session.baseline is None)
+        assert app.session.thresholds == DiagnosticThresholds()
+        await pilot.press("ctrl+r", "ctrl+r")
+        await until(pilot, lambda: app.session.thresholds.g_norm_floor == 1e-9)
+        await pilot.press("escape", "escape")
+        await until(pilot, lambda: app.screen is app.explorer)
+        await pilot.press("u")
+        await until(pilot, lambda: app.session.baseline is None)
+        assert app.session.thresholds == DiagnosticThresholds()
+
+
 async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp, copied: list[str]) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)

@@ -188,7 +188,17 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         assert "Problems" not in screen_text(app), "there are none"
         await pilot.press("a")
         await pilot.pause()
-        assert "] Next flip" in screen_text(app)
+        line = screen_text(app).splitlines()[-1]
+        assert "] Next change" in line and "[ Previous change" in line
+        assert "Undo" not in line and "Default" not in line, "every threshold stands where it began"
+        await pilot.press("right")
+        await until(pilot, lambda: "u Undo" in screen_text(app).splitlines()[-1])
+        assert "home Default" in screen_text(app).splitlines()[-1]
+        await pilot.press("home")
+        await until(pilot, lambda: "home Default" not in screen_text(app).splitlines()[-1])
+        assert "u Undo" in screen_text(app).splitlines()[-1]
+        await pilot.press("u", "u")
+        await until(pilot, lambda: "u Undo" not in screen_text(app).splitlines()[-1])
 
 
 async def test_a_click_on_the_key_line_presses_the_key(app: ExplorerApp) -> None:
