@@ -50,7 +50,7 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
     """`measure_run` of a job whose network is on the device already."""
     network, plan, options = loaded.network, loaded.plan, loaded.job.options
     samples = samples or evaluation(plan, device)
-    test = _TestPart(samples, watch, TEST_BATCH, _counted_with_batches(samples, options))
+    test = _TestPart(samples, watch, TEST_BATCH, counted_with_batches(samples, options))
     hits, before = 0, len(test)
     watch.progress(0, before + len(samples.batches))
     if before:
@@ -75,7 +75,7 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
     return written_up(loaded, samples, diagnosis, hits / len(samples.test_y), device, watch.note)
 
 
-def _counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
+def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
     """How many of the first test samples need no pass of their own, as the eval batches are the same samples.
 
     A network of the user's may answer otherwise where its stream is asked for, and half precision as it runs

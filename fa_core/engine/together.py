@@ -12,7 +12,7 @@ import msgspec
 from fa_core.engine.evaluation import TEST_BATCH, evaluation
 from fa_core.engine.jobs import Job
 from fa_core.engine.loading import Loaded, Loader
-from fa_core.engine.measuring import measure_loaded
+from fa_core.engine.measuring import counted_with_batches, measure_loaded
 from fa_core.engine.memory import is_out_of_memory, release
 from fa_core.engine.room import does_not_fit, group_size
 from fa_core.engine.watch import Cancelled, DeviceFull, Outlet, Watch
@@ -116,7 +116,8 @@ class Together:
     def _pass(self, members: Sequence[Loaded], watch: Watch) -> list[Member]:
         options = members[0].job.options
         samples = evaluation(members[0].plan, self._device)
-        test = list(zip(cut(samples.test_x, TEST_BATCH), cut(samples.test_y, TEST_BATCH), strict=True))
+        first = counted_with_batches(samples, options)
+        test = list(zip(cut(samples.test_x[first:], TEST_BATCH), cut(samples.test_y[first:], TEST_BATCH), strict=True))
         watch.progress(0, len(test) + len(samples.batches))
         return measure_together(
             [member.network for member in members],
@@ -126,6 +127,7 @@ class Together:
             norm_batches=options.norm_batches,
             dtype=options.dtype,
             on_batch=watch.progress,
+            count_batches=first > 0,
         )
 
     def _measure_alone(self, member: Loaded, outlet: Outlet, watch: Watch) -> None:

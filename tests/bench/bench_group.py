@@ -112,8 +112,8 @@ def fused(net: StreamNet, samples: Samples) -> None:
 
 
 def grouped(nets: Sequence[StreamNet], samples: Samples) -> None:
-    """All of them together."""
-    for member in measure_together(nets, samples.batches, samples.test):
+    """All of them together, the batches' samples counted for the accuracy, too."""
+    for member in measure_together(nets, samples.batches, samples.rest, count_batches=True):
         assert member.diagnosis is not None and not member.note
         member.diagnosis.report(headline_acc=member.acc)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -42,7 +44,8 @@ class GroupCount:
         decided = classified(again, y.to(again.device)).to(right.device)
         right[member, torch.tensor(samples, device=right.device)] = decided
 
-    def accuracies(self) -> Tensor:
-        """(N,) float64 fractions."""
-        right = torch.cat(self.right, dim=1)
-        return right.sum(dim=1).double() / right.shape[1]
+
+def accuracies(counts: Sequence[GroupCount]) -> Tensor:
+    """(N,) float64 fractions of all samples that were counted."""
+    right = torch.cat([batch for count in counts for batch in count.right], dim=1)
+    return right.sum(dim=1).double() / right.shape[1]

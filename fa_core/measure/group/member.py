@@ -9,7 +9,7 @@ from torch import nn
 
 from fa_core.errors import FaError, MeasureError
 from fa_core.failures import is_device_lost
-from fa_core.measure.accuracy import accuracy
+from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.group.request import Request, Told
 from fa_core.measure.measured import Diagnosed
@@ -42,7 +42,10 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
     """
     full: Exception | None = None
     try:
-        acc = accuracy(network, Told(request.test, request.progress), taps=request.taps, dtype=request.dtype)
+        hits, samples = 0, 0
+        if request.test or not request.count_batches:
+            tested = run_accuracy(network, Told(request.test, request.progress), request.taps, request.dtype)
+            hits, samples = tested.hits, tested.samples
         diagnosis = run_diagnosis(
             network,
             request.batches,
@@ -52,7 +55,10 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
             largest_pass=request.largest_pass,
             on_batch=request.progress.step,
         )
-        return Member(acc, diagnosis.measured(), None, note)
+        if request.count_batches:
+            hits += diagnosis.accuracy.hits
+            samples += diagnosis.accuracy.samples
+        return Member(hits / samples, diagnosis.measured(), None, note)
     except Exception as error:
         if error is request.progress.raised or is_device_lost(error):
             raise

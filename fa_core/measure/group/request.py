@@ -51,6 +51,7 @@ class Request:
     dtype: str | None
     largest_pass: int | None
     progress: Progress
+    count_batches: bool = False
 
     @property
     def steps(self) -> int:

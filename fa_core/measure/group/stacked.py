@@ -14,7 +14,7 @@ from fa_core.measure.accuracy import LogitsFunction, plain_logits
 from fa_core.measure.batches import counted, on_device, pair
 from fa_core.measure.borrow import AS_IS, HALF, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.fused import Pass
-from fa_core.measure.group.counting import GroupCount
+from fa_core.measure.group.counting import GroupCount, accuracies
 from fa_core.measure.group.functional_stack import FunctionalStack
 from fa_core.measure.group.member import Member
 from fa_core.measure.group.request import Request
@@ -68,6 +68,7 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
         raise CannotStack("half precision as it runs rounds differently in a group")
     target = target_dtype(first, request.dtype)
     dtype = target or floats[0].dtype
+    counted(request.batches if request.count_batches else request.test)
     test, eval_batches = _Batches(request.test, device, dtype), _Batches(request.batches, device, dtype)
     host = HostDraws()
     with measuring_arithmetic(device, as_is), host.passing():
@@ -98,8 +99,8 @@ def _measured(
     tapped: LogitsFunction = resolve_taps(networks[0], request.taps).logits
     plain = tapped if callable(request.taps) else plain_logits
     settle(networks, [(tested, test, plain), (seen, eval_batches, tapped)])
-    accuracies = tested.accuracies().tolist()
-    return [Member(acc, found, None) for acc, found in zip(accuracies, tally.measured(seen.right), strict=True)]
+    fractions = accuracies([seen, tested] if request.count_batches else [tested]).tolist()
+    return [Member(acc, found, None) for acc, found in zip(fractions, tally.measured(seen.right), strict=True)]
 
 
 def stacked_pass(
@@ -167,12 +168,11 @@ class _Batches:
     """
 
     def __init__(self, batches: list[Any], device: torch.device, dtype: torch.dtype) -> None:
-        given, _ = counted(batches)
-        self._pairs: Pairs = [pair(batch, index) for index, batch in enumerate(given)]
+        self._pairs: Pairs = [pair(batch, index) for index, batch in enumerate(batches)]
         self._device, self._dtype = device, dtype
-        extremes = torch.stack([torch.stack(y.aminmax()).long() for _, y in self._pairs], dim=1)
-        lowest, self.highest = extremes.tolist()
-        if min(lowest) < 0:
+        extremes = [torch.stack(y.aminmax()).long() for _, y in self._pairs]
+        lowest, self.highest = torch.stack(extremes, dim=1).tolist() if extremes else ([], [])
+        if min(lowest, default=0) < 0:
             raise CannotStack("a label is negative")
 
     def __len__(self) -> int:

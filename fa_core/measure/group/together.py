@@ -29,6 +29,7 @@ def measure_together(
     dtype: str | None = None,
     largest_pass: int | None = None,
     on_batch: Callable[[int, int], object] | None = None,
+    count_batches: bool = False,
 ) -> list[Member]:
     """Accuracy and the four diagnostics of many networks, those of one signature in common passes.
 
@@ -46,6 +47,8 @@ def measure_together(
         largest_pass: samples per pass and network, also of the test batches.
         on_batch: called with (batches done, batches in all); the second grows where a group has to be taken apart.
             What it raises is let through.
+        count_batches: the samples of `batches` count for the accuracy, too; they are none of those of `test`, which
+            may then be empty.
 
     Returns:
         One `Member` per network, in order. One that fails carries its error and leaves the others as they are.
@@ -68,7 +71,8 @@ def measure_together(
         if count is not None and count < 1:
             raise UsageError(f"{name} is {count}", hint="give at least 1")
     progress = Progress(on_batch)
-    request = Request(list(batches), no_larger(test, largest_pass), taps, norm_batches, dtype, largest_pass, progress)
+    rest = no_larger(test, largest_pass)
+    request = Request(list(batches), rest, taps, norm_batches, dtype, largest_pass, progress, count_batches)
     groups = partition(networks, taps)
     progress.total = len(groups) * request.steps
     members: dict[int, Member] = {}

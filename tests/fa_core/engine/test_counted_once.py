@@ -110,12 +110,19 @@ def wide_net() -> StreamNet:
 def test_a_group_counts_the_same(tmp_path: Path) -> None:
     nets = [build("resmlp", **NETS["resmlp"], seed=seed) for seed in range(3)]
     samples = evaluation(Plan(MORE, False, 10, 128, 0), "cpu")
-    together = measure_together(nets, samples.batches, [(samples.test_x, samples.test_y)])
+    whole = [(samples.test_x, samples.test_y)]
+    rest = [(samples.test_x[samples.batched :], samples.test_y[samples.batched :])]
     alone = []
     for seed, net in enumerate(nets):
         (tmp_path / str(seed)).mkdir()
         alone.append(measured(saved(net, tmp_path / str(seed))).headline_acc)
-    assert [member.acc for member in together] == alone
+    for test, count_batches in ((whole, False), (rest, True)):
+        together = measure_together(nets, samples.batches, test, count_batches=count_batches)
+        assert [member.acc for member in together] == alone
+        # of another shape, so that it is measured by itself
+        other = build("resmlp", **{**NETS["resmlp"], "d": 8}, seed=3)
+        *_, single = measure_together([*nets, other], samples.batches, test, count_batches=count_batches)
+        assert single.acc == accuracy(other, whole)
 
 
 @pytest.mark.parametrize("test, batches, size", [(1700, 10, 128), (100, 10, 128), (300, 10, 128), (256, 2, 128)])

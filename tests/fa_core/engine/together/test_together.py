@@ -33,6 +33,24 @@ def test_a_group_gives_the_reports_of_one_by_one(measurer, heard, jobs):
         assert_same(*(replace(r, resampling=None, reference_precision=None) for r in (found, expected)))
 
 
+@pytest.mark.parametrize("dtype, samples", [(None, 320), ("as-is", 8 * 32 + 320)])
+def test_a_group_runs_a_sample_once_unless_its_answer_may_depend_on_the_batch(
+    measurer, heard, jobs, monkeypatch, dtype, samples
+):
+    real, ran = together.measure_together, []
+
+    def measure_together(networks, batches, test, **options):
+        ran.append(sum(len(y) for _, y in [*batches, *test]))
+        return real(networks, batches, test, **options)
+
+    monkeypatch.setattr(together, "measure_together", measure_together)
+    jobs = [replace(job, options=replace(job.options, dtype=dtype)) for job in jobs]
+    measurer.measure(jobs, [], heard, 6)
+    assert ran == [samples]
+    for job in jobs:
+        assert_same(heard.reports[job.id], alone(job))
+
+
 def test_on_a_cpu_networks_are_measured_one_after_the_other(measurer, heard, jobs):
     measurer.measure(jobs[:2], jobs[2:], heard)
     assert heard.groups == [["a"], ["b"]]
