@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from unicodedata import category
 
-from rich.cells import get_character_cell_size
+from rich.cells import cell_len, get_character_cell_size
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
@@ -140,10 +140,17 @@ class Frame:
         line[x : x + len(cells)] = cells
 
     def _put_whole(self, pen: Pen, x: int, y: int, segments: list[Segment]) -> None:
-        length = sum(segment.cell_length for segment in segments)
-        pen.raw(
-            x, y, "".join(Strip.render_style(style or Style.null(), text, self._colours) for text, style, _ in segments)
-        )
+        parts, length, doubtful = [], 0, False
+        for text, style, _ in segments:
+            look, cells, there = style or Style.null(), cell_len(text), f"\x1b[{y + 1};{x + length + 1}H"
+            # terminals do not agree on how wide some characters are: what follows is put where it belongs
+            parts.append(there if doubtful else "")
+            doubtful = not _is_simple(text)
+            if doubtful:
+                parts.append(Strip.render_style(look, " " * cells, self._colours) + there)
+            parts.append(Strip.render_style(look, text, self._colours))
+            length += cells
+        pen.raw(x, y, "".join(parts))
         line = self._lines[y]
         # a neighbour may be half of a wide character that was cut
         for column in range(max(0, x - 1), min(self.size[0], x + length + 1)):

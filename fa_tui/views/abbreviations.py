@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from fa_tui.views.fitting import cut, cut_start, width_of
+
 _LEAST_METHOD = 6
 
 
@@ -20,7 +22,7 @@ def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> lis
     """
     for step in _steps():
         shorter = [step(label) for label in labels]
-        if max(map(len, shorter), default=0) <= width:
+        if max(map(width_of, shorter), default=0) <= width:
             return shorter
     return [_cut(_without_signs(label), width, ellipsis) for label in labels]
 
@@ -31,7 +33,7 @@ def lengths(labels: Sequence[str]) -> list[int]:
     >>> lengths(["credit_bridge arch=vit λ=0.01"])
     [29, 24, 23, 16]
     """
-    return [max((len(step(label)) for label in labels), default=0) for step in (*_steps(), _with_short_method)]
+    return [max((width_of(step(label)) for label in labels), default=0) for step in (*_steps(), _with_short_method)]
 
 
 def _steps() -> tuple[Callable[[str], str], ...]:
@@ -52,7 +54,7 @@ def _without_signs(label: str) -> str:
 
 def _with_short_method(label: str) -> str:
     method, blank, axes = _without_signs(label).partition(" ")
-    return f"{method[:_LEAST_METHOD]}{blank}{axes}" if axes else method
+    return f"{cut(method, _LEAST_METHOD)}{blank}{axes}" if axes else method
 
 
 def _value(part: str) -> str:
@@ -66,11 +68,11 @@ def _is_number(text: str) -> bool:
 
 def _cut(label: str, width: int, ellipsis: str) -> str:
     """The method's end gives way to the axes; a label that is too long even so loses its middle."""
-    if len(label) <= width:
+    if width_of(label) <= width:
         return label
     method, blank, axes = label.partition(" ")
-    room = width - len(blank) - len(axes)
+    room = width - width_of(blank + axes)
     if axes and room >= _LEAST_METHOD:
-        return f"{method[: room - len(ellipsis)]}{ellipsis}{blank}{axes}"
-    left = max(0, width - len(ellipsis)) // 2
-    return label[:left] + ellipsis + label[len(label) - max(0, width - left - len(ellipsis)) :]
+        return f"{cut(method, room, ellipsis)}{blank}{axes}"
+    left = cut(label, max(0, width - width_of(ellipsis)) // 2)
+    return left + cut_start(label, width - width_of(left), ellipsis)

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from fa_core.errors import UsageError
+from fa_core.errors import UsageError, printable
 from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import own_axes, sign
+from fa_tui.views.fitting import cut_start, width_of
 from fa_tui.views.quantities import QUANTITIES, Quantity, value_of
 
 _KEYS, _SOURCES = range(7, 25), range(7, 33)
@@ -68,7 +69,7 @@ def columns_of(session: Session) -> list[Column]:
 
 def _fitting(session: Session, name: str, cells: range) -> int:
     """As wide as the longest text of a column, within limits, and a gap."""
-    longest = max(map(len, set(column_of(session.rows, name))), default=0)
+    longest = max(map(width_of, map(printable, {*column_of(session.rows, name)})), default=0)
     return max(cells.start, min(longest, cells.stop - 1)) + 2
 
 
@@ -148,7 +149,7 @@ def _source(session: Session, row: int) -> str:
     """The end of the source's path, which tells runs apart."""
     entry: AuditRow = session.rows[row]
     text = f"{entry.source}"
-    return text if len(text) <= 31 else "…" + text[-30:]
+    return cut_start(printable(text), 31, "…")
 
 
 def _recorded(session: Session, row: int) -> str | None:

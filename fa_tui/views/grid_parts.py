@@ -8,7 +8,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, chain
 from typing import NamedTuple, overload
 
+from fa_core.errors import printable
 from fa_tui.views.axes import value_text
+from fa_tui.views.fitting import width_of
 
 
 class Cells(Sequence[tuple[int, ...]]):
@@ -116,14 +118,14 @@ class Labels(Sequence[str]):
         values: of the axis, one per column.
 
     Attributes:
-        widest: the length of the longest.
+        widest: the width of the widest, as it is written.
     """
 
     __slots__ = ("_axis", "_values", "widest")
 
     def __init__(self, axis: str, values: Sequence[Hashable]) -> None:
         self._axis, self._values = axis, values
-        self.widest = max(map(len, self), default=0)
+        self.widest = max(map(width_of, map(printable, self)), default=0)
 
     def __len__(self) -> int:
         return len(self._values)

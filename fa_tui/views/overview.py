@@ -12,6 +12,7 @@ from fa_core.formats.many_rows import column_of
 from fa_core.report import DiagnosticThresholds
 from fa_tui.config.settings import FILE as SETTINGS
 from fa_tui.session import Flip, Session, letters_of
+from fa_tui.views.fitting import width_of
 
 Pieces = list[tuple[str, str]]
 
@@ -67,7 +68,7 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
     with_keys = [(f"{text} ({key})" if key else text, tone) for text, key, tone in told]
     bare = [(text, tone) for text, _, tone in told]
     for name, pieces in ((_NAME, with_keys), (_NAME, bare), ("", bare)):
-        room = width - len(name) - 3 - sum(len(text) for text, _ in pieces)
+        room = width - len(name) - 3 - sum(width_of(text) for text, _ in pieces)
         if room >= _LEAST_TITLE:
             break
     return [(name, "accent"), (f" {opened(max(_LEAST_TITLE, room))} ", "strong"), *pieces]

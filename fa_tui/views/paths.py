@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fa_core.rows import Problem
+from fa_tui.views.fitting import cut_start, width_of
 
 
 def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
@@ -14,24 +15,24 @@ def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
 
     Args:
         path: absolute or not.
-        width: characters that it may take.
+        width: cells that it may take.
         ellipsis: stands for what is left out.
 
     >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 24)
     '…/ablations/dfa_s42'
     """
     text = _from_here(str(path))
-    if len(text) <= width:
+    if width_of(text) <= width:
         return text
     *folders, kept = text.split("/")
     for folder in reversed(folders):
         longer = f"{folder}/{kept}"
-        if len(ellipsis) + 1 + len(longer) > width:
+        if width_of(f"{ellipsis}/{longer}") > width:
             break
         kept = longer
-    if len(ellipsis) + 1 + len(kept) <= width:
+    if width_of(f"{ellipsis}/{kept}") <= width:
         return f"{ellipsis}/{kept}"
-    return ellipsis + text[len(text) - max(1, width - len(ellipsis)) :]
+    return cut_start(text, max(width, width_of(ellipsis) + 1), ellipsis)
 
 
 def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -> str:
@@ -44,7 +45,7 @@ def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -
         return ""
     for shown in range(len(paths), 1, -1):
         line = ", ".join(_from_here(str(path)) for path in paths[:shown]) + _more(len(paths) - shown)
-        if len(line) <= width:
+        if width_of(line) <= width:
             return line
     more = _more(len(paths) - 1)
     return short_path(paths[0], width - len(more), ellipsis) + more

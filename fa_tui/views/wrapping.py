@@ -6,6 +6,8 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from fa_tui.views.fitting import cut, width_of
+
 _LEAST = 10
 _ITEM = re.compile(r" *\S.*?  +(?=\S)")
 """The part of a list's line before its second column."""
@@ -56,14 +58,39 @@ def wrapped(line: str, width: int) -> list[str]:
     hanging = _hanging(line)
     if hanging > width // 2:
         hanging = min(indent + 2, width // 2)
-    return textwrap.wrap(
-        line.strip(),
-        max(_LEAST, width),
-        initial_indent=" " * indent,
-        subsequent_indent=" " * hanging,
+    return folded(line, max(_LEAST, width), lead=" " * indent, indent=" " * hanging) or [""]
+
+
+def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[str]:
+    """A text in lines of at most a width, broken between words, and within a word that is wider than a line.
+
+    Args:
+        text: words.
+        width: cells.
+        lead: stands before the first line.
+        indent: stands before the others.
+
+    >>> folded("方法 很长的名字 dfa", 8)
+    ['方法', '很长的名', '字 dfa']
+    """
+    if width_of(text) == len(text):
         # what has a hyphen is mostly a name, or an option
-        break_on_hyphens=False,
-    ) or [""]
+        return textwrap.wrap(text.strip(), width, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
+    lines: list[str] = []
+    line, empty = lead, True
+    for word in text.split():
+        while word:
+            blank = "" if empty else " "
+            if width_of(line) + len(blank) + width_of(word) <= width:
+                line, word, empty = line + blank + word, "", False
+                continue
+            if empty:
+                # at least a character, or it would never end
+                piece = cut(word, width - width_of(line)) or word[0]
+                line, word = line + piece, word[len(piece) :]
+            lines.append(line)
+            line, empty = indent, True
+    return lines if empty else [*lines, line]
 
 
 def _hanging(line: str) -> int:

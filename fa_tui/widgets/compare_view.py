@@ -18,6 +18,7 @@ from fa_core.analysis.parting import PARTS_AT
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine, compared_lines, spread_words
+from fa_tui.views.fitting import cut, padded, width_of
 from fa_tui.views.window import Window
 from fa_tui.widgets.compared_text import half_bar, shortened
 from fa_tui.widgets.detail_layers import peak_block
@@ -132,7 +133,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
             self.set_widths(_LABEL, [])
             return
         room = self.view.width - _LABEL - (_RATIO if count > 1 else 0)
-        named = max(len(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
+        named = max(width_of(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
         spread = _SPREAD if count > 1 and room - _SPREAD >= count * max(_NUMBER, min(named, _NAME_MOST)) else 0
         each = max(_NUMBER, min(_RUN_MOST, (room - spread) // count))
         had, self.bar_cells = self.bar_cells, max(0, each - _NUMBER - 1)
@@ -218,13 +219,13 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         if line is None:
             return [Segment(" " * _LABEL, self.style_of("header"))]
         label = self._glyphs.say(f" {self._lines[line].label}")
-        return [Segment(label[: _LABEL - 1].ljust(_LABEL), self.style_of("dim"))]
+        return [Segment(padded(cut(label, _LABEL - 1), _LABEL), self.style_of("dim"))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column)
         runs = self.window.size
         if line is None:
-            return [Segment(self._heading(column, width - 1).ljust(width), self.style_of("header"))]
+            return [Segment(padded(self._heading(column, width - 1), width), self.style_of("header"))]
         entry = self._lines[line]
         if column < runs:
             segments = self._run(entry, column, width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fa_tui.views.fitting import cut, cut_start, width_of
 from fa_tui.widgets.glyphs import Glyphs
 
 
@@ -27,8 +28,6 @@ def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
     '…d=128 λ=0.1'
     """
     name, end = glyphs.say(name), glyphs.say(end)
-    if len(end) > width > len(glyphs.ellipsis):
-        return glyphs.ellipsis + end[len(end) - width + len(glyphs.ellipsis) :]
-    if len(name) + len(end) > width:
-        name = name[: max(0, width - len(end) - len(glyphs.ellipsis))] + glyphs.ellipsis
-    return (name + end)[:width]
+    if width_of(end) > width > len(glyphs.ellipsis):
+        return cut_start(end, width, glyphs.ellipsis)
+    return cut(cut(name, max(len(glyphs.ellipsis), width - width_of(end)), glyphs.ellipsis) + end, width)

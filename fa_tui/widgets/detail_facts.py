@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_tui.views.fitting import cut, cut_start, padded
+from fa_tui.views.wrapping import folded
 from fa_tui.widgets.detail_layers import apart, signed
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short
@@ -18,6 +19,7 @@ from fa_tui.widgets.painted import Row
 _HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
 _SAID = ("checkpoint",)
 """What the row knows better: a file may have been moved since."""
+_NAMES, _INDENT = 12, 2
 _SHORTER = {
     "weights_dtype": "weights in",
     "device_label": "hardware",
@@ -28,8 +30,9 @@ _SHORTER = {
 
 
 def fact_rows(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
-    """A name and a value per line, long values wrapped."""
-    room = max(8, width - 12)
+    """A name and a value per line, long values wrapped; in a narrow pane the value stands below its name."""
+    column = _NAMES if width >= 2 * _NAMES else _INDENT
+    room = width - column
     facts: list[tuple[str, object]] = [
         ("source", _tail(row.source, room, glyphs)),
         ("run", row.key),
@@ -50,18 +53,24 @@ def fact_rows(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyph
     for name, value in facts:
         if value is None or value == "":
             continue
-        text = textwrap.wrap(glyphs.say(str(value)), room, break_on_hyphens=False) or [""]
-        for index, piece in enumerate(text):
-            head = glyphs.say(name)[:11] if index == 0 else ""
-            lines.append([(head.ljust(12), "detail--head"), (piece, "detail--dim")])
+        head = cut(glyphs.say(name), _NAMES - 1, glyphs.ellipsis)
+        # the line breaks of a note are no part of it; in a name they are told
+        text = " ".join(str(value).split()) if name == "notes" else str(value)
+        pieces = folded(glyphs.say(text), room) or [""]
+        if column < _NAMES:
+            lines.append([(head, "detail--head")])
+            head = ""
+        heads = [head, *[""] * (len(pieces) - 1)]
+        lines += [
+            [(padded(head, column), "detail--head"), (piece, "detail--dim")]
+            for head, piece in zip(heads, pieces, strict=True)
+        ]
     return lines
 
 
 def _tail(path: str, room: int, glyphs: Glyphs) -> str:
     """The end of a path: that is where paths differ."""
-    if len(path) <= room:
-        return path
-    return glyphs.ellipsis + path[len(path) - room + len(glyphs.ellipsis) :]
+    return cut_start(glyphs.say(path), room, glyphs.ellipsis)
 
 
 def _deep_gamma(credit: Mapping[str, Any] | None) -> str:

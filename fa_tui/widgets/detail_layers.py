@@ -17,6 +17,7 @@ from fa_tui.widgets.sparkline import sparkline
 _SPARK_CELLS = 24
 _COLUMN = 7
 _LAYER, _NUMBER, _GROWTH = 4, 9, 10
+_MARK = 2
 _LONGEST_BAR = 10
 _CREDIT = (("Γ", "gamma"), ("ρ", "rho"))
 
@@ -75,14 +76,16 @@ def layer_rows(report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row
     count = max(len(h), len(g), *(len(column) for _, column in measured), 0)
     if not count:
         return []
-    blocks = growths(h)
     peak = peak_block(h)
-    numbers = _LAYER + 2 * _NUMBER + (_GROWTH if blocks else 0)
+    # where the growth has no room beside ‖g‖, its peak is marked at ‖h‖
+    blocks = growths(h) if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1 else []
+    marks = _MARK if peak is not None and not blocks else 0
+    numbers = _LAYER + 2 * _NUMBER + marks + (_GROWTH if blocks else 0)
     beside = measured[: max(0, width - numbers) // _COLUMN]
     numbers += _COLUMN * len(beside)
     bar = max(0, min(_LONGEST_BAR, (width - numbers) // 2 - 1))
     h_scale, g_scale = covering(h, log=True), covering(g, log=True)
-    growth_head = "growth".ljust(_GROWTH) if blocks else ""
+    growth_head = "growth".ljust(_GROWTH) if blocks else " " * marks
     head = " l  " + "‖h‖".ljust(_NUMBER + bar) + growth_head + "‖g‖".ljust(_NUMBER + bar)
     lines: list[Row] = [[(glyphs.say(head + "".join(name.rjust(_COLUMN) for name, _ in beside)), "detail--head")]]
     for layer in range(count):
@@ -91,6 +94,8 @@ def layer_rows(report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row
         if blocks:
             value = blocks[layer - 1] if 0 < layer <= len(blocks) else None
             row += _growth(value, layer - 1 == peak, report.thresholds.h_norm_explosion_ratio, glyphs)
+        elif marks:
+            row.append(((glyphs.grows if layer - 1 == peak else "").ljust(marks), "detail--grows"))
         row += _number_and_bar(g, layer, g_scale, bar, glyphs)
         row += [
             ((column[layer] if layer < len(column) else "").rjust(_COLUMN), "detail--number") for _, column in beside

@@ -12,15 +12,18 @@ from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.views.axes import axes_text
 from fa_tui.views.cells import cell_text
+from fa_tui.views.fitting import cut, padded_left, width_of
+from fa_tui.views.wrapping import folded
 from fa_tui.widgets.detail_facts import fact_rows
 from fa_tui.widgets.detail_layers import layer_rows, peak_words, sparkline_rows
 from fa_tui.widgets.diagnostics import DIAGNOSTICS, Diagnostic
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short
-from fa_tui.widgets.painted import Row
+from fa_tui.widgets.painted import Row, ending
 
 _INDENT = 6
-_LEAST = 24
+_LEAST = 16
+_LEAST_NAME = 3
 _NARROW = 44
 """Below this width a diagnostic's line leaves out what its glyph says too."""
 _LEFT_OUT = re.compile(r" \([^)]*\)| to(?= spare)")
@@ -32,12 +35,12 @@ _NOTHING = "nothing was measured, and there is no checkpoint to measure"
 def detail_lines(
     row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs, *, gone: bool = False
 ) -> list[Row]:
-    """Everything known about a run, in lines of at most `width` cells (from 34 on; below, they are to be cut).
+    """Everything known about a run, in lines of at most `width` cells; where one cannot be wrapped it ends in a sign.
 
     Args:
         row: the run.
         thresholds: what it is judged by.
-        width: cells to fill.
+        width: cells to fill, at least 16.
         glyphs: characters to draw with.
         gone: its file or folder is no longer there.
     """
@@ -62,7 +65,14 @@ def detail_lines(
         lines += sparkline_rows(report, width, glyphs)
         lines += layer_rows(report, width, glyphs)
     lines += fact_rows(row, report, width, glyphs)
-    return lines
+    return [ending(_trimmed(line), width, glyphs.ellipsis, "detail--dim") for line in lines]
+
+
+def _trimmed(row: Row) -> Row:
+    """The row without the blanks at its end: where only those have no room nothing is cut."""
+    while row and not row[-1][0].strip():
+        row = row[:-1]
+    return [*row[:-1], (row[-1][0].rstrip(), row[-1][1])] if row else []
 
 
 def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
@@ -97,14 +107,18 @@ def _factor(ratio: float) -> str:
 def _title(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
     """Method, seed and verdict cell; the axes between them, or below where there is no room."""
     name, axes = glyphs.say(report.method_name or row.method), glyphs.say(axes_text(row.axes))
-    seed = "" if row.seed is None else f"  seed {row.seed}"
     mark = cell_text(report.flags, report.coverage, ascii_only=glyphs.name == "ascii")
     below = _wrapped(axes, width, "detail--dim", glyphs)
-    if axes and len(name) + len(seed) + 2 + len(axes) + 1 + len(mark) <= width:
+    # the verdict is what nothing may push out
+    room = width - len(mark) - 1
+    seeds = [""] if row.seed is None else [f"  seed {row.seed}", f" s{row.seed}"]
+    seed = next((seed for seed in seeds if width_of(name) + len(seed) <= room), seeds[-1])
+    if axes and width_of(f"{name}{seed}  {axes}") <= room:
         seed, below = f"{seed}  {axes}", []
-    name = name if len(name) <= width else name[: max(1, width - len(glyphs.ellipsis))] + glyphs.ellipsis
-    blanks = " " * max(1, width - len(name) - len(seed) - len(mark))
-    return [[(name, "detail--name"), (seed, "detail--dim"), (blanks, ""), (mark, _tone(report))], *below]
+    name = cut(name, max(_LEAST_NAME, room - width_of(seed)), glyphs.ellipsis)
+    left = ending([(name, "detail--name"), (seed, "detail--dim")], room, glyphs.ellipsis, "detail--dim")
+    blanks = " " * (width - len(mark) - sum(width_of(text) for text, _ in left))
+    return [[*left, (blanks, ""), (mark, _tone(report))], *below]
 
 
 def _tone(report: DiagnosticReport) -> str:
@@ -112,8 +126,9 @@ def _tone(report: DiagnosticReport) -> str:
 
 
 def _verdict(report: DiagnosticReport, found: Confidence | None, width: int, glyphs: Glyphs) -> list[Row]:
-    measured = report.coverage
-    on = "" if measured == LETTERS else f" (on {', '.join(measured)})"
+    measured = report.measured
+    assumed = "; d assumed" if measured != report.coverage else ""
+    on = "" if measured == LETTERS else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
     lines = _wrapped(report.verdict + on, width, _tone(report), glyphs)
     if found is not None:
         words = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
@@ -131,7 +146,7 @@ def _resampled(diagnostic: Diagnostic, found: Confidence) -> str:
 
 def _under(text: str, width: int, style: str, glyphs: Glyphs) -> list[Row]:
     """Text below a diagnostic's line, indented as far as its margin."""
-    lines = textwrap.wrap(glyphs.say(text), max(8, width - _INDENT), break_on_hyphens=False)
+    lines = folded(glyphs.say(text), max(8, width - _INDENT))
     return [[(" " * _INDENT + line, style)] for line in lines]
 
 
@@ -161,14 +176,13 @@ def _judged(diagnostic: Diagnostic, words: str, report: DiagnosticReport, width:
     text = "detail--dim" if dim else "detail--number"
     lines: list[Row] = [[(first[:lead], style), (first[lead:], text)], *([(line, text)] for line in more)]
     under = glyphs.say(under)
-    used = sum(len(piece) for piece, _ in lines[-1])
-    if under and used + 2 + len(under) <= width:
-        lines[-1].append((under.rjust(width - used), "detail--dim"))
+    used = sum(width_of(piece) for piece, _ in lines[-1])
+    if under and used + 2 + width_of(under) <= width:
+        lines[-1].append((padded_left(under, width - used), "detail--dim"))
     else:
         lines += [[(" " * _INDENT + line, "detail--dim")] for line in textwrap.wrap(under, room)]
     return lines
 
 
-def _wrapped(text: str, width: int, style: str, glyphs: Glyphs, indent: int = 0) -> list[Row]:
-    lines = textwrap.wrap(glyphs.say(text), max(8, width), subsequent_indent=" " * indent, break_on_hyphens=False)
-    return [[(line, style)] for line in lines]
+def _wrapped(text: str, width: int, style: str, glyphs: Glyphs) -> list[Row]:
+    return [[(line, style)] for line in folded(glyphs.say(text), max(8, width))]

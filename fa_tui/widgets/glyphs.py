@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
+from fa_core.errors import printable
+
 _TO_ASCII = str.maketrans(
     {
         "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
@@ -78,11 +80,16 @@ class Glyphs(msgspec.Struct, frozen=True):
     braille: bool
 
     def say(self, text: str) -> str:
-        """Words in this set's alphabet: unchanged in Unicode, transliterated in ASCII.
+        r"""Words in this set's alphabet: as they are in Unicode, transliterated in ASCII.
 
-        >>> ASCII.say("‖g_L‖ 2× ✗")
-        '|g_L| 2x x'
+        What is no character to look at is spelled out in both: line breaks and tabs in a name, but also the
+        joiners of an emoji and marks of direction, which make no two terminals agree on how wide it is.
+
+        >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("d	fa")
+        ('|g_L| 2x x', 'd\tfa')
         """
+        # whether a sign with a variation selector is wider than without it is not agreed on, either
+        text = printable(text).replace("\ufe0f", "")
         if self.name == "unicode":
             return text
         return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")

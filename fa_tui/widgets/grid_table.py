@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from fa_core.reporting.blocks import Grid
+from fa_tui.views.fitting import padded, padded_left, width_of
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 
@@ -35,7 +36,7 @@ class GridTable(LineTable):
         self._words, self._marked = grid.words, grid.marked
         if before == (self._headings, self._rows, self._marked):
             return
-        widths = [max(map(len, column)) for column in zip(self._headings, *self._rows, strict=True)]
+        widths = [max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)]
         self.set_widths(1 + widths[0] + _GAP, [width + _GAP for width in widths[1:]])
 
     @property
@@ -55,14 +56,14 @@ class GridTable(LineTable):
         else:
             tone = "bad" if line in self._marked else "text"
         return [
-            Segment(text.ljust(self.frozen_width - _GAP), self.style_of(tone)),
+            Segment(padded(text, self.frozen_width - _GAP), self.style_of(tone)),
             Segment(" " * _GAP, self.style_of("text")),
         ]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column) - _GAP
         text = (self._headings if line is None else self._rows[line])[column + 1]
-        text = text.ljust(width) if column + 1 < self._words else text.rjust(width)
+        text = (padded if column + 1 < self._words else padded_left)(text, width)
         return [Segment(text + " " * _GAP, self.style_of("header" if line is None else "text"))]
 
     def action_cursor(self, down: int, right: int) -> None:

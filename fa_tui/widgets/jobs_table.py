@@ -9,6 +9,7 @@ from rich.segment import Segment
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.machine import share_bar
 from fa_tui.jobs.remaining import time_words
+from fa_tui.views.fitting import cut, padded, width_of
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 
@@ -66,7 +67,7 @@ class JobsTable(LineTable):
         counts, device = self._fitted = (self._count_width(), self._device_width())
         # for the name, the bar and what the job says
         room = self.view.width - (_STATE + counts + _TIME + device)
-        longest = max([len(job.name) for job in self._jobs], default=0)
+        longest = max([width_of(self._glyphs.say(job.name)) for job in self._jobs], default=0)
         wanted = max(_NAMES.start, min(longest, max(_NAMES.stop - 1, room - _USUAL_BAR - _SENTENCE - _AROUND_NAME)))
         self._bar = max(_BARS.start, min(_USUAL_BAR, room - wanted - _AROUND_NAME - _WORDS))
         name = max(_NAMES.start, min(wanted, room - self._bar - _WORDS - _AROUND_NAME)) + _AROUND_NAME
@@ -79,7 +80,7 @@ class JobsTable(LineTable):
         return max(_COUNTS.start, min(longest, _COUNTS.stop - 1))
 
     def _device_width(self) -> int:
-        longest = 1 + max([len(job.device) for job in self._jobs], default=0)
+        longest = 1 + max([width_of(self._glyphs.say(job.device)) for job in self._jobs], default=0)
         most = _DEVICES.start + max(0, self.view.width - _WIDE)
         return max(_DEVICES.start, min(longest, most, _DEVICES.stop - 1))
 
@@ -100,7 +101,7 @@ class JobsTable(LineTable):
             return [Segment(" job".ljust(self.frozen_width), self.style_of("header"))]
         name = self._short(self._jobs[line].name, self.frozen_width - _AROUND_NAME)
         chosen = line == self.line
-        text = f" {name}".ljust(self.frozen_width)
+        text = padded(f" {name}", self.frozen_width)
         return [Segment(text, self.style_of("cursor" if chosen and self.has_focus else "text"))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
@@ -114,7 +115,7 @@ class JobsTable(LineTable):
         lasts = "" if seconds is None else time_words(seconds)
         text = self._short((job.state, "", lasts, job.device, job.words)[column], width - 1)
         tone = _TONES[job.state] if column == 0 or (column == 4 and job.error) else "text"
-        return [Segment(text.ljust(width), self.style_of(tone))]
+        return [Segment(padded(text, width), self.style_of(tone))]
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         self.refresh_frozen({before[0], self.line})
@@ -135,5 +136,4 @@ class JobsTable(LineTable):
         ]
 
     def _short(self, text: str, width: int) -> str:
-        text, mark = self._glyphs.say(text), self._glyphs.ellipsis
-        return text if len(text) <= width else text[: width - len(mark)] + mark
+        return cut(self._glyphs.say(text), width, self._glyphs.ellipsis)

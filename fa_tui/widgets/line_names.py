@@ -9,6 +9,7 @@ from rich.segment import Segment
 
 from fa_tui.session import Session
 from fa_tui.views.axes import sign
+from fa_tui.views.fitting import cut_start, padded
 from fa_tui.views.grid_parts import GridLine
 from fa_tui.views.name_column import NameColumn
 from fa_tui.widgets.glyphs import Glyphs
@@ -68,7 +69,7 @@ class LineNames:
             count = self._counts[line] = count_text(self._lines[line], self._session)
         tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
         return [
-            Segment(f"{' ' * self._lead}{label}".ljust(self._name_width), self._table.style_of("text")),
+            Segment(padded(f"{' ' * self._lead}{label}", self._name_width), self._table.style_of("text")),
             Segment(count.ljust(self._count_width), self._table.style_of(tone)),
         ]
 
@@ -91,8 +92,8 @@ class LineNames:
             source = self._lines[self._headings[above - 1]].label.partition("  ")[0]
             width = self._name_width + self._count_width
             text = f" {clipped(source, width - 2, self._glyphs)}"
-            return [Segment(text.ljust(width), self._table.style_of("heading"))]
-        title = f" {self._glyphs.say(sign(axis))}".ljust(self._name_width)
+            return [Segment(padded(text, width), self._table.style_of("heading"))]
+        title = padded(f" {self._glyphs.say(sign(axis))}", self._name_width)
         return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self._table.style_of("header"))]
 
     def forget(self, line: int) -> None:
@@ -122,8 +123,4 @@ def count_text(line: GridLine, session: Session) -> str:
 
 def clipped(text: str, width: int, glyphs: Glyphs) -> str:
     """Text cut to a width from the left: the end of a path is what tells it apart."""
-    text = glyphs.say(text)
-    if len(text) <= width:
-        return text
-    mark = glyphs.ellipsis
-    return mark + text[len(text) - max(0, width - len(mark)) :]
+    return cut_start(glyphs.say(text), width, glyphs.ellipsis)

@@ -13,6 +13,7 @@ from textual.message import Message
 
 from fa_tui.session import Flip, Session
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes
+from fa_tui.views.fitting import padded, padded_left
 from fa_tui.views.grid import build_grid
 from fa_tui.views.grid_parts import Grid
 from fa_tui.views.quantities import QUANTITIES, Quantity
@@ -243,9 +244,8 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         gap = Segment("" if is_last else " " * (self._gap - 1), self.style_of("text"))
         if line is None:
             title = clipped(self._grid.columns[column], width, self._glyphs)
-            text = title.rjust(width - self.cells.suffix_width) if self.quantity else title
-            text = text.ljust(width)
-            return [Segment(f"{text} ", self.style_of("header")), gap]
+            text = padded_left(title, width - self.cells.suffix_width) if self.quantity else title
+            return [Segment(f"{padded(text, width)} ", self.style_of("header")), gap]
         rows = self._grid.lines[line].cells[column]
         here = (line, column) == (self.line, self.column)
         mark = self._mark(rows)

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
+
+from fa_tui.views.fitting import cut, width_of
 
 Row = list[tuple[str, str]]
 """One line: pieces of text, each with the name of the component class that styles it."""
@@ -28,15 +30,15 @@ def clip(row: Row, width: int, fill: str) -> Row:
     clipped: Row = []
     room = width
     for text, style in row:
-        length = cell_len(text)
-        if length > room:
-            text = _cut(text, room)
-            length = cell_len(text)
-        if text:
-            clipped.append((text, style))
-        room -= length
-        if room <= 0:
+        seen = cut(text, room)
+        if seen:
+            clipped.append((seen, style))
+        room -= width_of(seen)
+        if not room:
             return clipped
+        if len(seen) < len(text):
+            # there was room for half of a wide character
+            break
     clipped.append((" " * room, fill))
     return clipped
 
@@ -47,9 +49,9 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     >>> ending([("seven", ""), (" words", "dim")], 9, "...", "dim")
     [('seven', ''), (' ', 'dim'), ('...', 'dim')]
     """
-    if sum(cell_len(text) for text, _ in row) <= width:
+    if sum(width_of(text) for text, _ in row) <= width:
         return row
-    return [*clip(row, max(0, width - cell_len(mark)), ""), (mark, style)]
+    return [*clip(row, max(0, width - width_of(mark)), ""), (mark, style)]
 
 
 def changed_spans(before: Row, after: Row, join: int = _JOIN) -> Iterator[tuple[int, int]]:
@@ -79,16 +81,14 @@ def _cells(row: Row) -> list[tuple[str, str]]:
     cells: list[tuple[str, str]] = []
     for text, style in row:
         for character in text:
-            cells.append((character, style))
-            cells.extend([("", style)] * (get_character_cell_size(character) - 1))
+            size = get_character_cell_size(character)
+            if size or not cells:
+                cells.append((character, style))
+                cells.extend([("", style)] * (size - 1))
+            else:
+                # an accent stands on the letter before it
+                cells[-1] = (cells[-1][0] + character, style)
     return cells
-
-
-def _cut(text: str, width: int) -> str:
-    """The longest prefix of at most `width` cells (a wide character is never halved)."""
-    while cell_len(text) > width:
-        text = text[: max(0, len(text) - max(1, (cell_len(text) - width) // 2))]
-    return text
 
 
 class _Palette:

@@ -9,9 +9,11 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
+from fa_core.errors import printable
 from fa_core.formats.many_rows import column_of
 from fa_tui.session import BITS, Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
+from fa_tui.views.fitting import cut, padded, padded_left, width_of
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import no_runs_words
@@ -70,7 +72,8 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
         if shown is not None:
             methods, seeds = ([column[row] for row in shown] for column in (methods, seeds))
         # a heading, with its arrow, is at least as wide as that
-        self._method_width = max(7, min(METHOD_LIMIT, max((len(name) for name in methods), default=0))) + 2
+        longest = max(map(width_of, map(printable, {*methods})), default=0)
+        self._method_width = max(7, min(METHOD_LIMIT, longest)) + 2
         self._seed_width = max(5, max((len(str(seed)) for seed in seeds), default=0)) + 2
         self.set_widths(2 + self._method_width + self._seed_width, [column.width for column in self._columns])
         if kept is not None:
@@ -120,33 +123,35 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
         if index in self._session.marked or index in self._session.gone:
             mark = self._glyphs.marked if index in self._session.marked else self._glyphs.gone
         seed = "-" if row.seed is None else str(row.seed)
-        name = row.method if len(row.method) <= METHOD_LIMIT else row.method[: METHOD_LIMIT - 1] + "~"
+        name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
         tone = self.style_of(self._cursor_tone if line == self.line else "text")
         return [
             Segment(f"{mark} ", self.style_of("mark")),
-            Segment(name.ljust(self._method_width) + seed.ljust(self._seed_width), tone),
+            Segment(padded(name, self._method_width) + seed.ljust(self._seed_width), tone),
         ]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
         kind, width = self._columns[column], self._columns[column].width - 2
         if line is None:
-            text = kind.title + self._arrow(kind)
-            return [Segment((text.rjust(width) if kind.right else text.ljust(width)) + "  ", self.style_of("header"))]
+            text = self._fitted(kind.title + self._arrow(kind), kind, width)
+            return [Segment(text + "  ", self.style_of("header"))]
         row = self._shown[line]
         here = (line, column) == (self.line, self.column)
         if kind.title == "verdict":
             segments = verdict_segments(self._session.flags[row], self._session.coverage[row], self, self._glyphs)
             segments.append(Segment(" " * (width - 5), self.style_of("text")))
         else:
-            text = self._glyphs.say(kind.text(self._session, row))
-            if len(text) > width:
-                text = text[: width - 1] + self._glyphs.ellipsis[:1]
+            text = kind.text(self._session, row)
             fires = kind.letter and self._session.flags[row] & BITS[kind.letter]
             tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
-            segments = [Segment(text.rjust(width) if kind.right else text.ljust(width), self.style_of(tone))]
+            segments = [Segment(self._fitted(text, kind, width), self.style_of(tone))]
         if here:
             segments = [Segment(text, self.style_of(self._cursor_tone)) for text, _, _ in segments]
         return [*segments, Segment("  ", self.style_of("text"))]
+
+    def _fitted(self, text: str, kind: Column, width: int) -> str:
+        text = cut(self._glyphs.say(text), width, self._glyphs.ellipsis)
+        return padded_left(text, width) if kind.right else padded(text, width)
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         super().repaint_cursor(before)

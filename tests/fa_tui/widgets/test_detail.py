@@ -9,14 +9,17 @@ import re
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
 from fa_core.reliability import ReferencePrecision, Resampling
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
+from fa_tui.views.fitting import width_of
 from fa_tui.widgets.detail import DetailPane
 from fa_tui.widgets.detail_lines import detail_lines
 from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
+from tests.fa_tui.odd_names import ODD_NAMES
 from tests.fa_tui.waiting import until
 
 T = DiagnosticThresholds()
@@ -203,14 +206,38 @@ def test_provenance_is_listed() -> None:
     assert f"data hash   sha256:{12 * 'a'}…" in shown
 
 
-@pytest.mark.parametrize("width", [34, 48, 60, 100])
-def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int) -> None:
-    assert [line for line in text(dfa, width).splitlines() if len(line) > width] == []
+@pytest.mark.parametrize("width", [16, 18, 25, 34, 48, 60, 100])
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_no_line_is_wider_than_the_pane(dfa: AuditRow, width: int, name: str) -> None:
+    row = replace(dfa, key=name, report=replace(dfa.report, method_name=name, notes=f"{name} {name}"))
+    shown = text(row, width)
+    assert [line for line in shown.split("\n") if width_of(line) > width] == [] and shown.splitlines()[0][
+        -5:
+    ] == "✗ab-d"
+
+
+@pytest.mark.parametrize(
+    ("width", "first"), [(31, "CREDIT_BRIDGE  seed 42"), (25, "CREDIT_BRIDGE s42"), (17, "CREDIT… s42")]
+)
+def test_name_and_seed_give_way_to_the_verdict(dfa: AuditRow, width: int, first: str) -> None:
+    row = replace(dfa, report=replace(dfa.report, method_name="CREDIT_BRIDGE"))
+    line = text(row, width).splitlines()[0]
+    assert line.startswith(first) and line[len(first) :].strip() == "✗ab-d" and len(line) == width
+
+
+def test_where_the_growth_has_no_room_its_peak_is_marked_and_numbers_are_whole(dfa: AuditRow) -> None:
+    shown = text(dfa, 25)
+    assert " l  ‖h‖        ‖g‖\n" in shown and " 1  7.32e7   ▲ 4.19e-9\n" in shown
+
+
+def test_what_cannot_be_wrapped_ends_in_a_sign(dfa: AuditRow) -> None:
+    layers = [line for line in text(dfa, 18).splitlines() if line[:2].strip().isdigit()]
+    assert len(layers) == 5 and all(line.endswith("…") for line in layers)
 
 
 @pytest.mark.parametrize("width", [0, 1, 7])
 def test_a_pane_too_small_to_read_is_drawn_all_the_same(dfa: AuditRow, width: int) -> None:
-    assert text(dfa, width) == text(dfa, 24)
+    assert text(dfa, width) == text(dfa, 16)
 
 
 def test_a_narrow_pane_gives_each_diagnostic_two_lines_at_most(dfa: AuditRow) -> None:

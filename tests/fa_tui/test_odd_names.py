@@ -1,0 +1,109 @@
+"""Names of any characters: every table keeps its columns, and nothing that steers a terminal is shown."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+from textual.widget import Widget
+
+from fa_tui.app import ExplorerApp
+from fa_tui.screens.choice import ChoiceList
+from fa_tui.session import Session
+from fa_tui.terminal.abilities import Terminal
+from fa_tui.views.fitting import width_of
+from fa_tui.views.look import Look
+from fa_tui.widgets.glyphs import ASCII, UNICODE
+from fa_tui.widgets.line_view import LineView
+from tests.fa_tui.conftest import COLOURFUL, PLAIN
+from tests.fa_tui.looks import opened, screen_text
+from tests.fa_tui.odd_names import ODD_NAMES, WIDE
+from tests.fa_tui.scenes import epochs, published, trace
+from tests.fa_tui.waiting import until
+
+SIZES = [(80, 24), (120, 40)]
+TERMINALS = [COLOURFUL, PLAIN]
+
+
+def odd() -> Session:
+    """A published method under every odd name."""
+    of_one_method = [row for row in published() if row.method == "credit_bridge"]
+    return Session(
+        [
+            replace(row, key=f"{name}_s{row.seed}", method=name, report=replace(row.report, method_name=name))
+            for name in ODD_NAMES
+            for row in of_one_method
+        ]
+    )
+
+
+def misfits(view: LineView) -> list[tuple[int | None, int | None, str]]:
+    """The parts of a table that are not as wide as their place, or hold what is not to be shown."""
+    found = []
+    for line in (None, *range(view.line_count())):
+        if line is not None and view.heading(line) is not None:
+            continue
+        parts = [(None, view.frozen_width, view.frozen(line))]
+        parts += [(column, view.width_of(column), view.cell(line, column)) for column in range(view.column_count)]
+        for column, width, segments in parts:
+            text = "".join(segment.text for segment in segments)
+            if width_of(text) != width or not text.isprintable():
+                found.append((line, column, text))
+    return found
+
+
+def views(of: Widget) -> list[LineView]:
+    return [view for view in of.query(LineView) if view.display]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("terminal", TERMINALS)
+@pytest.mark.parametrize(
+    "look", [Look(), Look(show="growth"), Look(rows="seed", columns="method"), Look(long=True)], ids=str
+)
+async def test_the_runs(look: Look, terminal: Terminal, size: tuple[int, int]) -> None:
+    app = ExplorerApp(odd(), terminal=terminal, look=look)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        for key in ("down", "right", "down", "space"):
+            await pilot.press(key)
+        (view,) = views(app.screen)
+        assert misfits(view) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("keys", ["C", "A1", "A2", "A3"])
+async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
+    app = ExplorerApp(odd(), terminal=COLOURFUL)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, *keys)
+        for view in views(screen):
+            assert misfits(view) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_timeline(size: tuple[int, int]) -> None:
+    app = ExplorerApp(epochs([trace(name, 1, 1.1) for name in ODD_NAMES]), terminal=COLOURFUL)
+    async with app.run_test(size=size) as pilot:
+        screen = await opened(pilot, "T")
+        for view in views(screen):
+            assert misfits(view) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
+    app = ExplorerApp(odd(), terminal=COLOURFUL)
+    async with app.run_test(size=size) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("right", "down", "left")
+        line = next(line for line in screen_text(app).splitlines() if line.startswith(f" {WIDE[:4]}"))
+        name, _, cells = line.partition("✗")
+        assert WIDE in name and width_of(name) == app.explorer.matrix.frozen_width and cells
+
+
+def test_a_list_to_choose_from() -> None:
+    from fa_tui.screens.choice import Choice
+
+    for glyphs in (UNICODE, ASCII):
+        rows = ChoiceList([Choice("", name, "note", "") for name in ODD_NAMES], glyphs, print).draw(300)
+        notes = {sum(width_of(text) for text, _ in row[:-1]) for row in rows}
+        assert len(notes) == 1 and all(text.isprintable() for row in rows for text, _ in row)
