@@ -71,11 +71,6 @@ class FunctionalStack:
         with torch.no_grad():
             return self._run(run, self._tensors, x.clone())[0]
 
-    def tapped_logits(self, x: Tensor) -> Tensor:
-        run = self._returned if self._patterns is None else lambda net, x, zero: (read_logits(net(x)), [])
-        with torch.no_grad():
-            return self._run(run, self._tensors, x.clone())[0]
-
     def _by_modules(self, x: Tensor, layers: Sequence[int] | None) -> Stream:
         assert self._patterns is not None
         recorder = _Recorder(self._patterns, layers)

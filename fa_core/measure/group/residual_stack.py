@@ -80,8 +80,6 @@ class ResidualStack:
                 h = self._advance(l, h)
             return self._readout(h)
 
-    tapped_logits = logits
-
     def _embed(self, x: Tensor) -> Tensor:
         """(B, ...) → (N, B, d)."""
         if x.dim() < 2 or x.shape[1:].numel() != self._inputs:

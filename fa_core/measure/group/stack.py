@@ -22,9 +22,6 @@ class Stack(Protocol):
     def logits(self, x: Tensor) -> Tensor:
         """What the networks answer, (N, B, C), without a graph."""
 
-    def tapped_logits(self, x: Tensor) -> Tensor:
-        """The logits that come with the stream, (N, B, C), without a graph: a function of the user's may differ."""
-
 
 class CannotStack(Exception):
     """These networks do not run together, whatever the reason; each by itself they may."""
