@@ -142,8 +142,13 @@ class WorkingApp(FollowingApp):
         commands = sum(not job.over for job in self._launches.listed()) if self._launches else 0
         return runs, commands
 
-    def measure(self, indices: Sequence[int]) -> None:
-        """Queue runs to be measured; say so, or say why none can be."""
+    def measure(self, indices: Sequence[int], shown: Sequence[int] | None = None) -> None:
+        """Queue runs to be measured; say which, or say why none can be.
+
+        Args:
+            indices: the runs.
+            shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
+        """
         from fa_core.errors import FaError
 
         rows = [(index, self.session.rows[index]) for index in self.session.measurable(indices)]
@@ -157,8 +162,12 @@ class WorkingApp(FollowingApp):
             return
         self.session.marked.clear()
         self.marks_changed()
-        count = len(started)
-        self.say(f"{count} {'run' if count == 1 else 'runs'} to measure" if started else "already queued", "dim")
+        if started:
+            from fa_tui.views.overview import queued_words
+
+            self.say(f"{queued_words(self.session, [int(job) for job in started], shown)} to measure", "dim")
+        else:
+            self.say("already queued", "dim")
 
     def start(self, planned: Planned) -> None:
         """Start a command among the jobs, and follow what it writes, unless that is what is open, measured again."""

@@ -197,6 +197,10 @@ Analyses of the runs, as the commands of the same names print them
             (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
         )
 
+    @property
+    def passing(self) -> Sequence[int] | None:
+        return self.runs.passing()
+
     def counted(self) -> str:
         rows = self.runs.rows
         return super().counted() if rows is None else count_words(self.session, rows)

@@ -93,7 +93,8 @@ def assume(app: ExplorerApp, baseline: Baseline | None) -> None:
     app.rows_changed(flips)
     text = baseline_text(_baseline(app))
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
-    app.say(f"{said}: {flip_text(app.session, flips) if flips else 'no verdict flips'}", "accent")
+    flipped = flip_text(app.session, flips, shown=app.explorer.shown_runs.rows)
+    app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {

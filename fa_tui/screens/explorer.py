@@ -150,6 +150,8 @@ class ExplorerScreen(Uniform, Screen[None]):
             return not self.shown_runs.in_table
         if action == "order":
             return self.shown_runs.in_table
+        if action == "back":
+            return self.shown_runs.in_table or self.focused is not self.runs
         if action == "filter":
             return not self.query("FilterLine")
         return action != "measure" or self._can_measure
@@ -167,9 +169,12 @@ class ExplorerScreen(Uniform, Screen[None]):
         if self.sliders is not None:
             self.set_focus(self.sliders.slider(letter))
 
-    def action_matrix(self) -> None:
-        """Back to the runs."""
-        self.set_focus(self.runs)
+    async def action_back(self) -> None:
+        """From the sliders to the runs, from the long view to the matrix; a filter stays."""
+        if self.focused is self.runs and self.shown_runs.in_table:
+            await self.action_toggle_table()
+        else:
+            self.set_focus(self.runs)
 
     async def action_toggle_table(self) -> None:
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
@@ -258,7 +263,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
-        self.app.measure(self._chosen())
+        self.app.measure(self._chosen(), self.shown_runs.rows)
 
     def _chosen(self) -> list[int]:
         return sorted(self._session.marked) or ([] if self.row is None else [self.row])

@@ -17,7 +17,9 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
     Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
     Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
-    Binding("escape", "matrix", "Matrix", show=False, tooltip="back to the matrix"),
+    Binding(
+        "escape", "back", "Back", show=False, tooltip="from the sliders to the runs, from the long view to the matrix"
+    ),
     Binding("C", "app.show_lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
     Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
     Binding("A", "app.show_lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),

@@ -87,6 +87,11 @@ class JudgedScreen(Screen[None]):
         """The runs that the sliders show and count."""
         return self.session
 
+    @property
+    def passing(self) -> Sequence[int] | None:
+        """The rows that a filter leaves on this screen, rising; None without one."""
+        return None
+
     def compose(self) -> ComposeResult:
         yield Line(self.glyphs, id="title")
         yield from self.body()
@@ -122,7 +127,7 @@ class JudgedScreen(Screen[None]):
             flips: the runs.
             before: the thresholds until now, where it was they that changed.
         """
-        self._flipped = flipped_words(self.judged, flips, before)
+        self._flipped = flipped_words(self.judged, flips, before, self.passing if flips else None)
         self.recount()
 
     def recount(self) -> None:

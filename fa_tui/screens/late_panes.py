@@ -92,7 +92,7 @@ class LatePanes:
             flips: the runs.
             before: the thresholds until now, where it was they that changed.
         """
-        self._flipped = flipped_words(self._session, flips, before) or self._flipped
+        self._flipped = flipped_words(self._session, flips, before, self._shown.rows) or self._flipped
         if self.sliders is not None:
             self.sliders.set_summary(count_words(self._session, self._shown.rows), self._flipped)
 

@@ -70,7 +70,9 @@ The runs over their epochs
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"),
         Binding("full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"),
-        Binding("left_square_bracket", "jump(-1)", "Last change", key_display="[", tooltip="last change of letters"),
+        Binding(
+            "left_square_bracket", "jump(-1)", "Previous change", key_display="[", tooltip="previous change of letters"
+        ),
         Binding("right_square_bracket", "jump(1)", "Next change", key_display="]", tooltip="next change of letters"),
         *(
             Binding(str(place), f"only({place})", shown.title, show=False, tooltip=f"{shown.title} alone")

@@ -64,11 +64,18 @@ class Analysed:
 
     def _choose(self) -> None:
         session = self._session
-        self.rows = None if self._filter is None or self.everything else self._filter.rows(session)
+        self.rows = self._passing()
         rows = range(len(session)) if self.rows is None else self.rows
         self.table: AuditTable = session.table if self.rows is None else session.table.select(self.rows)
         gammas = self._gammas
         self.gammas = {place: gammas[row] for place, row in enumerate(rows) if row in gammas}
+
+    def passing(self) -> list[int] | None:
+        """The rows that pass as they are judged now, also before `judge`; None for all."""
+        return self._passing() if self._filter is not None and self._filter.live else self.rows
+
+    def _passing(self) -> list[int] | None:
+        return None if self._filter is None or self.everything else self._filter.rows(self._session)
 
     def __len__(self) -> int:
         return len(self.table)

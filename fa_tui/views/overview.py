@@ -106,13 +106,19 @@ def count_words(session: Session, shown: Sequence[int] | None) -> str:
     return words
 
 
-def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> str:
+def flipped_words(
+    session: Session,
+    flips: Sequence[Flip],
+    before: DiagnosticThresholds | None = None,
+    shown: Sequence[int] | None = None,
+) -> str:
     """What flipped, and at which threshold; ``""`` where nothing did.
 
     Args:
         session: after the change.
         flips: the runs.
         before: the thresholds before it, where it was they that changed.
+        shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
     """
     if not flips:
         return ""
@@ -125,24 +131,54 @@ def flipped_words(session: Session, flips: Sequence[Flip], before: DiagnosticThr
         for one in DIAGNOSTICS
         if before is not None and one.of(before) != one.of(session.thresholds)
     ]
-    return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {flip_text(session, flips)}"
+    return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {flip_text(session, flips, shown=shown)}"
 
 
-def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
+def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3, shown: Sequence[int] | None = None) -> str:
     """What flipped, in words: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa +a −b on 3``.
 
-    Runs whose verdict itself turned come first; of the others it is said that they are still walked back.
+    Runs whose verdict itself turned come first; of the others it is said that they are still walked back. With
+    the rows that a filter leaves, rising, also which of them it hides.
     """
+    hidden = {flip.row for flip in flips if shown is not None and not _holds(shown, flip.row)}
     if len(flips) > limit:
         counts = Counter((session.rows[flip.row].method, _change(flip)) for flip in flips)
         parts = [f"{method} {change} on {count}" for (method, change), count in counts.most_common(limit)]
         rest = len(flips) - sum(count for _, count in counts.most_common(limit))
-        return ", ".join([*parts, *([f"{rest} more"] if rest else [])])
+        text = ", ".join([*parts, *([f"{rest} more"] if rest else [])])
+        return f"{text} ({hidden_words(len(hidden), len(flips))})" if hidden else text
     turned = sorted(flips, key=lambda flip: bool(flip.before and flip.after))
     return ", ".join(
         f"{session.label(flip.row)} {_change(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
+        f"{f' ({hidden_words(1, 1)})' if flip.row in hidden else ''}"
         for flip in turned
     )
+
+
+def hidden_words(hidden: int, of: int) -> str:
+    """``hidden by the filter``, ``2 of them hidden by the filter``."""
+    return "hidden by the filter" if hidden == of == 1 else f"{hidden} of them hidden by the filter"
+
+
+def queued_words(session: Session, rows: Sequence[int], shown: Sequence[int] | None) -> str:
+    """``dfa s42``, ``3 runs (2 of them hidden by the filter)``.
+
+    Args:
+        session: the runs.
+        rows: which are told of.
+        shown: the rows that a filter leaves, rising; None without one.
+    """
+    hidden = sum(1 for row in rows if shown is not None and not _holds(shown, row))
+    name = session.label(rows[0]) if len(rows) == 1 else runs_words(len(rows))
+    return f"{name} ({hidden_words(hidden, len(rows))})" if hidden else name
+
+
+def _holds(rising: Sequence[int], row: int) -> bool:
+    # after the first paint
+    from bisect import bisect_left
+
+    at = bisect_left(rising, row)
+    return at < len(rising) and rising[at] == row
 
 
 def _change(flip: Flip) -> str:

@@ -43,7 +43,7 @@ All runs, one line each, all columns. Numbers stand out where their diagnostic f
   click a heading  as s does
   /                show only some runs, e.g. method:dfa flag:b growth>100
   space            mark the run for measuring
-  t                back to the matrix
+  t, Esc           back to the matrix; a filter stays
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -24,7 +24,8 @@ _FRAME_SECONDS = 1 / 60
 SLIDER_KEYS = """\
   ← → or h l       one step
   shift+← →, H L   one stride
-  [ ]              to the next value at which a verdict flips
+  [ ]              to the previous, the next value at which a run's letters change:
+                   one more diagnostic fires, or one less
   0-9 . - +        type a value (1e-7): Enter sets it, Esc drops it
   Home             the default
   click, drag      set it with the mouse"""
@@ -175,7 +176,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
         Args:
             ticks: one measured value per run.
-            flips: the values at which some verdict flips, where that is not every tick.
+            flips: the values at which some run's letters change, where that is not every tick.
         """
         self._ticks = array("d", sorted(tick for tick in ticks if math.isfinite(tick)))
         self._nonfinite = len(ticks) - len(self._ticks)
@@ -212,11 +213,11 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._set_pending(self._track.moved(self._pending, direction, stride=True))
 
     def action_flip(self, direction: int) -> None:
-        """Move to the next value at which a verdict flips."""
+        """Move to the next value at which a run's letters change."""
         target = self._flips.next(self._pending, upward=direction > 0)
         if target is None:
             where = "above" if direction > 0 else "below"
-            self._refuse(f"no verdict flips {where} this value")
+            self._refuse(f"no run's letters change {where} this value")
         else:
             self._set_pending(target, "flip")
 
@@ -316,4 +317,5 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _refuse(self, why: str) -> None:
         self._entry.text, self._error = None, why
+        self._offer_default()
         self.repaint()

@@ -3,7 +3,7 @@
     a growth per block        ▂ ▂▂                         ▂ ▂▄▂ ▂          > 50
       fires above        ─────────────◇━━━━━━━●━━━╍╍╍╍╍╍╍╍╍╌╌╌╌╌╌╌╌╌        ━ 11…694
 
-Heavy = the plateau of unchanged verdicts; dashed = the side on which a run fires; bars = runs.
+Heavy = the plateau, on which no run's letters change; dashed = the side on which a run fires; bars = runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fa_tui.widgets.scale import Scale
 
 TRACK_LEGEND = """\
 Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
-moving the knob changes no verdict; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite."""
+moving the knob changes no run's letters; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite."""
 
 PARTS = (
     "label", "letter", "focus", "hint", "value", "entry", "error", "track", "plateau", "default", "knob", "knob-focus",
@@ -77,7 +77,7 @@ class Face:
         default: its default.
         unit: shown after the value.
         rug: where the runs lie.
-        plateau: the interval of values with the same verdicts, if there are runs.
+        plateau: the interval of values with the same letters for every run, if there are runs.
         entry: what is being typed, or None.
         error: why the last entry was refused.
         focused: whether keys go here.

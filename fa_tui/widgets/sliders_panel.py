@@ -166,7 +166,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         Args:
             letter: the diagnostic.
             values: one number per run in which it was measured.
-            flips: the values at which some verdict flips, where that is not every value.
+            flips: the values at which some run's letters change, where that is not every value.
         """
         diagnostic = next(each for each in DIAGNOSTICS if each.letter == letter)
         slider = self._sliders[letter]

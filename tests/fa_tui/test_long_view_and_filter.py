@@ -219,3 +219,34 @@ async def test_what_was_moved_on_another_screen_is_said_of_the_runs_that_are_sho
         await until(pilot, lambda: app.screen is app.explorer)
         assert " 0 of 15 runs" in screen_text(app)
         assert "flipped at" not in screen_text(app)
+
+
+async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_filter(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"flag:c", "enter", "t", "down")
+        await until(pilot, lambda: app.explorer.shown_runs.in_table)
+        row = app.explorer.row
+        await pilot.press("slash", "0", "escape")
+        await until(pilot, lambda: not app.screen.query(Input))
+        assert app.explorer.shown_runs.in_table, "it was the filter that was dropped"
+        await pilot.press("slash", *"flag:c", "enter", "a", "escape")
+        await until(pilot, lambda: app.focused is app.explorer.shown_runs.table)
+        await pilot.press("escape")
+        await until(pilot, lambda: not app.explorer.shown_runs.in_table)
+        assert app.focused is app.explorer.matrix
+        assert app.explorer.row == row
+        assert "5 of 15 runs: flag:c" in screen_text(app)
+        await pilot.press("t", "question_mark")
+        await until(pilot, lambda: app.screen is not app.explorer)
+        assert "from the long view to the matrix" in screen_text(app)
+
+
+async def test_a_jump_under_a_filter_says_whose_letters_changed_out_of_sight(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
+        await until(pilot, lambda: "ep s123 +a (hidden by the filter)" in screen_text(app))
+        await pilot.press("escape", "A", "a", "left_square_bracket")
+        await until(pilot, lambda: "ep s456 +a (hidden by the filter)" in screen_text(app))
+        await pilot.press("escape", "f", "a", "right_square_bracket")
+        await until(pilot, lambda: "ep s456 −a" in screen_text(app))
+        assert "hidden by the filter" not in screen_text(app)

@@ -39,6 +39,25 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
     assert sorted(row.method for row in scan([tmp_path / "results.json"]).rows) == ["one", "two"]
 
 
+async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measuring_app: MakeApp) -> None:
+    app = measuring_app("dfa", "ep", "fa")
+    said: list[str] = []
+    async with app.run_test(size=SIZE) as pilot:
+        app.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
+        app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
+        await pilot.press("space", "slash", *"method:ep", "enter", "m")
+        await until(pilot, lambda: said == ["dfa s42 (hidden by the filter) to measure"])
+        await pilot.press("m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m")
+        await until(pilot, lambda: len(said) == 3)
+        await pilot.press("home", "space", "down", "space", "slash", *"method:ep", "enter", "m")
+        await until(pilot, lambda: len(said) == 4)
+    assert said[1:] == [
+        "ep s42 to measure",
+        "2 runs to measure",
+        "2 runs (1 of them hidden by the filter) to measure",
+    ]
+
+
 async def test_a_run_folder_gets_its_report_beside_its_weights(measuring_app: MakeApp, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / MANIFEST).write_text("{}")

@@ -15,7 +15,7 @@ from fa_tui.session import Session
 from fa_tui.shell.options import FrozenBaseline
 from fa_tui.views.abbreviations import abbreviated, lengths
 from fa_tui.views.columns import columns_of, identity_columns, ordered
-from fa_tui.views.overview import Overview, count_words, flipped_words, title_pieces
+from fa_tui.views.overview import Overview, count_words, flip_text, flipped_words, queued_words, title_pieces
 
 GRID = [
     f"{method} L={depth} arch={arch} λ={lam}"
@@ -83,6 +83,22 @@ def test_the_count_tells_what_the_filter_leaves(session: Session) -> None:
     assert count_words(session, None) == "9 of 15 walk back"
     assert count_words(session, [0, 1, 2]) == "9 of 15 walk back; shown: 2 of 3"
     assert count_words(Session([AuditRow(source="a", key="b", method="c")]), None) == "0 of 0 walk back, 1 not measured"
+
+
+def test_of_flips_and_queued_runs_it_is_said_which_the_filter_hides(session: Session) -> None:
+    bp = [index for index, row in enumerate(session.rows) if row.method == "bp"]
+    ep = [index for index, row in enumerate(session.rows) if row.method == "ep"]
+    before = session.thresholds
+    flips = session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=6.1))
+    hidden = "(hidden by the filter)"
+    assert flipped_words(session, flips, before, bp) == f"flipped at a > 6.1: ep s123 +a {hidden}, ep s456 +a {hidden}"
+    assert flipped_words(session, flips, before, ep) == flipped_words(session, flips, before)
+    some = flipped_words(session, flips, before, sorted([*bp, ep[1]]))
+    assert some == f"flipped at a > 6.1: ep s123 +a, ep s456 +a {hidden}"
+    assert flip_text(session, flips, limit=1, shown=bp) == "ep +a on 2 (2 of them hidden by the filter)"
+    assert queued_words(session, [ep[0]], bp) == f"ep s42 {hidden}"
+    assert queued_words(session, [*bp, *ep], bp) == "6 runs (3 of them hidden by the filter)"
+    assert [queued_words(session, rows, None) for rows in (ep[:1], ep)] == ["ep s42", "3 runs"]
 
 
 def test_flips_are_told_with_the_threshold_at_which_they_happened(session: Session) -> None:
