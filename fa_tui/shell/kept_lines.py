@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rich.cells import cell_len
-
 from fa_tui.shell.verdict_rows import HEADINGS
+from fa_tui.views.fitting import width_of
 
 _TOGETHER = 500
 _CELLS, _LINES = "\0", "\n"
@@ -55,8 +54,3 @@ def _line(text: str, endings: Sequence[tuple[str, str]]) -> tuple[str, tuple[str
     *cells, ending = text.split(_CELLS)
     style, last = endings[int(ending)]
     return style, (*cells, last)
-
-
-def width_of(text: str) -> int:
-    """Cells that a text takes on a terminal."""
-    return len(text) if text.isascii() else cell_len(text)

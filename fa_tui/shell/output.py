@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 10_000
 """A pipe has no width: lines are as long as they are."""
 
+_LEAST_NAME = 20
+
 GAP = 2
 """Blanks between two columns."""
 
@@ -71,11 +73,18 @@ def _print_grid(console: Console, grid: Grid) -> None:
     # names and notes of files must not steer the terminal
     rows = [tuple(map(printable, row)) for row in grid.rows]
     widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
+    # a name that leaves no room goes on below itself
+    widths[0] = min(widths[0], max(_LEAST_NAME, console.width // 2))
     for columns in fitting(widths, console.width):
         # a blank on the right, and the box's between two columns: `GAP`
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
         for i in columns:
-            table.add_column(grid.headings[i], justify="left" if i < grid.words else "right", overflow="fold")
+            table.add_column(
+                grid.headings[i],
+                justify="left" if i < grid.words else "right",
+                overflow="fold",
+                max_width=None if i else widths[0],
+            )
         for number, row in enumerate(rows):
             table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
         console.print(table)

@@ -13,12 +13,16 @@ from rich.table import Table
 from rich.text import Text
 
 from fa_core.rows import AuditRow
-from fa_tui.shell.kept_lines import KeptLines, width_of
+from fa_tui.shell.kept_lines import KeptLines
 from fa_tui.shell.remarks import Remarks
 from fa_tui.shell.verdict_rows import HEADINGS, LEFT_OUT_FIRST, WORDS, line, named
+from fa_tui.views.fitting import cut_middle, width_of
 
 _AT_ONCE = 500
 """Lines that are laid out together where the terminal is too narrow for the table."""
+
+_LEAST_NAME = 12
+"""Cells that names keep where there is no room: it is they that give way to the numbers."""
 
 _Row: TypeAlias = tuple[str, tuple[str, ...]]
 """A style and the cells."""
@@ -58,22 +62,28 @@ def _print_body(console: Console, lines: KeptLines, places: Sequence[int]) -> No
         lines: style and cells of every row; a table that holds their widest cells is as wide as one of all rows.
         places: which columns to print.
     """
-    sample = ("", tuple(lines.widest[place] for place in places))
+    widest = lines.widest
+    room = max(_LEAST_NAME, console.width - 2 - sum(2 + width_of(widest[place]) for place in places[1:]))
+    body: Iterable[_Row] = lines
+    if width_of(widest[0]) > room:
+        widest = [cut_middle(widest[0], room, "…"), *widest[1:]]
+        body = ((style, (cut_middle(cells[0], room, "…"), *cells[1:])) for style, cells in lines)
+    sample = ("", tuple(widest[place] for place in places))
     heading, rule, whole, foot = _laid_out(console, places, [sample])
     for text in (heading, rule):
         console.print(text, soft_wrap=True)
-    columns = [(place, width_of(lines.widest[place]), HEADINGS[place] in WORDS) for place in places]
-    if whole.plain != _joined(_padded(lines.widest, columns)):
-        rows = ((style, tuple(cells[place] for place in places)) for style, cells in lines)
+    columns = [(place, width_of(widest[place]), HEADINGS[place] in WORDS) for place in places]
+    if whole.plain != _joined(_padded(widest, columns)):
+        rows = ((style, tuple(cells[place] for place in places)) for style, cells in body)
         _print_cut(console, sample, places, rows)
     elif console.is_terminal:
-        for style, cells in lines:
+        for style, cells in body:
             pieces = [piece for cell in _padded(cells, columns) for piece in ((" ", ""), (cell, style), (" ", style))]
             text = Text.assemble(*pieces)
             text.rstrip()
             console.print(text, soft_wrap=True)
     else:
-        printed = (_joined(_padded(cells, columns)) for _, cells in lines)
+        printed = (_joined(_padded(cells, columns)) for _, cells in body)
         while chunk := list(islice(printed, _AT_ONCE)):
             print("\n".join(chunk))
     console.print(foot, soft_wrap=True)

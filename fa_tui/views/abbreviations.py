@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from fa_tui.views.fitting import cut, cut_start, width_of
+from fa_tui.views.fitting import cut, cut_middle, width_of
 
 _LEAST_METHOD = 6
 
@@ -74,5 +74,4 @@ def _cut(label: str, width: int, ellipsis: str) -> str:
     room = width - width_of(blank + axes)
     if axes and room >= _LEAST_METHOD:
         return f"{cut(method, room, ellipsis)}{blank}{axes}"
-    left = cut(label, max(0, width - width_of(ellipsis)) // 2)
-    return left + cut_start(label, width - width_of(left), ellipsis)
+    return cut_middle(label, width, ellipsis)

@@ -76,3 +76,15 @@ def cut_start(text: str, width: int, mark: str = "") -> str:
         # what is left of a letter is no letter
         start += 1
     return mark + text[start:]
+
+
+def cut_middle(text: str, width: int, mark: str) -> str:
+    """The text; of one that is wider its beginning, a mark and its end.
+
+    >>> cut_middle("credit_bridge", 8, "…"), cut_middle("方法很长的名字", 8, "…")
+    ('cre…idge', '方…名字')
+    """
+    if width_of(text) <= width:
+        return text
+    left = cut(text, max(0, width - width_of(mark)) // 2)
+    return left + cut_start(text, width - width_of(left), mark)

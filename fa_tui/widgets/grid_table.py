@@ -5,11 +5,12 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.views.fitting import padded, padded_left, width_of
+from fa_tui.views.fitting import cut_middle, padded, padded_left, width_of
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line_table import LineTable
 
 _GAP = 2
+_LEAST_NAME = 20
 
 
 class GridTable(LineTable):
@@ -36,8 +37,17 @@ class GridTable(LineTable):
         self._words, self._marked = grid.words, grid.marked
         if before == (self._headings, self._rows, self._marked):
             return
-        widths = [max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)]
-        self.set_widths(1 + widths[0] + _GAP, [width + _GAP for width in widths[1:]])
+        self._fit()
+
+    def _fit(self) -> None:
+        name, *widths = [max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)]
+        # names give way to what is told of them
+        name = min(name, max(_LEAST_NAME, self.view.width // 2)) if self.view.width else name
+        self.set_widths(1 + name + _GAP, [width + _GAP for width in widths])
+
+    def on_resize(self) -> None:
+        if self._headings:
+            self._fit()
 
     @property
     def text(self) -> list[list[str]]:
@@ -48,7 +58,8 @@ class GridTable(LineTable):
         return len(self._rows)
 
     def frozen(self, line: int | None) -> list[Segment]:
-        text = " " + (self._headings[0] if line is None else self._rows[line][0])
+        name = self._headings[0] if line is None else self._rows[line][0]
+        text = f" {cut_middle(name, self.frozen_width - _GAP - 1, self._glyphs.ellipsis)}"
         if line is None:
             tone = "header"
         elif line == self.line:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
+from textual.app import App, ComposeResult
+from textual.geometry import Size
 from textual.widget import Widget
 
 from fa_tui.app import ExplorerApp
+from fa_tui.jobs.listing import Listed
 from fa_tui.screens.choice import ChoiceList
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.views.fitting import width_of
 from fa_tui.views.look import Look
 from fa_tui.widgets.glyphs import ASCII, UNICODE
+from fa_tui.widgets.jobs_table import JobsTable
 from fa_tui.widgets.line_view import LineView
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import opened, screen_text
@@ -77,7 +81,7 @@ async def test_what_is_made_of_them(keys: str, size: tuple[int, int]) -> None:
     async with app.run_test(size=size) as pilot:
         screen = await opened(pilot, *keys)
         for view in views(screen):
-            assert misfits(view) == []
+            assert misfits(view) == [] and view.frozen_width < view.view.width
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -87,6 +91,20 @@ async def test_the_timeline(size: tuple[int, int]) -> None:
         screen = await opened(pilot, "T")
         for view in views(screen):
             assert misfits(view) == []
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_jobs(size: tuple[int, int]) -> None:
+    table = JobsTable()
+    table.set_jobs([Listed(id=name, name=name, state="queued", device=name, words=name) for name in ODD_NAMES])
+
+    class Stage(App[None]):
+        def compose(self) -> ComposeResult:
+            yield table
+
+    async with Stage().run_test(size=size) as pilot:
+        await until(pilot, lambda: table.size == Size(*size))
+        assert misfits(table) == []
 
 
 @pytest.mark.parametrize("size", SIZES)

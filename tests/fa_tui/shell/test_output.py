@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
 from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph
 from fa_tui.shell import output
+from tests.fa_tui.odd_names import LONG
 
 GRID = Grid(headings=("run", "first", "second"), rows=(("dfa_s42", "x" * 40, "y" * 40), ("bp_s42", "1", "2")))
 
@@ -32,3 +34,13 @@ def test_words_in_brackets_are_not_taken_for_markup(capsys: pytest.CaptureFixtur
     output.print_blocks([Grid(headings=("[bold]",), rows=(("[/red]",),)), Bullets(("[x]",))])
     printed = capsys.readouterr().out
     assert "[bold]" in printed and "[/red]" in printed and "[x]" in printed
+
+
+def test_a_long_name_goes_on_below_itself_and_leaves_room(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rich.console.Console", lambda **options: Console(**{**options, "width": 80}))
+    output.print_blocks([Grid(headings=("method", "first", "second"), rows=((LONG, "1.5", "2.5"),), words=1)])
+    lines = capsys.readouterr().out.splitlines()
+    assert "first  second" in lines[0] and lines[2].split()[1:] == ["1.5", "2.5"]
+    assert "".join(line.split()[0] for line in lines[2:]) == LONG

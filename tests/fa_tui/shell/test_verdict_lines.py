@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -13,6 +14,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.shell import verdict_lines
 from fa_tui.shell.verdict_table import print_rows
+from tests.fa_tui.odd_names import ODD_NAMES
 
 
 def _rows(count: int) -> list[AuditRow]:
@@ -54,6 +56,16 @@ def test_a_narrow_terminal_cuts_rows_of_all_parts_alike(
     monkeypatch.setattr(verdict_lines, "_AT_ONCE", 3)
     assert _table(capsys, 20) == together
     assert any("…" in text for text in together)
+
+
+def test_names_of_any_characters_give_way_to_the_numbers(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict_lines, "Console", lambda **options: Console(**{**options, "width": 80}))
+    print_rows([replace(row, method=name) for row, name in zip(_rows(len(ODD_NAMES)), ODD_NAMES, strict=True)], "table")
+    lines = capsys.readouterr().out.splitlines()[2 : 2 + len(ODD_NAMES)]
+    assert all(text.isprintable() and cell_len(text) <= 80 and "…" not in text[20:] for text in lines)
+    assert len({cell_len(text[: text.rindex("  ")]) for text in lines}) == 1
 
 
 @pytest.mark.parametrize("rows", [[], _rows(1), _rows(3)])
