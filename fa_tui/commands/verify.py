@@ -62,7 +62,7 @@ def verify_command(
             placement=placement,
             on_event=progress,
             on_plan=progress.plan,
-            on_notice=progress.say,
+            on_notice=progress.notice,
         )
     options.tell_problems([*result.skipped, *result.failures])
     if format is VerifyFormat.json:

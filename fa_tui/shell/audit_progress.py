@@ -31,6 +31,7 @@ class AuditProgress:
         self._failures: set[str] = set()
         self._total = self._over = 0
         self._noted: set[tuple[str, str]] = set()
+        self._noticed: set[str] = set()
         self._bars: Progress | None = None
         self._tasks: dict[Worker, TaskID] = {}
         self._running: dict[str, Worker] = {}
@@ -61,8 +62,8 @@ class AuditProgress:
             self._take(view)
 
     def _take(self, view: JobView) -> None:
-        # a worker says the same of every run of a group
-        if view.note and (view.note, view.log) not in self._noted:
+        # a worker says the same of every run of a group, and a cluster of every run that waits
+        if view.note and view.note not in self._noticed and (view.note, view.log) not in self._noted:
             self._noted.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
@@ -111,6 +112,11 @@ class AuditProgress:
             return "the same"  # what is wrong with --model or --data is wrong for every run
         self._failures.update([view.error] if view.error else [])
         return view.error or view.state.value
+
+    def notice(self, text: str) -> None:
+        """A line about no single run; a run that is noted to suffer from it needs none of its own."""
+        self._noticed.add(text)
+        self.say(text)
 
     def say(self, text: str) -> None:
         """A line of its own, above the bars."""

@@ -91,6 +91,8 @@ class Attempt:
         except ray.exceptions.LocalRayletDiedError:
             # what places the driver's tasks: no attempt at anything can succeed any more, and none is to blame
             self._send(Refused("this machine's Ray node died", hint=START_ANOTHER))
+        except ray.exceptions.NodeDiedError:
+            self._end_all(Lost("the node is dead, or cannot be reached"))
         except ray.exceptions.RayError as error:
             self._end_all(Lost(_first_line(error)))
         except Exception as error:  # what a node of another version says cannot be read here
@@ -105,6 +107,7 @@ class Attempt:
             case Here(node_id=node_id, device=device):
                 self.node_id = node_id
                 self._nodes.heard(node_id)
+                self._nodes.begun(node_id, self._wanted)
                 self._send(Placed(list(self._wanted), f"{self._nodes.short_name(node_id)}/{device}"))
             case Said(text=text):
                 print(f"{self._nodes.name(self.node_id)} said:\n{text}", file=sys.stderr, flush=True)

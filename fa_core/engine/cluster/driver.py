@@ -23,6 +23,7 @@ from fa_core.engine.cluster import wire
 from fa_core.engine.cluster.attempt import Attempt
 from fa_core.engine.cluster.connect import connect
 from fa_core.engine.cluster.errand import Errand
+from fa_core.engine.cluster.muster import Muster
 from fa_core.engine.cluster.node import Station, measure_here
 from fa_core.engine.cluster.nodes import Nodes
 from fa_core.engine.cluster.patience import Patience
@@ -31,7 +32,7 @@ from fa_core.engine.process import private_stdout
 from fa_core.errors import FaError, UsageError
 
 LOOK_AROUND = 2.0
-"""Seconds between two looks at how many nodes there are."""
+"""Seconds between two looks at the nodes, unless one is suspected meanwhile."""
 
 FAREWELL = 3.0
 """Seconds that leaving the cluster may take."""
@@ -47,9 +48,11 @@ class Driver:
         station: how they measure.
         patience: how long a job may say nothing.
         send: writes to the client.
+        address: where the cluster is.
     """
 
-    def __init__(self, nodes: Nodes, station: Station, patience: Patience, send: Send) -> None:
+    def __init__(self, nodes: Nodes, station: Station, patience: Patience, send: Send, address: str) -> None:
+        self._muster = Muster(nodes, address, send)
         self._nodes, self._station, self._patience, self._send = nodes, station, patience, send
         gpus = 0 if station.device == "cpu" else 1
         # a task with a GPU ends its process unless told otherwise, and with it the warm worker
@@ -71,6 +74,8 @@ class Driver:
         looking.cancel()
 
     def _begin(self, jobs: Sequence[Job]) -> None:
+        if not self._errands:
+            self._nodes.alarm.set()  # whether any node can measure is of interest from now on
         first = self._attempt(jobs, self._nodes.suspects)
         for job in jobs:
             self._errands[job.id] = Errand(job, first, self._alone, self._nodes, self._patience, self._send)
@@ -86,6 +91,7 @@ class Driver:
             traceback.print_exc()
             end = protocol.Failed(job_id, f"{type(error).__name__}: {error}", "", protocol.TRACEBACK_IN_LOG)
         del self._errands[job_id]
+        self._nodes.over(job_id)
         self._send(end)
 
     def _alone(self, job: Job, avoid: frozenset[str]) -> Attempt:
@@ -97,14 +103,12 @@ class Driver:
         return Attempt(jobs, generator, self._nodes, self._patience, self._send)
 
     async def _look_around(self) -> None:
-        """Tell the client how many jobs can run, whenever that changes."""
-        told = None
+        """Tell the client what it should know of the nodes, as it changes."""
         while True:
-            slots = self._nodes.slots()
-            if slots != told:
-                told = slots
-                self._send(wire.Capacity(slots))
-            await asyncio.sleep(LOOK_AROUND)
+            self._nodes.alarm.clear()
+            await self._muster.look(len(self._errands))
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._nodes.alarm.wait(), LOOK_AROUND)
 
 
 class Control(threading.Thread):
@@ -181,7 +185,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     nodes = count if device == "cpu" else Nodes("GPU")
     station = Station(device, args.measure, args.cwd, args.group)
     send(wire.Connected(f"{cluster}: {nodes.describe()}", device))
-    asyncio.run(drive(Driver(nodes, station, Patience(args.patience), send), sys.stdin.buffer))
+    address = ray.get_runtime_context().gcs_address
+    asyncio.run(drive(Driver(nodes, station, Patience(args.patience), send, address), sys.stdin.buffer))
     ray.shutdown()
     os._exit(0)
 

@@ -13,7 +13,7 @@ from fa_core.engine import protocol
 from fa_core.engine.cluster.attempt import Attempt, Broken, Final, Lost
 from fa_core.engine.cluster.nodes import Nodes
 from fa_core.engine.cluster.patience import Patience
-from fa_core.engine.cluster.wire import FromDriver, Unseen
+from fa_core.engine.cluster.wire import FromDriver, Placed, Unseen
 from fa_core.engine.jobs import Job
 
 LIVES = 4
@@ -168,8 +168,8 @@ class Errand:
         begun = {attempt.node_id for attempt in self._attempts if attempt.node_id}
         waited = self._limit()
         self._asked = time.monotonic()
-        if not begun and not self._nodes.suspects:
-            return  # every node answers: the cluster has other work, and the job waits its turn
+        if not begun and (not self._nodes.suspects or not self._nodes.able()):
+            return  # the job waits its turn: every node answers and has other work, or none is left
         if self._nodes.able() - begun - self._nodes.suspects - self._blind - self._spoilt:
             place = self._nodes.names(begun or self._nodes.suspects)
             self._note(f"no word from {place} for {waited:.0f} s: tried on another node")
@@ -182,6 +182,8 @@ class Errand:
         avoid = useless | begun | self._nodes.suspects
         if not self._nodes.able() - avoid:
             avoid = useless
+        if not self._attempts:
+            self._send(Placed([self._job.id], ""))
         self._attempts.append(self._another(self._job, frozenset(avoid)))
 
     def _time_left(self) -> float:

@@ -53,6 +53,11 @@ class Flying:
         with self._changed:
             return [job_id for job_id in job_ids if job_id in self._jobs]
 
+    def all(self) -> list[str]:
+        """Every job that is flying."""
+        with self._changed:
+            return list(self._jobs)
+
     def land(self, job_id: str) -> Job | None:
         """A job is over; the job, if nobody said so before."""
         with self._changed:

@@ -18,15 +18,24 @@ Door = tuple[str, int]
 
 def answering(doors: Sequence[Door]) -> list[bool]:
     """Of each node whether it accepts a connection."""
+    return [error is None for error in _knock(doors)]
+
+
+def refusing(doors: Sequence[Door]) -> list[bool]:
+    """Of each node whether it is gone for certain: its machine says that nobody listens there any more."""
+    return [isinstance(error, ConnectionRefusedError) for error in _knock(doors)]
+
+
+def _knock(doors: Sequence[Door]) -> list[OSError | None]:
     if not doors:
         return []
     with ThreadPoolExecutor(min(AT_A_TIME, len(doors))) as knocking:
-        return list(knocking.map(_answers, doors))
+        return list(knocking.map(_error, doors))
 
 
-def _answers(door: Door) -> bool:
+def _error(door: Door) -> OSError | None:
     try:
         socket.create_connection(door, timeout=KNOCK).close()
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        return error
+    return None

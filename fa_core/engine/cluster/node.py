@@ -26,6 +26,9 @@ THREADS = 1
 LINES = 60
 """Of a worker's log, that go to the driver's: the person may have no account on the node."""
 
+LAST_MOMENT = 1.0
+"""Seconds to wait before a killed worker is told of: when Ray ends this process it kills the worker just before."""
+
 PROGRESS_EVERY = 0.2
 """Seconds between two words of progress: each is an object that crosses the cluster."""
 
@@ -160,6 +163,8 @@ def _received(worker: WorkerProcess) -> protocol.FromWorker | None:
 def _death(job: Job, worker: WorkerProcess, station: Station) -> protocol.Failed:
     """What to say about a worker that is gone; one that never started says something about the node, not the job."""
     cause, words = worker.cause_of_death(), worker.last_words()
+    if cause.endswith("SIGKILL"):
+        time.sleep(LAST_MOMENT)
     what = f"its worker on {station.device} {cause}" if worker.ready else f"no worker could start ({cause})"
     hints = [f"its last words: {words}"] if words else []
     if cause.endswith("SIGKILL"):

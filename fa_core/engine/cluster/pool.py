@@ -10,7 +10,7 @@ from fa_core.engine import protocol
 from fa_core.engine.board import JobFailed, NobodyLeft, OnEvent, cancellation_of, outcome_of, under_its_name
 from fa_core.engine.cluster.flying import Flying
 from fa_core.engine.cluster.line import Line
-from fa_core.engine.cluster.wire import Capacity, Connected, FromDriver, Placed
+from fa_core.engine.cluster.wire import Capacity, Connected, FromDriver, Placed, Waiting, Word
 from fa_core.engine.jobs import JobState
 from fa_core.engine.placement import RAY, Placement
 from fa_core.engine.pool import Pool
@@ -64,6 +64,7 @@ class RayPool(Pool):
         self._lock = threading.Lock()
         self._line: Line | None = None
         self._closing = False
+        self._waiting = ""
         self._feeder = threading.Thread(target=self._feed, name="feeder", daemon=True)
         self._feeder.start()
 
@@ -116,7 +117,8 @@ class RayPool(Pool):
                 if self._line is not line:
                     continue  # it has ended, and failed what was flying
                 jobs, _ = self._board.take(self, most_together(self._device, self._group), self._flying.take)
-            self._board.update(self._flying.among([job.id for job in jobs]), device=ON_ITS_WAY, log=str(self._log))
+            handed = self._flying.among([job.id for job in jobs])
+            self._board.update(handed, device=ON_ITS_WAY, log=str(self._log), note=self._waiting)
             line.send(protocol.Run([*jobs], group=self._group))
             for job in jobs:
                 if self._flying.is_dropped(job.id):
@@ -141,15 +143,21 @@ class RayPool(Pool):
     def _hear(self, message: FromDriver) -> None:
         match message:
             case Connected(where=where, device=device):
-                self._device = device
-                if self._on_notice is not None:
-                    self._on_notice(where)
+                self._device, self._waiting = device, ""
+                self._notify(where)
+            case Word(text=text):
+                self._notify(text)
+            case Waiting(text=text):
+                self._wait(text)
             case Capacity(slots=slots):
                 for place in range(slots):
                     self._board.enter(place)
                 self._flying.resize(slots)
+            case Placed(job_ids=job_ids, device=""):
+                self._update(job_ids, state=JobState.QUEUED, device=ON_ITS_WAY, done=0, total=0)
             case Placed(job_ids=job_ids, device=device):
                 self._update(job_ids, device=device)
+                self._wait_no_more(job_ids, self._waiting)
             case protocol.Begun(job_ids=job_ids):
                 self._update(job_ids, state=JobState.RUNNING)
             case protocol.Progress(job_ids=job_ids, done=done, total=total):
@@ -166,6 +174,23 @@ class RayPool(Pool):
             case protocol.Stopped(job_id=job_id):
                 if (job := self._flying.land(job_id)) is not None:
                     self._board.finish(job_id, cancellation_of(job))
+
+    def _notify(self, text: str) -> None:
+        if self._on_notice is not None:
+            self._on_notice(text)
+
+    def _wait(self, why: str) -> None:
+        """Say of every job that is flying why it waits; ``""`` = take that back."""
+        before, self._waiting = self._waiting, why
+        if why:
+            self._notify(why)
+            self._board.update(self._flying.all(), note=why)
+        else:
+            self._wait_no_more(self._flying.all(), before)
+
+    def _wait_no_more(self, job_ids: list[str], why: str) -> None:
+        waited = [job_id for job_id in self._flying.among(job_ids) if why and self._board.view(job_id).note == why]
+        self._board.update(waited, note="")
 
     def _update(self, job_ids: list[str], **changes: object) -> None:
         self._board.update(self._flying.among(job_ids), **changes)

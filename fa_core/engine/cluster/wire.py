@@ -51,10 +51,22 @@ class Capacity(_Message, frozen=True):
 
 
 class Placed(_Message, frozen=True):
-    """From the driver: these jobs are on this node and device."""
+    """From the driver: these jobs are on this node and device; ``""`` = on none any more, and on their way again."""
 
     job_ids: list[str]
     device: str
+
+
+class Word(_Message, frozen=True):
+    """From the driver: something that concerns no single job."""
+
+    text: str
+
+
+class Waiting(_Message, frozen=True):
+    """From the driver: jobs wait that no node can begin; why, in words. ``""`` = they wait no more."""
+
+    text: str
 
 
 class Here(msgspec.Struct, frozen=True):
@@ -76,7 +88,7 @@ class Unseen(msgspec.Struct, frozen=True):
     job_id: str
 
 
-FromDriver: TypeAlias = Reached | Connected | Refused | Capacity | Placed | protocol.FromWorker
+FromDriver: TypeAlias = Reached | Connected | Refused | Capacity | Word | Waiting | Placed | protocol.FromWorker
 FromNode: TypeAlias = Here | Said | Unseen | protocol.FromWorker
 
 

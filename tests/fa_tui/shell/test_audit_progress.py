@@ -55,6 +55,17 @@ def test_what_a_worker_says_of_a_whole_group_is_told_once(
     assert capsys.readouterr().err.count("measured in groups of 4") == 1
 
 
+def test_what_was_said_of_the_cluster_is_not_said_again_of_each_run_that_waits(
+    progress: AuditProgress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "no node of the cluster has a core"
+    progress.notice(words)
+    progress(view(1, state=JobState.QUEUED, note=words))
+    progress(view(1, state=JobState.QUEUED, note="lost on a: measured again"))
+    told = capsys.readouterr().err
+    assert (told.count(words), told.count("lost on a")) == (1, 1)
+
+
 def test_runs_have_the_names_that_tell_them_apart(capsys: pytest.CaptureFixture[str]) -> None:
     with AuditProgress({"/nets/dfa_s1.pt": "dfa (nets/first) seed 1"}) as progress:
         progress.plan(2, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 
 import pytest
@@ -63,6 +64,35 @@ def test_the_nodes_that_are_told_of_are_those_that_are_there(lone, told):
     with RayPool(Placement(engine="ray", address=lone.address), told, on_notice=notices.append) as pool:
         pool.connect()
     assert notices == [f"Ray cluster at {lone.address}: 1 node, 1 core"]
+
+
+@ray
+@pytest.mark.slow
+def test_runs_wait_for_a_node_that_can_measure_and_it_is_said(told, gate, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_TMPDIR", "")  # put back afterwards
+    running, notices = TestCluster(), []
+    address = running.address
+    how = {"measure": "remote:measure", "on_notice": notices.append}
+    try:
+        with RayPool(Placement(engine="ray", address=address), told, **how) as pool:
+            future = pool.submit(gate.job("one"))
+            waiting = told.wait_for(lambda view: "no node of the cluster has a core" in view.note).note
+            assert f"`ray start --address={address}`" in waiting
+            late = running.add("late")
+            assert told.wait_for(lambda view: view.state is JobState.RUNNING, 60).note == ""
+            before = len(told.views)
+            running.kill(late)
+            told.wait_for(lambda view: view.note == waiting and view in told.views[before:])
+            running.add("later")
+            gate.open()
+            assert future.result(60).method_name == "one"
+    finally:
+        running.close()
+    first, *said, again = notices[:5]
+    assert first == f"Ray cluster at {address}: 1 node, which cannot measure"
+    assert (said[:2], again) == ([waiting, "going on: 1 core to measure on"], waiting)
+    assert re.fullmatch(r"node late \(.*\) is gone; its 1 run must be measured elsewhere", said[2])
 
 
 @ray

@@ -72,7 +72,7 @@ def run(*attempts: tuple[str, object], deaf: str = "", patience: float = 60.0):
         errand = Errand(JOB, next(prepared), another, FakeNodes(deaf), Patience(patience), told.append)
         return await asyncio.wait_for(errand.run(), 30)
 
-    return asyncio.run(main()), avoided, [note.text for note in told]
+    return asyncio.run(main()), avoided, [note.text for note in told if isinstance(note, protocol.Note)]
 
 
 def test_the_report_says_which_node_measured():
