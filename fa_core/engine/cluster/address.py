@@ -6,10 +6,14 @@ import importlib.util
 import os
 import socket
 
+from fa_core.engine.cluster.greeting import Answer, greet
 from fa_core.errors import FaError, MeasureError, UsageError
 
 KNOCK = 4.0
-"""Seconds that an address may take to accept a connection."""
+"""Seconds that an address may take to accept a connection, and to answer a call: a head takes milliseconds."""
+
+TLS = "RAY_USE_TLS"
+"""Ray's own variable: its servers then answer nobody without a certificate, and we only knock."""
 
 HOW_TO_START = "`ray start --head` starts a cluster on this machine"
 
@@ -27,16 +31,23 @@ def check_address(address: str | None) -> None:
 
     Raises:
         UsageError: see `named_address`.
-        MeasureError: nobody listens there.
+        MeasureError: nobody listens there, or what does is no Ray cluster.
     """
     named = named_address(address)
     if named is None:
         return
     host, _, port = named.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
+        if os.environ.get(TLS, "0").lower() in ("1", "true"):
+            socket.create_connection((host.strip("[]"), int(port)), timeout=KNOCK).close()
+            return
+        answer = greet(host.strip("[]"), int(port), KNOCK)
     except OSError as error:
         raise no_answer(named, error.strerror or str(error)) from error
+    if answer is Answer.silent:
+        raise no_answer(named, "something listens there and says nothing")
+    if answer is Answer.other:
+        raise no_cluster(named)
 
 
 def named_address(address: str | None) -> str | None:
@@ -71,6 +82,14 @@ def no_entry(address: str, seconds: float) -> FaError:
     return MeasureError(
         f"the Ray cluster at {address} answers, but this machine could not join it within {seconds:.0f} s",
         hint=f"it must be one of its nodes: {how_to_join(address)}",
+    )
+
+
+def no_cluster(address: str) -> FaError:
+    """What to say about a server that is no head of a Ray cluster."""
+    return MeasureError(
+        f"what answers at {address} is not a Ray cluster",
+        hint="give host and port as `ray start --head` tells them; the port is 6379 unless it was given another",
     )
 
 

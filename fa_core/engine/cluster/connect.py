@@ -10,7 +10,7 @@ from typing import Any
 
 import ray
 
-from fa_core.engine.cluster.address import HOW_TO_START, how_to_join
+from fa_core.engine.cluster.address import HOW_TO_START, how_to_join, no_cluster
 from fa_core.engine.cluster.knocking import Door, answering
 from fa_core.errors import FaError, MeasureError
 
@@ -21,6 +21,9 @@ ASK = 4
 
 ALIVE = 0
 """Ray's number for a node that is (`GcsNodeInfo.GcsNodeState`)."""
+
+UNIMPLEMENTED = 12
+"""gRPC's number for a call that a server does not know."""
 
 STORE = 100 << 20
 """Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
@@ -111,6 +114,8 @@ def _no_node(address: str) -> FaError:
 
 
 def _unwelcome(address: str, error: Exception) -> FaError:
+    if getattr(error, "rpc_code", None) == UNIMPLEMENTED or "http2 header with status" in str(error):
+        return no_cluster(address)  # another server of gRPC, or one that passes calls on to nobody
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     why = lines[0][:300] if lines else type(error).__name__
     return MeasureError(

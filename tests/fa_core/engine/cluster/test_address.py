@@ -7,16 +7,19 @@ import threading
 import pytest
 
 from fa_core.engine import Job
-from fa_core.engine.cluster import RayPool
+from fa_core.engine.cluster import RayPool, address, line
 from fa_core.engine.cluster.address import check_address
 from fa_core.engine.placement import Placement
 from fa_core.engine.pools import check_reachable, make_pool
 from fa_core.errors import FaError, MeasureError, UsageError
 
+from .servers import NOT_FOUND, OK, RESIZED_OK, SETTINGS, answering_with
+
 
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.delenv("RAY_USE_TLS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
 
 
@@ -82,14 +85,63 @@ def test_a_cluster_is_not_asked_for_one_of_its_devices():
         Placement(engine="ray", device="cuda:1").check()
 
 
-@pytest.mark.slow
-def test_an_address_that_accepts_and_says_nothing_is_an_error_and_no_endless_wait(silent):
+def test_an_address_that_accepts_and_says_nothing_is_an_error_before_anything_of_ray_starts(silent, monkeypatch):
     pytest.importorskip("ray")
-    with (
-        make_pool(Placement(engine="ray", address=silent)) as pool,
-        pytest.raises(FaError, match=f"no Ray cluster answers at {silent}"),
-    ):
+    monkeypatch.setattr(address, "KNOCK", 0.3)
+    monkeypatch.setattr(line, "ChildProcess", None)
+    words = rf"no Ray cluster answers at {silent} \(something listens there and says nothing\)"
+    with make_pool(Placement(engine="ray", address=silent)) as pool, pytest.raises(FaError, match=words):
         pool.connect()
+
+
+@pytest.mark.parametrize(
+    ("words", "hang_up"),
+    [
+        (b"HTTP/1.0 505 HTTP Version Not Supported\r\n\r\n", True),
+        (b"SSH-2.0-OpenSSH_9.6\r\n", False),
+        (b"", True),
+        (SETTINGS + NOT_FOUND, False),
+    ],
+    ids=["a web server", "another server", "hangs up", "a proxy"],
+)
+def test_what_answers_and_is_no_cluster_is_called_so_at_once(words, hang_up, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(address, "KNOCK", 60.0)  # nobody is waited for
+    with (
+        answering_with(words, hang_up=hang_up) as there,
+        pytest.raises(MeasureError, match=rf"what answers at {there} is not a Ray cluster; .*`ray start --head`"),
+    ):
+        check_address(there)
+
+
+@pytest.mark.parametrize("words", [SETTINGS + OK, SETTINGS + RESIZED_OK], ids=["plain", "resized"])
+def test_whatever_answers_in_grpc_may_be_a_cluster(words):
+    pytest.importorskip("ray")
+    with answering_with(words) as there:
+        check_address(there)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [("RPC error: ", 12), ("RPC error: Received http2 header with status: 404", 14)]
+)
+def test_a_server_of_grpc_that_knows_no_call_of_ray_is_no_cluster(words, code, monkeypatch):
+    exceptions = pytest.importorskip("ray").exceptions
+    from fa_core.engine.cluster import connect
+
+    def refuse(named):
+        raise exceptions.RpcError(words, rpc_code=code)
+
+    monkeypatch.setattr(connect, "_await_head", refuse)
+    with pytest.raises(MeasureError, match=r"what answers at proxy:80 is not a Ray cluster; .*`ray start --head`"):
+        connect.connect("proxy:80", lambda where: None)
+
+
+def test_a_cluster_that_wants_a_certificate_is_only_knocked_at(silent, refusing, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_USE_TLS", "1")
+    check_address(silent)
+    with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}"):
+        check_address(refusing)
 
 
 @pytest.mark.slow
@@ -102,8 +154,9 @@ def test_auto_without_a_cluster_says_how_to_start_one(told):
         pool.connect()
 
 
-def test_leaving_while_nobody_answers_ends_the_driver_at_once(silent, told):
+def test_leaving_while_nobody_answers_ends_the_driver_at_once(silent, told, monkeypatch):
     pytest.importorskip("ray")
+    monkeypatch.setattr(line, "check_address", lambda named: None)  # one that fell silent after it was asked
     pool = RayPool(Placement(engine="ray", address=silent), told, grace=600.0)
     future = pool.submit(Job(id="net", checkpoint="/net"))
     told.wait_for(lambda view: view.job.id == "net")
