@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_tui.screens.dialog import Dialog
+from fa_tui.views.fitting import padded, width_of
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
@@ -77,12 +78,12 @@ class ChoiceList(PaintedScroll, can_focus=True):
 
     def draw(self, width: int) -> Sequence[Row]:
         say = self._glyphs.say
-        longest = max((len(say(choice.text)) for choice in self.choices), default=0)
+        longest = max((width_of(say(choice.text)) for choice in self.choices), default=0)
         rows: list[Row] = []
         for index, choice in enumerate(self.choices):
             pieces: Row = [
                 (f" {choice.key or ' '} ", "choice--key"),
-                (f" {say(choice.text).ljust(longest)}  ", "choice--text"),
+                (f" {padded(say(choice.text), longest)}  ", "choice--text"),
                 (say(choice.note), "choice--note"),
             ]
             pieces = ending(pieces, width, self._glyphs.ellipsis, "choice--note")

@@ -11,6 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.widgets import Input
 
 from fa_tui.screens.dialog import Question
+from fa_tui.views.fitting import width_of
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
@@ -85,7 +86,7 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
     def on_mount(self) -> None:
         asks = self.query_one("#entry-asks", Line)
         asks.set((f" {self._asks} ", "accent"))
-        asks.styles.width = len(asks.text)
+        asks.styles.width = width_of(asks.text)
         self.set_focus(self.query_one(Input))
         self._say(self._text)
 
