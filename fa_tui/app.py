@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
@@ -43,7 +44,7 @@ def _palette() -> type[Provider]:
     return ExplorerCommands
 
 
-class ExplorerApp(KeysInOrder[int], WorkingApp):
+class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
     """The explorer.
 
     Args:

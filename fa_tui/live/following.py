@@ -40,7 +40,7 @@ class WatcherSays(Message):
         super().__init__()
 
 
-class FollowingApp(DressedApp[int]):
+class FollowingApp(DressedApp):
     """Follows paths from when it is told to until it ends.
 
     Attributes:

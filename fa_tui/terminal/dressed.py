@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from textual.app import App, ReturnType
+from textual.app import App
 from textual.binding import Binding
 
 from fa_tui.config.settings import Settings
@@ -11,7 +11,7 @@ from fa_tui.terminal.painting import FrugalApp
 from fa_tui.terminal.themes import THEMES
 
 
-class DressedApp(FrugalApp[ReturnType]):
+class DressedApp(FrugalApp):
     """Has the explorer's themes and a person's own, and begins with the right one.
 
     Args:

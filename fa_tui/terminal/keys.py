@@ -14,9 +14,11 @@ from contextlib import contextmanager
 from functools import cached_property, partial
 
 from textual import events
-from textual.app import App, ReturnType
+from textual.app import App
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
+
+from fa_tui.terminal.app_part import AppPart
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5
@@ -28,7 +30,7 @@ DIALOGS = "dialog"
 """The group of workers that ask something: keys typed after the one that began it are the answer."""
 
 
-class KeysInOrder(App[ReturnType]):
+class KeysInOrder(AppPart):
     """An App that handles one key after another. Screens may say with `takes_keys` that they are not ready yet."""
 
     _under_way: events.Key | None = None

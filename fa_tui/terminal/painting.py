@@ -16,10 +16,10 @@ from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
-from textual.app import App, ReturnType
 from textual.screen import Screen
 from textual.timer import Timer
 
+from fa_tui.terminal.app_part import AppPart
 from fa_tui.terminal.frame import Frame, Piece
 from fa_tui.terminal.pacing import ASK, Pacing
 
@@ -30,7 +30,7 @@ _DRAG_SECONDS = 0.2
 """How often it is painted all the same."""
 
 
-class FrugalApp(App[ReturnType]):
+class FrugalApp(AppPart):
     """An App that sends the terminal only the cells that changed, as fast as the line takes them.
 
     Attributes:
@@ -60,9 +60,7 @@ class FrugalApp(App[ReturnType]):
             self._pay()
         await super().on_event(event)
 
-    def exit(
-        self, result: ReturnType | None = None, return_code: int = 0, message: RenderableType | None = None
-    ) -> None:
+    def exit(self, result: int | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
         leave = partial(super().exit, result, return_code, message)
         if self._pacing.expects_answer:
             # an answer that comes after the end would be typed into the shell
