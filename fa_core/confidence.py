@@ -131,7 +131,7 @@ def _drawn(report: DiagnosticReport) -> dict[str, list[float]]:
     found = report.resampling
     if found is None:
         return {}
-    frozen = report.frozen_baseline_acc
+    frozen = report.baseline_acc
     # rounded as `DiagnosticReport.margin_pp` is
     margins = [] if frozen is None else [round(100.0 * (acc - frozen), 9) for acc in found.headline_acc]
     draws = dict(zip(LETTERS, (found.growth, found.g_L, found.stability, margins), strict=True))

@@ -37,6 +37,12 @@ TRUSTWORTHY = "trustworthy"
 NOT_MEASURED = "not measured"
 WALK_BACK = "needs walk-back: "
 
+ASSUMED = "assumed"
+"""What `DiagnosticReport.kinds` says of (d) where its baseline is one that nobody measured."""
+
+WHAT_IF = "(what if)"
+"""Name of an assumed baseline for a decoder: no file is written with such a key."""
+
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
 
@@ -94,13 +100,15 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, ``"cls token"``).
         error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
-        evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact.
+        evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
         growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
         credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
         resampling: what the numbers would have been on other samples, where that was asked for.
         reference_precision: the gradients against float64 ones, per layer, where that was asked for.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
+        assumed_baseline_acc: a frozen-baseline accuracy that nobody measured, by which (d) is judged in place of what
+            is recorded: a what-if. In no file: `to_dict` leaves it out.
 
     Source: PROTOCOL §3; the first ten names are fixed by the published audit files.
     """
@@ -132,6 +140,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     reference_precision: ReferencePrecision | None = None
     provenance: dict[str, Any] = {}
     axes: dict[str, Any] = {}
+    assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     @property
     def max_per_block_growth(self) -> float | None:
@@ -156,9 +165,14 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     @property
     def margin_pp(self) -> float | None:
         """(d)'s number: 100·(headline_acc − frozen_baseline_acc), rounded to 1e-9 percentage points."""
-        if self.headline_acc is None or self.frozen_baseline_acc is None:
-            return None
-        return round(100.0 * (self.headline_acc - self.frozen_baseline_acc), 9)
+        acc, baseline = self.headline_acc, self.baseline_acc
+        return None if acc is None or baseline is None else round(100.0 * (acc - baseline), 9)
+
+    @property
+    def baseline_acc(self) -> float | None:
+        """What (d) compares with: what is assumed, if anything is, or else `frozen_baseline_acc`."""
+        assumed = self.assumed_baseline_acc
+        return self.frozen_baseline_acc if assumed is None else assumed
 
     @property
     def nonfinite(self) -> dict[str, str]:
@@ -176,7 +190,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             ("a", "growth bound", self.growth_bound),
             ("c", "cross-batch stability", self.cross_batch_stability),
             ("d", "headline accuracy", self.headline_acc),
-            ("d", "frozen baseline accuracy", self.frozen_baseline_acc),
+            ("d", "frozen baseline accuracy", self.baseline_acc),
         ):
             if scalar is not None and not math.isfinite(scalar):
                 found.setdefault(letter, f"{name} is {scalar}")
@@ -184,7 +198,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     @property
     def coverage(self) -> str:
-        """The diagnostics that were measured, in order, e.g. ``"abc"`` (``""`` = nothing)."""
+        """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of `measured`, and (d)
+        where its baseline is assumed."""
         measured = set(self.nonfinite)
         if self.max_per_block_growth is not None:
             measured.add("a")
@@ -195,6 +210,16 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         if self.margin_pp is not None:
             measured.add("d")
         return "".join(sorted(measured))
+
+    @property
+    def measured(self) -> str:
+        """The diagnostics that were measured, in order: (d) by an assumed baseline is not."""
+        return self.coverage if self.assumed_baseline_acc is None else self.coverage.replace("d", "")
+
+    @property
+    def kinds(self) -> Mapping[str, str]:
+        """Diagnostic letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where its number is not exact."""
+        return self.evidence if self.assumed_baseline_acc is None else {**self.evidence, "d": ASSUMED}
 
     @property
     def flags(self) -> frozenset[str]:
@@ -230,9 +255,22 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return msgspec.structs.replace(self, thresholds=thresholds)
 
     def with_frozen_baseline(self, acc: float | None) -> DiagnosticReport:
-        """The same measurements with another frozen baseline accuracy (a fraction)."""
+        """The same measurements with another frozen baseline that somebody measured (a fraction)."""
         reasons = {letter: why for letter, why in self.unmeasured.items() if letter != "d" or acc is None}
         return msgspec.structs.replace(self, frozen_baseline_acc=acc, unmeasured=reasons)
+
+    def with_assumed_baseline(self, acc: float) -> DiagnosticReport:
+        """The same measurements, (d) judged by a frozen baseline that nobody measured (a fraction): a what-if.
+
+        What is recorded stays: `frozen_baseline_acc`, and all that `to_dict` gives.
+        """
+        return msgspec.structs.replace(self, assumed_baseline_acc=acc)
+
+    def as_recorded(self) -> DiagnosticReport:
+        """The report without an assumed baseline."""
+        if self.assumed_baseline_acc is None:
+            return self
+        return msgspec.structs.replace(self, assumed_baseline_acc=None)
 
     def check(self, where: str = "") -> DiagnosticReport:
         """Return self, or refuse numbers that contradict each other.
@@ -267,8 +305,11 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     def to_dict(self) -> dict[str, Any]:
         """A JSON-ready dict: the fixed fields always, the others where they say something.
 
-        ``verdict`` is the recomputed one; a differing recorded verdict is kept as ``recorded_verdict``.
+        ``verdict`` is the recomputed one; a differing recorded verdict is kept as ``recorded_verdict``. An assumed
+        baseline is left out, the verdict is without it.
         """
+        if self.assumed_baseline_acc is not None:
+            return self.as_recorded().to_dict()
         data: dict[str, Any] = {
             "method_name": self.method_name,
             "notes": self.notes,
@@ -330,14 +371,33 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             elif letter not in coverage or value is None:
                 lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
             else:
-                kind = f" [{self.evidence[letter]}]" if letter in self.evidence else ""
+                kind = f" [{self.basis(letter)}]" if letter in self.kinds else ""
                 state = "FIRES" if letter in flags else "passes"
                 lines.append(f"({letter}) {state}: {name} {pattern.format(value)}{kind} ({bound} {threshold:g})")
         return lines
 
+    def basis(self, letter: str) -> str:
+        """What a diagnostic's number is, in words, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""
+        kind = self.kinds.get(letter, "")
+        return f"baseline {self.baseline_words()}" if kind == ASSUMED else kind
+
+    def baseline_words(self) -> str:
+        """(d)'s baseline; where it is assumed, that, and the recorded one too.
+
+        >>> DiagnosticReport(frozen_baseline_acc=0.349).baseline_words()
+        '0.349'
+        >>> DiagnosticReport(frozen_baseline_acc=0.349).with_assumed_baseline(0.1).baseline_words()
+        '0.1 assumed, 0.349 recorded'
+        """
+        assumed, recorded = self.assumed_baseline_acc, self.frozen_baseline_acc
+        said = [] if assumed is None else [f"{assumed:.4g} assumed"]
+        if recorded is not None:
+            said.append(f"{recorded:.4g}{' recorded' if said else ''}")
+        return ", ".join(said)
+
 
 _FIXED_FIELDS = 10
-_OPTIONAL_FIELDS = DiagnosticReport.__struct_fields__[_FIXED_FIELDS:]
+_OPTIONAL_FIELDS = DiagnosticReport.__struct_fields__[_FIXED_FIELDS:-1]
 
 
 def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:

@@ -58,6 +58,10 @@ class Numbers(NamedTuple):
             tuple((values[indices], present[indices]) for values, present in self.scalars),
         )
 
+    def against(self, baselines: Sequence[float | None]) -> Numbers:
+        """The same with other frozen-baseline accuracies."""
+        return self._replace(scalars=(*self.scalars[:-1], optional(baselines)))
+
     def surely_valid(self) -> bool:
         """Whether every report holds something and passes `DiagnosticReport.check`; False when in doubt."""
         h, g, (_, (cosine, has_cosine), *accs) = self

@@ -11,7 +11,7 @@ import msgspec
 from fa_core.formats.findings import TraceEpoch
 from fa_core.formats.write import SummaryRow
 from fa_core.naming import unknown_name
-from fa_core.report import DiagnosticReport
+from fa_core.report import WHAT_IF, DiagnosticReport
 from fa_core.runs import Manifest
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -62,6 +62,7 @@ def schema_of(kind: type) -> Callable[[], dict[str, Any]]:
             if definition.get("title") == DiagnosticReport.__name__:
                 definition["properties"]["verdict"]["description"] = "the fixed verdict text under `thresholds`"
                 definition["properties"]["recorded_verdict"] = _RECORDED
+                del definition["properties"][WHAT_IF]
         return {"$schema": _DIALECT, **root, **({"$defs": definitions} if definitions else {})}
 
     return build

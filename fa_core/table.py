@@ -168,12 +168,18 @@ class AuditTable:
         }[name]
         return measured
 
+    @property
+    def assumed(self) -> Mask:
+        """Where (d) is judged by a baseline that is assumed: nobody measured it."""
+        found: Mask = self._rebased & ((self.coverage & BIT["d"]) != 0)
+        return found
+
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""
         row: AuditRow = self._stores[self._store[index]][int(self._slot[index])]
         if not self._rebased[index]:
             return row
-        report = row.report.with_frozen_baseline(float(self.baseline[index]))
+        report = row.report.with_assumed_baseline(float(self.baseline[index]))
         return msgspec.structs.replace(row, report=report)
 
     def report(self, index: int) -> DiagnosticReport:
@@ -222,11 +228,11 @@ class AuditTable:
     def with_frozen_baseline(
         self, default: float | None = None, by_method: Mapping[str, float] | None = None
     ) -> AuditTable:
-        """The same measurements against other frozen baselines.
+        """The same measurements against frozen baselines that are assumed (see `assumed`).
 
         Args:
             default: accuracy for every run without a baseline; None for no change.
-            by_method: accuracy for all runs of a method, whether they have a baseline or not.
+            by_method: accuracy for all runs of a method, in place of a recorded one too.
 
         Raises:
             UsageError: an accuracy outside [0, 1], or a method that no run has.

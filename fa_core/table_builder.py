@@ -7,7 +7,7 @@ from itertools import groupby
 
 import numpy as np
 
-from fa_core.columns import Objects, growth_of, joined, margin_of, objects
+from fa_core.columns import Mask, Objects, growth_of, joined, margin_of, objects
 from fa_core.formats.lean import recorded_verdicts
 from fa_core.formats.many_rows import ManyRows
 from fa_core.formats.sliced import SlicedRows
@@ -36,6 +36,7 @@ class TableBuilder:
         self._parts: list[ReportColumns] = []
         self._sources: list[Objects] = []
         self._stores: list[Sequence[AuditRow]] = []
+        self._assumed: list[Mask] = []
 
     def add_row(self, row: AuditRow) -> None:
         """Take one row."""
@@ -96,7 +97,7 @@ class TableBuilder:
             problems=tuple(self.problems),
             _has_acc=has_acc,
             _has_baseline=has_baseline,
-            _rebased=np.zeros(len(acc), np.bool_),
+            _rebased=np.concatenate([np.zeros(0, np.bool_), *self._assumed]),
             _store=np.repeat(np.arange(len(counts)), counts).astype(np.int64),
             _slot=np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)]),
             _stores=tuple(self._stores),
@@ -112,9 +113,13 @@ class TableBuilder:
 
     def _take_rows(self, rows: list[AuditRow], store: SlicedRows | None) -> None:
         """Take rows, their numbers and recorded verdicts from the columns of their store if they have one."""
+        assumed = None
         if store is None:
             reports = [row.report for row in rows]
             numbers = Numbers.of(reports)
+            assumed = np.array([report.assumed_baseline_acc is not None for report in reports], np.bool_)
+            if assumed.any():
+                numbers = numbers.against([report.baseline_acc for report in reports])
             recorded = objects([report.recorded_verdict for report in reports])
         else:
             slots = np.array([row.slot for row in rows if isinstance(row, StoredRow)], np.int64)
@@ -130,7 +135,7 @@ class TableBuilder:
             recorded_verdict=recorded,
             numbers=numbers,
         )
-        self._append(columns, objects([row.source for row in rows]), rows)
+        self._append(columns, objects([row.source for row in rows]), rows, assumed)
 
     def _take_stored(self, chunk: StoredRows) -> bool:
         """Take a chunk in which surely nothing is wrong; False, and nothing taken, where something may be."""
@@ -141,7 +146,10 @@ class TableBuilder:
         self._append(columns, objects([chunk.source] * len(chunk)), chunk)
         return True
 
-    def _append(self, columns: ReportColumns, sources: Objects, store: Sequence[AuditRow]) -> None:
+    def _append(
+        self, columns: ReportColumns, sources: Objects, store: Sequence[AuditRow], assumed: Mask | None = None
+    ) -> None:
+        self._assumed.append(np.zeros(len(columns), np.bool_) if assumed is None else assumed)
         self._parts.append(columns)
         self._sources.append(sources)
         self._stores.append(store)

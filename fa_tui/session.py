@@ -232,12 +232,13 @@ class Session:
         if self._baseline is not None and isinstance(self.rows, list):
             self.rows[index : index + 1] = self._baseline.apply([row])
 
-    def assumed_baseline(self, method: str) -> float | None:
-        """The frozen-baseline accuracy assumed for a method's runs that record none, or None."""
+    def assumed_baseline(self, method: str, recorded: float | None = None) -> float | None:
+        """The frozen-baseline accuracy assumed for a method's runs that record this one or none; None if none is."""
         if self._baseline is None:
             return None
-        probe = AuditRow(source="", key="", method=method, report=DiagnosticReport(bp_grad_norms=[1.0]))
-        return self._baseline.apply([probe])[0].report.frozen_baseline_acc
+        report = DiagnosticReport(bp_grad_norms=[1.0], frozen_baseline_acc=recorded)
+        probe = AuditRow(source="", key="", method=method, report=report)
+        return self._baseline.apply([probe])[0].report.assumed_baseline_acc
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""

@@ -6,7 +6,7 @@ import msgspec
 
 from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.result import Result
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import ASSUMED, LETTERS, DiagnosticReport, DiagnosticThresholds
 
 EXACT, BOUND, PROXY = "exact", "bound", "proxy"
 FIRES, PASSES, LIKELY_PASSES, UNMEASURED = "fires", "passes", "likely passes", "not measured"
@@ -56,7 +56,7 @@ def partial_audit(report: DiagnosticReport, thresholds: DiagnosticThresholds | N
     gradient of an earlier layer for (b)) can do neither for certain.
 
     Args:
-        report: a report, with ``evidence`` for what is not exact.
+        report: a report, with ``kinds`` of what is not exact.
         thresholds: default: the report's own.
 
     Source: PROTOCOL §9, partial audits.
@@ -104,12 +104,13 @@ def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
         "d": report.margin_pp,
     }[letter]
     if letter in report.nonfinite:
-        kind, state, why = report.evidence.get(letter, EXACT), FIRES, f"non-finite: {report.nonfinite[letter]}"
+        kind, state, why = report.kinds.get(letter, EXACT), FIRES, f"non-finite: {report.nonfinite[letter]}"
     elif letter not in report.coverage:
         kind, state, why = "", UNMEASURED, report.unmeasured.get(letter, "not in the source")
     else:
-        kind = report.evidence.get(letter, EXACT)
+        kind = report.kinds.get(letter, EXACT)
         state, why = _state(letter in report.flags, kind)
+        why = f"against a frozen baseline of {report.baseline_words()}" if kind == ASSUMED else why
     return Evidence(letter=letter, value=value if kind else None, kind=kind, threshold=limit, state=state, why=why)
 
 

@@ -14,9 +14,10 @@ import numpy as np
 from fa_core.analysis.timeline import STOP_ON, EarlyStop, epochs_done, stopped_at
 from fa_core.columns import Bits, Mask
 from fa_core.formats import Trace
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_core.table import BIT, AuditTable
+from fa_core.what_if import Baseline
 
 
 class Replay:
@@ -29,10 +30,10 @@ class Replay:
 
     Args:
         traces: runs over epochs.
-        baselines: per trace a frozen-baseline accuracy for epochs that record none, or None.
+        baselines: per trace a frozen-baseline accuracy (see `Baseline`) for epochs that record none, or None.
     """
 
-    def __init__(self, traces: Sequence[Trace], baselines: Sequence[float | None] | None = None) -> None:
+    def __init__(self, traces: Sequence[Trace], baselines: Sequence[float | Baseline | None] | None = None) -> None:
         given = list(baselines) if baselines is not None else [None] * len(traces)
         told = [(trace, baseline) for trace, baseline in zip(traces, given, strict=True) if trace.epochs]
         self.traces = [trace for trace, _ in told]
@@ -110,7 +111,8 @@ class Replay:
         return self._numbers[run][int(places[0])] if len(places) else None
 
 
-def _rows(trace: Trace, baseline: float | None) -> list[AuditRow]:
+def _rows(trace: Trace, baseline: float | Baseline | None) -> list[AuditRow]:
+    lent = Baseline.of(baseline)
     return [
         AuditRow(
             source=trace.source,
@@ -118,13 +120,7 @@ def _rows(trace: Trace, baseline: float | None) -> list[AuditRow]:
             method=trace.method,
             seed=trace.seed,
             axes=trace.axes,
-            report=_based(epoch.report(trace.method, trace.seed), baseline),
+            report=report if lent is None else lent.given_to(report),
         )
-        for epoch in trace.epochs
+        for report in (epoch.report(trace.method, trace.seed) for epoch in trace.epochs)
     ]
-
-
-def _based(report: DiagnosticReport, baseline: float | None) -> DiagnosticReport:
-    if baseline is None or report.frozen_baseline_acc is not None:
-        return report
-    return report.with_frozen_baseline(baseline)

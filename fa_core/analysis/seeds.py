@@ -14,6 +14,7 @@ from fa_core.columns import Bits, Floats, Indices, Mask
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.table import BIT, AuditTable
+from fa_core.what_if import assumed_words
 from fa_core.wording import listed
 
 MIXED = "MIXED"
@@ -64,7 +65,7 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         measured: letter → runs it was measured on.
         verdict: ``trustworthy``, ``walk-back``, ``not measured``, or ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
-        evidence: letter → ``"bound"`` or ``"proxy"`` where some run's number is not exact.
+        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not exact.
         notes: what could not be said, and why.
     """
 
@@ -88,7 +89,7 @@ class SeedTable(Result, frozen=True, kw_only=True):
     Attributes:
         by: names of the second axes.
         groups: one per method × second axes.
-        notes: what was left out of the whole, and why.
+        notes: what was left out of the whole, or assumed, and why.
     """
 
     by: tuple[str, ...]
@@ -125,7 +126,9 @@ def over_seeds(
     flags = table.flags(thresholds)
     texts = table.verdicts(thresholds)
     groups = tuple(_group(table, np.asarray(rows), axes, homes[rows[0]], flags, texts) for rows in members.values())
-    return SeedTable(by=axes, groups=groups, notes=() if groups else ("no runs: nothing to average",))
+    assumed = assumed_words(table)
+    notes = () if groups else ("no runs: nothing to average",)
+    return SeedTable(by=axes, groups=groups, notes=(assumed, *notes) if assumed else notes)
 
 
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -169,7 +172,7 @@ def _group(
         measured=measured,
         verdict=_verdict(flags[rows], coverage),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
-        evidence={letter: kind for i in rows for letter, kind in table.report(int(i)).evidence.items()},
+        evidence={letter: kind for i in rows for letter, kind in table.report(int(i)).kinds.items()},
         notes=_notes(seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())),
     )
 

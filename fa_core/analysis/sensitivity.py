@@ -14,6 +14,7 @@ from fa_core.analysis.result import Result
 from fa_core.columns import Floats, Mask, read_only
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
+from fa_core.what_if import assumed_words
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -62,7 +63,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
             where nothing bounds it. None when no run has a finite value.
         flip_points: all thresholds at which some run's verdict text changes, sorted, float64 (k,), not to be written;
             none where nobody asked for them.
-        skipped: what could not be said, and which input is missing.
+        skipped: what is assumed, what could not be said, and which input is missing.
     """
 
     letter: str
@@ -126,7 +127,7 @@ def sensitivity(
         gap_interval=interval if separable else None,
         plateau=None if around is None else (_bounded(around.lo), _bounded(around.hi)),
         flip_points=flip_points(table, letter) if points else _NO_POINTS,
-        skipped=_skipped(diagnostic, good, bad, separable),
+        skipped=(*_assumed(table, letter), *_skipped(diagnostic, good, bad, separable)),
     )
 
 
@@ -189,6 +190,11 @@ def _gap(diagnostic: Diagnostic, interval: tuple[float, float]) -> float | None:
 
 def _bounded(end: float) -> float | None:
     return end if math.isfinite(end) else None
+
+
+def _assumed(table: AuditTable, letter: str) -> tuple[str, ...]:
+    words = assumed_words(table) if letter == "d" else ""
+    return (words,) if words else ()
 
 
 def _skipped(diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fa_core.analysis.result import Result
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import ASSUMED, LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.what_if import Baseline
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace, TraceEpoch
@@ -79,7 +80,7 @@ class Timeline(Result, frozen=True, kw_only=True):
         epochs: how many records.
         first_fire: letter → the first epoch it fires at, None if never, for letters measured at all.
         lasting: letter → the first epoch of the stretch that fires up to the end, None if it ends passing.
-        evidence: letter → ``"bound"`` or ``"proxy"`` where not exact.
+        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where not exact.
         stop: the early stop; None if nothing chosen fires.
         final_acc: test accuracy at the last epoch that records one.
         points: the epochs.
@@ -107,7 +108,7 @@ def timeline(
     trace: Trace,
     thresholds: DiagnosticThresholds | None = None,
     stop_on: str = STOP_ON,
-    frozen_baseline: float | None = None,
+    frozen_baseline: float | Baseline | None = None,
     total_epochs: int | None = None,
 ) -> Timeline:
     """Replay one trace through the verdict's own rule.
@@ -116,7 +117,8 @@ def timeline(
         trace: a run over its epochs.
         thresholds: default: the protocol's.
         stop_on: letters that end the run.
-        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none.
+        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none; as a `Baseline`, it
+            may be one that is only assumed.
         total_epochs: length the run was planned for; default: what the trace holds.
 
     Note:
@@ -124,12 +126,13 @@ def timeline(
 
     Source: PROTOCOL §9, temporal.
     """
-    reports = [_judged(epoch, trace, thresholds or DiagnosticThresholds(), frozen_baseline) for epoch in trace.epochs]
+    baseline = Baseline.of(frozen_baseline)
+    reports = [_judged(epoch, trace, thresholds or DiagnosticThresholds(), baseline) for epoch in trace.epochs]
     numbers = [epoch.epoch for epoch in trace.epochs]
     measured = "".join(x for x in LETTERS if any(x in report.coverage for report in reports))
     evidence: dict[str, str] = {}
     for report in reports:
-        evidence.update(report.evidence)
+        evidence.update(report.kinds)
     accs = [epoch.test_acc for epoch in trace.epochs if epoch.test_acc is not None]
     return Timeline(
         key=trace.key,
@@ -145,17 +148,15 @@ def timeline(
         final_acc=accs[-1] if accs else None,
         points=tuple(_point(number, report) for number, report in zip(numbers, reports, strict=True)),
         unfinished=trace.unfinished,
-        skipped=_skipped(trace, measured, stop_on, bool(accs)),
+        skipped=(*_assumed(baseline, reports), *_skipped(trace, measured, stop_on, bool(accs))),
     )
 
 
 def _judged(
-    epoch: TraceEpoch, trace: Trace, thresholds: DiagnosticThresholds, frozen_baseline: float | None
+    epoch: TraceEpoch, trace: Trace, thresholds: DiagnosticThresholds, baseline: Baseline | None
 ) -> DiagnosticReport:
     report = epoch.report(trace.method, trace.seed).with_thresholds(thresholds)
-    if frozen_baseline is not None and report.frozen_baseline_acc is None:
-        report = report.with_frozen_baseline(frozen_baseline)
-    return report
+    return report if baseline is None else baseline.given_to(report)
 
 
 def _first_fire(letter: str, reports: Sequence[DiagnosticReport], numbers: Sequence[int]) -> int | None:
@@ -233,6 +234,12 @@ def _point(number: int, report: DiagnosticReport) -> EpochPoint:
         flags="".join(sorted(report.flags)),
         coverage=report.coverage,
     )
+
+
+def _assumed(baseline: Baseline | None, reports: Sequence[DiagnosticReport]) -> tuple[str, ...]:
+    if baseline is None or not any(report.kinds.get("d") == ASSUMED and "d" in report.coverage for report in reports):
+        return ()
+    return (f"(d) is assumed, not measured: against a frozen baseline of {baseline.acc:.4g}",)
 
 
 def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[str, ...]:

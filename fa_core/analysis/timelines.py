@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fa_core.analysis.result import Result
 from fa_core.analysis.timeline import STOP_ON, Timeline, timeline
 from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.what_if import Baseline
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
@@ -34,8 +35,8 @@ def timelines(
         thresholds: default: the protocol's.
         stop_on: letters that end a run.
         total_epochs: length the runs were planned for.
-        frozen_baseline: for runs without one.
-        baseline_of: method → frozen baseline, before the audits' own.
+        frozen_baseline: assumed for runs without one.
+        baseline_of: method → frozen baseline, assumed in place of the audits' own.
     """
     baselines = frozen_baselines(traces, table, frozen_baseline, baseline_of)
     return [
@@ -49,7 +50,7 @@ def frozen_baselines(
     table: AuditTable,
     frozen_baseline: float | None = None,
     baseline_of: Mapping[str, float] | None = None,
-) -> list[float | None]:
+) -> list[Baseline | None]:
     """The frozen-baseline accuracy to judge each trace's (d) by, where it records none; None if nothing says one.
 
     What is named for the method comes first, then the audit of the trace's own run, then what is assumed for all.
@@ -57,22 +58,26 @@ def frozen_baselines(
     Args:
         traces: the runs.
         table: audits.
-        frozen_baseline: for runs without one.
-        baseline_of: method → frozen baseline.
+        frozen_baseline: assumed for runs without one.
+        baseline_of: method → frozen baseline, assumed.
     """
     known = _known_baselines(table)
-    found: list[float | None] = []
+    otherwise = None if frozen_baseline is None else Baseline(frozen_baseline, assumed=True)
+    found: list[Baseline | None] = []
     for trace in traces:
-        own = known.get(trace.source, known.get(str(PurePath(trace.source).parent), frozen_baseline))
-        found.append((baseline_of or {}).get(trace.method, own))
+        aimed = (baseline_of or {}).get(trace.method)
+        own = known.get(trace.source, known.get(str(PurePath(trace.source).parent), otherwise))
+        found.append(own if aimed is None else Baseline(aimed, assumed=True))
     return found
 
 
-def _known_baselines(table: AuditTable) -> dict[str, float]:
+def _known_baselines(table: AuditTable) -> dict[str, Baseline]:
     """Source → frozen-baseline accuracy, for files and run folders of one audit: no other file is surely the run's."""
     runs_in = Counter(table.source.tolist())
-    pairs = zip(table.source.tolist(), table.baseline.tolist(), strict=True)
-    return {source: acc for source, acc in pairs if runs_in[source] == 1 and math.isfinite(acc)}
+    rows = zip(table.source.tolist(), table.baseline.tolist(), table.assumed.tolist(), strict=True)
+    return {
+        source: Baseline(acc, assumed) for source, acc, assumed in rows if runs_in[source] == 1 and math.isfinite(acc)
+    }
 
 
 class MethodTimeline(Result, frozen=True, kw_only=True):

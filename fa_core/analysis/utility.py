@@ -17,6 +17,7 @@ from fa_core.columns import Mask
 from fa_core.gamma import deep_gamma
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_core.table import BIT, AuditTable
+from fa_core.what_if import assumed_words
 
 CHANCE = 0.1
 """Accuracy of guessing among ten classes."""
@@ -52,7 +53,7 @@ class Utility(Result, frozen=True, kw_only=True):
         smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full catches;
             ``("",)`` if accuracy alone does, empty if S_full catches nothing.
         missed_without: letter → runs that S_full catches and the other three together do not.
-        skipped: what could not be judged, and which input is missing.
+        skipped: what is assumed, what could not be judged, and which input is missing.
     """
 
     runs: int
@@ -130,7 +131,7 @@ def decision_utility(
             x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
             for x in LETTERS
         },
-        skipped=_skipped(len(table) - len(runs), acc, gamma, coverage),
+        skipped=(*filter(None, [assumed_words(table)]), *_skipped(len(table) - len(runs), acc, gamma, coverage)),
     )
 
 

@@ -43,14 +43,18 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping
     summary: list[dict[str, Any]] = []
     rows = list(rows)
     for key, row in zip(unique_keys(rows), rows, strict=True):
-        reports[key] = stored_report(row).to_dict()
-        summary.append(msgspec.structs.asdict(_summary(row)))
+        report = stored_report(row)
+        reports[key] = report.to_dict()
+        summary.append(msgspec.structs.asdict(_summary(row, report)))
     write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:
-    """The row's report with what the row knows beside it, so that reading the file gives the row back."""
-    report = row.report
+    """The row's report with what the row knows beside it, so that reading the file gives the row back.
+
+    A baseline that was only assumed is left out: in a file it would be one that somebody measured.
+    """
+    report = row.report.as_recorded()
     provenance = report.provenance
     if row.checkpoint is not None and "checkpoint" not in provenance:
         provenance = {**provenance, "checkpoint": row.checkpoint}
@@ -96,8 +100,7 @@ def _place(row: AuditRow) -> str:
     return f"@{Path(row.checkpoint).parent.name}" if row.checkpoint else ""
 
 
-def _summary(row: AuditRow) -> SummaryRow:
-    report = row.report
+def _summary(row: AuditRow, report: DiagnosticReport) -> SummaryRow:
     return SummaryRow(
         method=row.method,
         seed=row.seed,

@@ -141,7 +141,7 @@ def _strip(
         _PANEL_H,
         Scale(-0.6, max(len(look), 1) - 0.4, left, left + _PANEL_W),
         fitted(shown, top + _PANEL_H, top, room=0.1),
-        {"c": "(c) drift between batches", "d": "(d) margin over frozen blocks"}[letter],
+        {"c": "(c) drift between batches", "d": f"(d) margin over frozen blocks{_assumed(table)}"}[letter],
         "",
         {"c": "mean pairwise cosine", "d": "percentage points"}[letter],
     )
@@ -162,6 +162,13 @@ def _strip(
     elif not always.any():
         panel.note(f"({letter}) not measured on any run")
     return panel
+
+
+def _assumed(table: AuditTable) -> str:
+    """``, baseline assumed``, where nobody measured it."""
+    runs, judged_by_it = int(table.assumed.sum()), int(table.measured("margin_pp").sum())
+    share = "" if runs == judged_by_it else f" on {runs} of {judged_by_it} runs"
+    return f", baseline assumed{share}" if runs else ""
 
 
 def _at_most(values: Floats, rows: Indices) -> list[int]:

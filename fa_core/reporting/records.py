@@ -32,11 +32,16 @@ COLUMNS = (
     "residual_norms",
     "bp_grad_norms",
     "axes",
+    "assumed_baseline_acc",
 )
 
 
 def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[dict[str, Any]]:
-    """One flat dict per run; None where something was not measured."""
+    """One flat dict per run; None where something was not measured.
+
+    ``frozen_baseline_acc`` is the recorded one; where (d) is judged by an assumed one, that is
+    ``assumed_baseline_acc``, and (d) is not in ``coverage``.
+    """
     return [_record(table, i, thresholds or DiagnosticThresholds()) for i in range(len(table))]
 
 
@@ -63,7 +68,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
         raise UsageError("Parquet files need pyarrow", hint="pip install 'fa-tui[parquet]', or write .csv") from None
     kinds = {
         "seed": pa.int64(),
-        **dict.fromkeys(COLUMNS[4:11], pa.float64()),
+        **dict.fromkeys([*COLUMNS[4:11], "assumed_baseline_acc"], pa.float64()),
         "residual_norms": pa.list_(pa.float64()),
         "bp_grad_norms": pa.list_(pa.float64()),
     }
@@ -90,12 +95,13 @@ def _record(table: AuditTable, i: int, thresholds: DiagnosticThresholds) -> dict
         report.g_L,
         report.cross_batch_stability,
         "".join(sorted(report.flags)),
-        report.coverage,
+        report.measured,
         report.verdict,
         report.recorded_verdict,
         list(report.residual_norms),
         list(report.bp_grad_norms),
         dict(row.axes),
+        report.assumed_baseline_acc,
     )
     return dict(zip(COLUMNS, values, strict=True))
 

@@ -130,7 +130,7 @@ def audit_command(
     )
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        return judged(baseline.apply(rows), thresholds)
+        return judged(baseline.recorded(rows), thresholds)
 
     targets = measurable(found.rows)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
@@ -144,7 +144,7 @@ def audit_command(
             adjust=adjust,
             on_event=progress,
             on_plan=progress.plan,
-            on_notice=progress.say,
+            on_notice=progress.notice,
         )
     options.tell_problems(result.failures)
     print_rows(result.rows, format.value)

@@ -52,7 +52,9 @@ def check_command(
 def _tell(rows: Iterable[tuple[AuditRow, str]]) -> None:
     for row, label in rows:
         report = row.report
-        measured = report.coverage or "nothing"
-        print(f"{with_seed(label, row)}: {report.verdict} [{measured} measured] ({printable(row.source)})")
+        measured = f"{report.measured or 'nothing'} measured"
+        if report.measured != report.coverage:
+            measured += f", d by a baseline of {report.baseline_words()}"
+        print(f"{with_seed(label, row)}: {report.verdict} [{measured}] ({printable(row.source)})")
         for what in report.nonfinite.values():
             print(f"  {what}")

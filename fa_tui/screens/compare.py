@@ -269,6 +269,8 @@ class CompareScreen(JudgedScreen):
         what = {"h": f"‖h_{entry.label}‖", "g": f"‖g_{entry.label}‖", "growth": f"growth {entry.label}"}
         name = what.get(entry.kind, entry.label)
         said = f"{name} = {short(value, 6)}" if value is not None else f"{name} was not measured"
+        if value is not None and column in entry.assumed:
+            said += f" (frozen baseline {row.report.baseline_words()})"
         if value is None and entry.kind in ("h", "g", "growth"):
             said = f"no {name} in this run"
         if entry.kind == "verdict":

@@ -91,4 +91,5 @@ async def export_something(app: ExplorerApp) -> None:
     else:
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-    app.say(f"saved {files[0].resolve()}{more}", "good")
+    left_out = exporting.left_out_words(kind, shared)
+    app.say(f"saved {files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")

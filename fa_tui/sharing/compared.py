@@ -24,7 +24,10 @@ def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], verdicts:
         if line.spread is None
         else (
             _OF.get(line.kind, "{}").format(line.label),
-            *(MISSING if value is None else brief(value, 6) for value in line.spread.values),
+            *(
+                MISSING if value is None else brief(value, 6) + (" (assumed)" if place in line.assumed else "")
+                for place, value in enumerate(line.spread.values)
+            ),
             "" if line.spread.ratio is None else brief(line.spread.ratio, 4),
         )
         for line in lines

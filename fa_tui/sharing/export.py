@@ -122,6 +122,18 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
     return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces)
 
 
+def left_out_words(kind: Kind, shared: Shared) -> str:
+    """What a file of these runs does not hold, though the screen shows it; ``""`` where nothing is missing.
+
+    An audit table to be opened again is of recorded numbers: in it an assumed baseline would be one of them.
+    """
+    if kind.ending != ".json" or kind not in OF_RUNS:
+        return ""
+    if not any(row.report.assumed_baseline_acc is not None for row in shared.rows or ()):
+        return ""
+    return "without the assumed frozen baseline, as recorded"
+
+
 def export_text(kind: Kind, text: str, content: str) -> list[Path]:
     """Write a file of text, such as a picture of the screen.
 

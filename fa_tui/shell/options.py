@@ -79,33 +79,50 @@ BlocksOption = Annotated[
 
 
 class FrozenBaseline(msgspec.Struct, frozen=True):
-    """A frozen-blocks accuracy to assume where a run recorded none.
+    """A frozen-blocks accuracy to assume: (d) is judged by it, and nothing takes it for a measured one.
 
     Attributes:
-        default: for every run without one (a fraction), or None.
-        by_method: canonical method name → accuracy for that method, also over a recorded one.
+        default: for every run that recorded none (a fraction), or None.
+        by_method: canonical method name → accuracy for that method, in place of a recorded one too.
     """
 
     default: float | None = None
     by_method: Mapping[str, float] = {}
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
-        """The rows with the baseline filled in; rows that nobody measured stay as they are."""
+        """The rows judged by the baseline; rows that nobody measured stay as they are."""
         if self.default is None and not self.by_method:
             return list(rows)
         return [self.filled(row) for row in rows]
 
     def filled(self, row: AuditRow) -> AuditRow:
-        """A row with the baseline filled in."""
-        if self.default is None and not self.by_method:
+        """A row judged by the baseline."""
+        acc = self._for(row)
+        return row if acc is None else msgspec.structs.replace(row, report=row.report.with_assumed_baseline(acc))
+
+    def recorded(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
+        """The rows with the baseline as their own where they have none: for who measures them now, and knows it.
+
+        One that a run has is never lost: in its place another can only be assumed.
+        """
+        return [self._recorded(row) for row in rows]
+
+    def _recorded(self, row: AuditRow) -> AuditRow:
+        acc, report = self._for(row), row.report
+        if acc is None:
             return row
+        has_one = report.frozen_baseline_acc is not None
+        report = report.with_assumed_baseline(acc) if has_one else report.with_frozen_baseline(acc)
+        return msgspec.structs.replace(row, report=report)
+
+    def _for(self, row: AuditRow) -> float | None:
+        if self.default is None and not self.by_method:
+            return None
         report = row.report
         acc = self.by_method.get(row.method)
         if acc is None and report.frozen_baseline_acc is None:
             acc = self.default
-        if acc is None or not report.coverage:
-            return row
-        return msgspec.structs.replace(row, report=report.with_frozen_baseline(acc))
+        return acc if report.coverage else None
 
 
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:

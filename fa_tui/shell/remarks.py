@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fa_core.errors import printable
 from fa_core.gain import floor_in_words
-from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticReport
+from fa_core.report import ASSUMED, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.views.cells import LEGEND
 from fa_tui.views.names import with_seed
@@ -19,8 +19,13 @@ NAMED_AT_MOST = 12
 
 
 def evidence(row: AuditRow) -> dict[str, str]:
-    """Letters of what was measured, but not as the protocol defines it → ``bound`` or ``proxy``."""
-    return {letter: kind for letter, kind in sorted(row.report.evidence.items()) if letter in row.report.coverage}
+    """Letters of what was measured, but not as the protocol defines it → ``bound``, ``proxy``, ``assumed``."""
+    return {letter: kind for letter, kind in sorted(row.report.kinds.items()) if letter in row.report.coverage}
+
+
+def runs_words(count: int) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count} {'run' if count == 1 else 'runs'}"
 
 
 class Remarks:
@@ -29,6 +34,7 @@ class Remarks:
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
         self._has_evidence = False
+        self._assumed: Counter[str] = Counter()
         self._causes: list[str] = []
         self._untold: dict[str, list[str]] = {}
         self._untold_runs: Counter[str] = Counter()
@@ -39,7 +45,9 @@ class Remarks:
         """Take up a judged run, and what `labels` calls it."""
         report, name = row.report, with_seed(label, row)
         self._verdicts[report.verdict] += 1
-        self._has_evidence = self._has_evidence or bool(evidence(row))
+        self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
+        if report.assumed_baseline_acc is not None and "d" in report.coverage:
+            self._assumed[report.baseline_words()] += 1
         self._add_cause(report, name)
         self._oddities += [f"{name}: {what}" for what in report.nonfinite.values()]
         coverage = report.coverage
@@ -73,15 +81,17 @@ class Remarks:
         parts = [f"{trusted} trustworthy", f"{walked} {'needs' if walked == 1 else 'need'} walk-back"]
         if unmeasured:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
-        yield f"{runs} {'run' if runs == 1 else 'runs'}: " + ", ".join(parts)
+        yield f"{runs_words(runs)}: " + ", ".join(parts)
         yield LEGEND
         if self._has_evidence:
             yield EVIDENCE_LEGEND
+        for baseline, count in sorted(self._assumed.items()):
+            yield f"?: (d) against a frozen baseline of {baseline} ({runs_words(count)})"
         yield from self._causes
         # one line for all runs whose source does not give what it takes to tell
         for words, names in self._untold.items():
             more = self._untold_runs[words] - len(names)
             yield f"{', '.join(names)}{f' and {more} more' if more else ''}: (b) fires: {words}"
         for (letter, why), count in sorted(self._reasons.items()):
-            yield f"({letter}) not measured: {printable(why)} ({count} {'run' if count == 1 else 'runs'})"
+            yield f"({letter}) not measured: {printable(why)} ({runs_words(count)})"
         yield from self._oddities

@@ -7,7 +7,7 @@ from math import isnan
 from operator import attrgetter
 from typing import Any
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.shell.judged import Judged
 from fa_tui.shell.remarks import evidence
@@ -47,7 +47,8 @@ def named(rows: Sequence[AuditRow]) -> Iterator[tuple[AuditRow, str]]:
 def record(row: AuditRow) -> dict[str, Any]:
     """One row as the JSON and CSV forms print it; what was not measured is None.
 
-    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound`` or ``proxy``.
+    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy`` or ``assumed``;
+    one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and no (d) in what was measured.
     """
     report = row.report
     values = (
@@ -62,14 +63,18 @@ def record(row: AuditRow) -> dict[str, Any]:
         report.frozen_baseline_acc,
         report.margin_pp,
         "".join(sorted(report.flags)),
-        report.coverage,
+        report.measured,
         report.verdict,
         report.recorded_verdict,
         row.key,
         row.axes,
     )
     kinds = evidence(row)
-    return {**dict(zip(COLUMNS, values, strict=True)), **({"evidence": kinds} if kinds else {})}
+    return {
+        **dict(zip(COLUMNS, values, strict=True)),
+        **({"evidence": kinds} if kinds else {}),
+        **({"assumed_baseline_acc": report.assumed_baseline_acc} if kinds.get("d") == ASSUMED else {}),
+    }
 
 
 def flat(values: dict[str, Any]) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def flat(values: dict[str, Any]) -> dict[str, Any]:
     return {name: "" if value is None else value for name, value in values.items()}
 
 
-MARKS = {"bound": "≥", "proxy": "~"}
+MARKS = {"bound": "≥", "proxy": "~", ASSUMED: "?"}
 
 
 _WRITTEN = (
@@ -110,6 +115,7 @@ def numbers(row: AuditRow) -> list[str]:
 
 
 HEADINGS = ("method", "seed", "abcd", "acc", "(a) growth", "(b) ‖g_L‖", "(c) drift", "(d) pp", "‖h_L‖", "verdict")
+_MARGIN = HEADINGS.index("(d) pp")
 WORDS = ("method", "abcd", "verdict")
 LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 """Columns that a narrow terminal does without."""
@@ -129,4 +135,8 @@ def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in WORDS else "---:" for heading in HEADINGS) + "|"
     for row, label in named(rows):
-        yield "| " + " | ".join(line(row, label)) + " |"
+        cells = list(line(row, label))
+        margin = cells[_MARGIN]
+        if margin.startswith(MARKS[ASSUMED]):
+            cells[_MARGIN] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
+        yield "| " + " | ".join(cells) + " |"

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.shell import options
 from fa_tui.shell.judged import Judged
@@ -57,7 +57,8 @@ def print_rows(rows: Sequence[AuditRow], form: str) -> None:
     if form == "json":
         _print_json(rows)
     elif form == "csv":
-        more = ["evidence"] if any(map(evidence, rows)) else []
+        kinds = {kind for row in rows for kind in evidence(row).values()}
+        more = [*(["evidence"] if kinds else []), *(["assumed_baseline_acc"] if ASSUMED in kinds else [])]
         writer = csv.DictWriter(sys.stdout, [*COLUMNS, *more], restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(flat(record(row)) for row in rows)

@@ -43,6 +43,7 @@ class ComparedLine(NamedTuple):
         spread: the runs' values (none of a heading or of the verdicts).
         parts: whether this is the first layer at which the runs part.
         quantity: what a ``number`` is.
+        assumed: the places of the runs whose number comes of an assumed frozen baseline.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class ComparedLine(NamedTuple):
     spread: LayerSpread | None = None
     parts: bool = False
     quantity: Quantity | None = None
+    assumed: frozenset[int] = frozenset()
 
 
 def groups_of(session: Session, shown: Iterable[int] | None = None) -> list[Group]:
@@ -114,7 +116,13 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     lines += _section("growth", "growth per block", [growths(each) for each in norms])
     lines += _section("g", "‖g_l‖ BP gradient", [report.bp_grad_norms for report in reports])
     numbers = _numbers(reports)
-    return [*lines, *([ComparedLine("heading", "judged numbers")] if numbers else []), *numbers]
+    return [*lines, *([ComparedLine("heading", _numbers_heading(reports))] if numbers else []), *numbers]
+
+
+def _numbers_heading(reports: Sequence[DiagnosticReport]) -> str:
+    """``judged numbers (?: by an assumed frozen baseline)``, where there is one."""
+    assumed = any(report.assumed_baseline_acc is not None for report in reports)
+    return "judged numbers" + ("   ?: by an assumed frozen baseline" if assumed else "")
 
 
 def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[int, int]]]:
@@ -207,6 +215,13 @@ def _section(kind: str, title: str, curves: Sequence[Sequence[float]], remark: s
     ]
 
 
+def _assumed(name: str, reports: Sequence[DiagnosticReport]) -> frozenset[int]:
+    """The runs whose number of this name is not all measured."""
+    if name not in ("margin", "frozen"):
+        return frozenset()
+    return frozenset(place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None)
+
+
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     lines = []
     for name in ("growth", "g_L", "stability", "margin", "acc", "frozen"):
@@ -224,5 +239,5 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
             mean=known.mean,
             std=known.std,
         )
-        lines.append(ComparedLine("number", label, spread, quantity=quantity))
+        lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=_assumed(name, reports)))
     return lines

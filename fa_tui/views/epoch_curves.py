@@ -96,5 +96,5 @@ def _value(epochs: EpochSession, shown: Shown, points: Points, chosen: int) -> s
 
 
 def _baseline(epochs: EpochSession, run: int) -> float:
-    acc = epochs.rows[run].report.frozen_baseline_acc
+    acc = epochs.rows[run].report.baseline_acc
     return math.nan if acc is None else acc

@@ -13,6 +13,7 @@ from fa_core.columns import Bits
 from fa_core.formats import Trace
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
+from fa_core.what_if import Baseline
 from fa_tui.session import BITS, Flip, Session
 from fa_tui.views.names import among
 
@@ -124,8 +125,15 @@ def replay_of(session: Session) -> Replay:
     # in the order of a folder: a trace that grew must not move its run to another line
     traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
     known = frozen_baselines(traces, session.table)
-    assumed = (session.assumed_baseline(trace.method) for trace in traces)
-    return Replay(traces, [guess if own is None else own for own, guess in zip(known, assumed, strict=True)])
+    return Replay(traces, [_baseline(session, *one) for one in zip(traces, known, strict=True)])
+
+
+def _baseline(session: Session, trace: Trace, own: Baseline | None) -> Baseline | None:
+    """What is assumed for a run, or else its own."""
+    if own is not None and own.assumed:
+        return own
+    assumed = session.assumed_baseline(trace.method, None if own is None else own.acc)
+    return own if assumed is None else Baseline(assumed, assumed=True)
 
 
 def run_of(replay: Replay, session: Session, row: int) -> int:

@@ -91,7 +91,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", _signed),
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _accuracy),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
-    Quantity("frozen", "frozen", "", lambda report: report.frozen_baseline_acc, "baseline", _accuracy),
+    Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _accuracy),
     Quantity("gamma", "deep Γ", "", _gamma, "", _cosine),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""

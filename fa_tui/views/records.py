@@ -20,7 +20,7 @@ def sweep_record(
 
 def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
     """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
-    partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.evidence}
+    partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
     return {**analysis.to_dict(), "partial": partial}
 
 

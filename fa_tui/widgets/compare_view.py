@@ -274,7 +274,8 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         report = self._reports[column]
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
-            return entry.quantity.text(report), bool(letter and letter in report.flags)
+            sign = "?" if self.window.first + column in entry.assumed else ""
+            return entry.quantity.text(report) + sign, bool(letter and letter in report.flags)
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
             block = _peak(report)

@@ -111,9 +111,9 @@ def _reference(report: DiagnosticReport) -> str:
 def _accuracy(report: DiagnosticReport) -> str:
     if report.headline_acc is None:
         return ""
-    frozen = report.frozen_baseline_acc
+    frozen = report.baseline_words()
     parts = [short(report.headline_acc, 4), report.headline_acc_source or ""]
-    parts.append("" if frozen is None else f"frozen baseline {short(frozen, 4)}")
+    parts.append(frozen and f"frozen baseline {frozen}")
     return ", ".join(part for part in parts if part)
 
 

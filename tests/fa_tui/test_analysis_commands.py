@@ -192,8 +192,8 @@ def test_penalty_logs_are_bounded_and_marked(tmp_path: Path, capsys: pytest.Capt
         (tmp_path / f"dfa_pen_lam0.01_s{seed}.json").write_text(json.dumps(run_log))
     found = run_json(capsys, "seeds", tmp_path, "--h0", "8.7", "--blocks", "4", "--frozen-baseline", "0.349")
     (group,) = found["groups"]
-    assert (group["fired"]["d"], group["evidence"]) == (3, {"a": "bound", "b": "proxy"})
-    assert {one["basis"] for one in found["partial"].values()} == {"a bound, b proxy, c not measured"}
+    assert (group["fired"]["d"], group["evidence"]) == (3, {"a": "bound", "b": "proxy", "d": "assumed"})
+    assert {one["basis"] for one in found["partial"].values()} == {"a bound, b proxy, c not measured, d assumed"}
     code, _, err = run(capsys, "seeds", tmp_path, "--h0", "8.7")
     assert code == 2 and "--blocks" in err
 

@@ -32,8 +32,8 @@ def test_the_published_penalty_case_is_reached_with_options(
 ) -> None:
     (row,) = json.loads(shown(capsys, penalty_log, *GIVEN, "--format", "json"))
     assert row["max_per_block_growth"] == pytest.approx(8.0, abs=0.01)
-    assert (row["coverage"], row["flags"]) == ("abd", "d")
-    assert row["evidence"] == {"a": "bound", "b": "proxy"}
+    assert (row["coverage"], row["flags"]) == ("ab", "d")
+    assert row["evidence"] == {"a": "bound", "b": "proxy", "d": "assumed"}
 
 
 def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
@@ -48,7 +48,7 @@ def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
 
 def test_csv_names_the_evidence_in_a_column(penalty_log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (row,) = csv.DictReader(io.StringIO(shown(capsys, penalty_log, *GIVEN, "--format", "csv")))
-    assert row["evidence"] == "a=bound b=proxy"
+    assert row["evidence"] == "a=bound b=proxy d=assumed"
 
 
 def test_exact_numbers_are_not_marked(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:

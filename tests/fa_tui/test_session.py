@@ -155,4 +155,4 @@ def test_a_run_that_came_into_a_big_table_is_the_last(
     news = session.merge([Reading(str(path), scan_again(str(path)).rows)])
     assert (news.added, news.changed, len(session)) == ([300], [], 301)
     assert session.label(300) == "bp s1"
-    assert {row.report.frozen_baseline_acc for row in session.rows} == {None if given is None else 0.349}
+    assert {row.report.assumed_baseline_acc for row in session.rows} == {None if given is None else 0.349}

@@ -9,7 +9,7 @@ from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
 from fa_core.analysis.sensitivity import Sensitivity, Spread
 from fa_core.analysis.utility import Utility
-from fa_core.report import LETTERS
+from fa_core.report import ASSUMED, LETTERS
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, brief_in, plain, spread
 from fa_core.wording import listed
@@ -63,6 +63,8 @@ def group_name(group: SeedGroup) -> str:
 
 def _inexact(group: SeedGroup) -> Iterator[str]:
     for letter, kind in group.evidence.items():
+        if kind == ASSUMED:  # said once for the whole table
+            continue
         states = "that can show it fires, not that it passes" if kind == "bound" else "from another layer"
         yield f"({letter}) is a {kind}, {states}"
 
@@ -91,7 +93,8 @@ def fires_on(group: SeedGroup) -> str:
 
 
 def _basis(group: SeedGroup, letter: str) -> str:
-    return f" by {group.evidence[letter]}" if letter in group.evidence else ""
+    kind = group.evidence.get(letter)
+    return "" if kind is None else f" {kind}" if kind == ASSUMED else f" by {kind}"
 
 
 def _stat(stat: Stat) -> str:

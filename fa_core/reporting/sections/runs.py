@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import coverage
-from fa_core.report import LETTERS, NOT_MEASURED, PHRASES, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import ASSUMED, LETTERS, NOT_MEASURED, PHRASES, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable, letters_of
+from fa_core.what_if import assumed_words
 from fa_core.wording import listed
 
 ROWS_AT_MOST = 300
@@ -33,18 +34,24 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     """How many runs, what they came out as, and what was not measured."""
     verdicts = table.verdicts(thresholds)
     n, trusted, unmeasured = len(verdicts), verdicts.count(TRUSTWORTHY), verdicts.count(NOT_MEASURED)
+    walked = n - trusted - unmeasured
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
-    said = [f"{n} runs of {len(methods)} methods ({listed(methods, 24)})"]
+    said = [f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"]
     if seeds:
-        said.append(f"seeds {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
+        word = "seed" if len(seeds) == 1 else "seeds"
+        said.append(f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
     yield Paragraph("; ".join(said) + ".")
     yield Paragraph(
-        f"{trusted} trustworthy, {n - trusted - unmeasured} need walk-back"
+        f"{trusted} trustworthy, {walked} {'needs' if walked == 1 else 'need'} walk-back"
         + (f", {unmeasured} not measured" if unmeasured else "")
         + "."
     )
     yield from _caveats(table)
+
+
+def _runs(count: int) -> str:
+    return f"{count} {'run' if count == 1 else 'runs'}"
 
 
 def _caveats(table: AuditTable) -> Iterator[Block]:
@@ -55,7 +62,8 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
         else f"{method}: ({', '.join(letters)}) was not measured on any run, so its verdicts do not speak of it"
         for method, letters in seen.missing.items()
     ]
-    said += [f"({x}) is NaN or infinite on {count} runs" for x, count in seen.nonfinite.items() if count]
+    said += filter(None, [assumed_words(table)])
+    said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in seen.nonfinite.items() if count]
     differing = [i for i in range(len(table)) if table.report(i).coverage and table.report(i).recorded_differs]
     names = run_names(table)
     said += [f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source" for i in differing]
@@ -77,21 +85,23 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         marked=frozenset(i for i in shown if flags[i]),
     )
     if len(table) > ROWS_AT_MOST:
-        yield Paragraph(f"{len(table) - ROWS_AT_MOST} more runs are in the CSV and Parquet forms.")
+        left = len(table) - ROWS_AT_MOST
+        yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
 
 
 def _verdict_cells(report: DiagnosticReport, fired: str) -> tuple[str, ...]:
-    measured = "".join(x if x in report.coverage else "·" for x in LETTERS)
+    measured = "".join(x if x in report.measured else "·" for x in LETTERS)
+    assumed = report.kinds.get("d") == ASSUMED and "d" in report.coverage
     growth = report.max_per_block_growth
     return (
-        measured + ("*" if report.evidence else ""),
+        measured + ("*" if report.evidence else "") + (", d assumed" if assumed else ""),
         f"walk-back ({', '.join(fired)})" if fired else report.verdict if not report.coverage else TRUSTWORTHY,
         fixed(report.headline_acc, 4),
         significant(growth) + ("x" if growth is not None else ""),
         significant(report.h_L),
         significant(report.g_L),
         fixed(report.cross_batch_stability, 3, sign=True),
-        fixed(report.margin_pp, 2, sign=True),
+        fixed(report.margin_pp, 2, sign=True) + (f" (baseline {report.baseline_words()})" if assumed else ""),
     )
 
 
@@ -104,7 +114,7 @@ def evidence_note(table: AuditTable) -> Iterator[Block]:
     if kinds:
         yield Paragraph(
             "* From partial logs: "
-            + "; ".join(f"{what} on {count} runs" for what, count in sorted(kinds.items()))
+            + "; ".join(f"{what} on {_runs(count)}" for what, count in sorted(kinds.items()))
             + ". A lower bound can show that (a) fires, not that it passes; a proxy stands for another layer."
         )
 

@@ -165,7 +165,7 @@ def test_the_summary_names_recorded_verdicts_that_differ() -> None:
 def test_bounds_and_proxies_are_counted() -> None:
     (note,) = evidence_note(table(row(acc=0.3, growth_bound=8.0, evidence={"a": "bound"})))
     assert isinstance(note, Paragraph)
-    assert "(a) is a bound on 1 runs" in note.text
+    assert "(a) is a bound on 1 run." in note.text
     assert list(evidence_note(table(row(growth=2.0)))) == []
 
 

@@ -1,0 +1,136 @@
+"""An assumed frozen baseline judges (d); nothing takes it for a measured one."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from fa_core.analysis import decision_utility, over_seeds, partial_audit, sensitivities, timeline, timelines
+from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.formats.write import write_audit_table
+from fa_core.report import DiagnosticReport
+from fa_core.reporting import audit_figure, reporting_form, to_csv, to_html, to_markdown
+from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
+from fa_core.what_if import Baseline, assumed_words
+
+REPORT = DiagnosticReport(
+    method_name="EP",
+    seed=42,
+    residual_norms=[1.0, 2.0],
+    bp_grad_norms=[0.1, 0.1],
+    cross_batch_stability=0.1,
+    headline_acc=0.36,
+    unmeasured={"d": "nobody trained one"},
+)
+KNOWN = msgspec.structs.replace(REPORT, method_name="DFA", frozen_baseline_acc=0.5, unmeasured={})
+
+
+def rows() -> list[AuditRow]:
+    return [
+        AuditRow(source="audit.json", key="ep_s42", method="ep", seed=42, report=REPORT),
+        AuditRow(source="audit.json", key="dfa_s42", method="dfa", seed=42, report=KNOWN),
+    ]
+
+
+def assuming() -> AuditTable:
+    """EP assumed, DFA's recorded 0.5 replaced."""
+    return AuditTable.from_rows(rows()).with_frozen_baseline(0.349, {"dfa": 0.1})
+
+
+def test_it_judges_d_and_stays_apart_from_what_is_recorded() -> None:
+    report = KNOWN.with_assumed_baseline(0.1)
+    assert (KNOWN.flags, report.flags, report.margin_pp) == ({"d"}, frozenset(), 26.0)
+    assert (report.frozen_baseline_acc, report.assumed_baseline_acc, report.baseline_acc) == (0.5, 0.1, 0.1)
+    assert (report.coverage, report.measured, KNOWN.measured) == ("abcd", "abc", "abcd")
+    assert report.kinds == {"d": "assumed"} and report.evidence == {}
+    assert report.as_recorded() == KNOWN
+    assert "[baseline 0.1 assumed, 0.5 recorded]" in report.describe()[3]
+
+
+def test_no_dict_and_no_file_holds_it(tmp_path: Path) -> None:
+    assert REPORT.with_assumed_baseline(0.349).to_dict() == REPORT.to_dict()
+    write_audit_table(tmp_path / "assumed.json", assuming().rows())
+    write_audit_table(tmp_path / "recorded.json", rows())
+    assert (tmp_path / "assumed.json").read_bytes() == (tmp_path / "recorded.json").read_bytes()
+    reports = [row.report for row in scan([tmp_path / "assumed.json"]).rows]
+    assert [report.frozen_baseline_acc for report in reports] == [None, 0.5]
+    assert [report.unmeasured for report in reports] == [{"d": "nobody trained one"}, {}]
+    summary = json.loads((tmp_path / "assumed.json").read_text())["summary"]
+    assert [line["frozen_acc"] for line in summary] == [None, 0.5]
+
+
+def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself() -> None:
+    table = assuming()
+    again = AuditTable.from_rows(table.rows())
+    for one in (table, again):
+        assert one.assumed.tolist() == [True, True]
+        assert one.margin_pp.tolist() == [1.1, 26.0] and one.baseline.tolist() == [0.349, 0.1]
+        assert one.report(1).as_recorded() == KNOWN
+    assert AuditTable.from_rows(rows()).assumed.tolist() == [False, False]
+
+
+def test_without_accuracy_there_is_nothing_to_assume_of() -> None:
+    mute = msgspec.structs.replace(REPORT, headline_acc=None)
+    table = AuditTable.from_rows([msgspec.structs.replace(rows()[0], report=mute)]).with_frozen_baseline(0.349)
+    assert table.assumed.tolist() == [False] and assumed_words(table) == ""
+
+
+def test_every_analysis_says_it() -> None:
+    words = "(d) is assumed, not measured, on 2 of 2 runs: against a frozen baseline of 0.349 (ep) and 0.1 (dfa)"
+    table = assuming()
+    assert assumed_words(table) == words and assumed_words(AuditTable.from_rows(rows())) == ""
+    seeds = over_seeds(table)
+    assert words in seeds.notes and seeds.groups[0].evidence == {"d": "assumed"}
+    assert words in decision_utility(table).skipped
+    assert [words in one.skipped for one in sensitivities(table)] == [False, False, False, True]
+    partial = partial_audit(table.report(1)).evidence[3]
+    assert (partial.kind, partial.state) == ("assumed", "passes")
+    assert partial.why == "against a frozen baseline of 0.1 assumed, 0.5 recorded"
+
+
+def test_every_form_of_a_report_says_it() -> None:
+    blocks = reporting_form(assuming())
+    for text in (to_markdown(blocks), to_html(blocks)):
+        assert text.count("abc·, d assumed") == 2
+        assert "+1.10 (baseline 0.349 assumed)" in text and "+26.00 (baseline 0.1 assumed, 0.5 recorded)" in text
+        assert "is assumed, not measured, on 2 of 2 runs" in text
+    assert "margin over frozen blocks, baseline assumed" in audit_figure(assuming())
+    assert "assumed" not in to_markdown(reporting_form(AuditTable.from_rows(rows())))
+    some = AuditTable.from_rows(rows()).with_frozen_baseline(0.349)
+    assert "baseline assumed on 1 of 2 runs" in audit_figure(some)
+
+
+def test_csv_has_both_numbers_and_counts_d_as_not_measured() -> None:
+    first, second = csv.DictReader(io.StringIO(to_csv(assuming())))
+    assert (first["frozen_baseline_acc"], first["assumed_baseline_acc"], first["coverage"]) == ("", "0.349", "abc")
+    assert (second["frozen_baseline_acc"], second["assumed_baseline_acc"]) == ("0.5", "0.1")
+    assert next(csv.DictReader(io.StringIO(to_csv(AuditTable.from_rows(rows())))))["assumed_baseline_acc"] == ""
+
+
+def trace(source: str = "run/trace.jsonl") -> Trace:
+    epochs = [TraceEpoch(epoch=1, test_acc=0.3), TraceEpoch(epoch=2, test_acc=0.4)]
+    return Trace(source=source, key="ep_s42", method="ep", seed=42, axes={}, epochs=epochs)
+
+
+@pytest.mark.parametrize("given", [0.349, Baseline(0.349), Baseline(0.349, assumed=True)])
+def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(given: float | Baseline) -> None:
+    found = timeline(trace(), frozen_baseline=given)
+    assumed = isinstance(given, Baseline) and given.assumed
+    assert found.first_fire["d"] == 1
+    assert found.evidence == ({"d": "assumed"} if assumed else {})
+    assert any("(d) is assumed" in note for note in found.skipped) == assumed
+
+
+def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both() -> None:
+    own = msgspec.structs.replace(rows()[1], source="run", method="ep")
+    table = AuditTable.from_rows([own])
+    (lent,) = timelines([trace()], table, frozen_baseline=0.349)
+    assert (lent.points[0].margin_pp, lent.evidence) == (-20.0, {})
+    (aimed,) = timelines([trace()], table, baseline_of={"ep": 0.1})
+    assert (aimed.points[0].margin_pp, aimed.evidence) == (20.0, {"d": "assumed"})

@@ -1,0 +1,128 @@
+"""A frozen baseline that a person assumes is told from a measured one wherever it can be read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from fa_core.formats import scan
+from fa_core.report import DiagnosticThresholds
+from fa_tui.cli import main
+from fa_tui.session import Session
+from fa_tui.sharing.compared import compared_grid
+from fa_tui.sharing.export import KINDS, export, left_out_words
+from fa_tui.sharing.shared import Shared, run_pieces
+from fa_tui.shell.options import FrozenBaseline
+from fa_tui.views.comparison import compared_lines
+from fa_tui.widgets.detail_lines import detail_lines
+from fa_tui.widgets.glyphs import UNICODE
+
+BY_KEY = {kind.key: kind for kind in KINDS}
+USUAL = DiagnosticThresholds()
+BOTH = FrozenBaseline(0.349, {"dfa": 0.1})
+"""BP and EP, which record none, by 0.349; DFA, which records 0.349, by 0.1."""
+
+
+@pytest.fixture
+def session(published_table: Path) -> Session:
+    return Session(scan([published_table]).rows, baseline=BOTH)
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
+    main([*map(str, args)])
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("method", ["bp", "dfa", "state_bridge"])
+def test_the_detail_pane(session: Session, method: str) -> None:
+    row = next(row for row in session.rows if row.method == method)
+    lines = detail_lines(row, USUAL, 200, UNICODE)
+    text = "\n".join("".join(piece for piece, _ in line) for line in lines)
+    said = {
+        "bp": ["(on a, b, c; d assumed)", "[baseline 0.349 assumed]", "frozen baseline 0.349 assumed"],
+        "dfa": ["(on a, b, c; d assumed)", "[baseline 0.1 assumed, 0.349 recorded]", "0.1 assumed, 0.349 recorded"],
+        "state_bridge": ["frozen baseline 0.349"],
+    }
+    assert all(words in text for words in said[method]), text
+    assert ("assumed" in text) == (method != "state_bridge")
+
+
+def test_the_comparison_and_its_table(session: Session) -> None:
+    rows = [row for row in session.rows if row.seed == 42 and row.method in ("bp", "state_bridge")]
+    lines = compared_lines([row.report for row in rows])
+    assert any(line.label == "judged numbers   ?: by an assumed frozen baseline" for line in lines)
+    grid = compared_grid(["bp", "sb"], lines, ["", ""])
+    cells = {row[0]: row[1:3] for row in grid.rows}
+    assert cells["frozen"] == ("0.349 (assumed)", "0.349")
+    assert [cell.endswith("(assumed)") for cell in cells["d margin pp"]] == [True, False]
+
+
+def test_an_audit_table_to_be_opened_again_holds_what_was_recorded(
+    session: Session, published_table: Path, tmp_path: Path
+) -> None:
+    shared = Shared([], session.rows, "runs", USUAL)
+    (path,) = export(BY_KEY["j"], str(tmp_path / "out"), shared)
+    recorded = {row.key: row.report.frozen_baseline_acc for row in scan([published_table]).rows}
+    again = scan([path]).rows
+    assert {row.key: row.report.frozen_baseline_acc for row in again} == recorded
+    assert sum(row.report.flags == frozenset() for row in again) == 6
+    assert "without the assumed frozen baseline" in left_out_words(BY_KEY["j"], shared)
+    assert left_out_words(BY_KEY["m"], shared) == ""
+    assert left_out_words(BY_KEY["j"], Shared([], again, "runs", USUAL)) == ""
+
+
+@pytest.mark.parametrize("key", ["m", "h", "c", "f"])
+def test_every_other_export_says_assumed(session: Session, tmp_path: Path, key: str) -> None:
+    files = export(BY_KEY[key], str(tmp_path / "out"), Shared([], session.rows, "runs", USUAL))
+    assert "assumed" in files[0].read_text()
+
+
+@pytest.mark.parametrize("key", ["r", "m", "f"])
+def test_what_is_copied_says_assumed(session: Session, key: str) -> None:
+    texts = {piece.key: piece.text() for piece in run_pieces(session.rows[:1], "bp s42", USUAL)}
+    assert "assumed" in texts[key]
+
+
+def test_show_tells_it_in_every_form(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    show = ("show", published_table, "--frozen-baseline", "0.349,dfa=0.1", "--format")
+    found = {row["key"]: row for row in json.loads(printed(capsys, *show, "json"))}
+    bp, dfa, bridge = (found[f"{method}_s42"] for method in ("bp", "dfa", "state_bridge"))
+    assert (bp["frozen_baseline_acc"], bp["assumed_baseline_acc"], bp["margin_pp"]) == (None, 0.349, 26.59)
+    assert (bp["coverage"], bp["evidence"]) == ("abc", {"d": "assumed"})
+    assert (dfa["frozen_baseline_acc"], dfa["assumed_baseline_acc"]) == (0.349, 0.1)
+    assert bridge["coverage"] == "abcd" and "assumed_baseline_acc" not in bridge
+    lines = csv.DictReader(io.StringIO(printed(capsys, *show, "csv")))
+    assert [line["assumed_baseline_acc"] for line in lines][:3] == ["0.349", "0.1", ""]
+    assert "+26.59 (assumed)" in printed(capsys, *show, "markdown")
+    table = printed(capsys, *show, "table")
+    assert "?+26.59" in table and "?: (d) against a frozen baseline of 0.1 assumed, 0.349 recorded (3 runs)" in table
+
+
+def test_what_show_prints_as_json_is_not_read_as_recorded(
+    published_table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "shown.json").write_text(
+        printed(capsys, "show", published_table, "--frozen-baseline", "0.349", "--format", "json")
+    )
+    again = {row.key: row.report.frozen_baseline_acc for row in scan([tmp_path / "shown.json"]).rows}
+    assert (again["bp_s42"], again["dfa_s42"]) == (None, 0.349)
+
+
+@pytest.mark.parametrize("command", ["seeds", "sweep", "utility"])
+def test_every_analysis_command_says_it(
+    published_table: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    given = (command, published_table, "--frozen-baseline", "0.349")
+    words = "(d) is assumed, not measured, on 6 of 15 runs: against a frozen baseline of 0.349 (bp, ep)"
+    assert words in " ".join(printed(capsys, *given).split())
+    assert words in printed(capsys, *given, "--format", "json")
+    assert "assumed" not in printed(capsys, command, published_table)
+
+
+def test_check_names_what_was_measured(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = printed(capsys, "check", published_table, "--frozen-baseline", "0.349")
+    assert "[abc measured, d by a baseline of 0.349 assumed]" in out and "[abcd measured]" in out
