@@ -35,17 +35,17 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
     return (total.square().sum(dim=-1) - directions.square().sum(dim=(-2, -1))) / (k * (k - 1))
 
 
-def mean_gradients(gradient: Tensor) -> Tensor:
-    """ḡ = (1/B)·Σ_i g_i in float64: (..., B, D) per-sample gradients → (..., D)."""
+def summed_gradients(gradient: Tensor) -> Tensor:
+    """B·ḡ = Σ_i g_i in float64: (..., B, D) per-sample gradients → (..., D). (c) asks for the direction of ḡ alone."""
     on_cpu = gradient.cpu() if gradient.device.type == "mps" else gradient
-    return on_cpu.mean(dim=-2, dtype=torch.float64)
+    return on_cpu.sum(dim=-2, dtype=torch.float64)
 
 
 def drift_columns(means: Tensor) -> Tensor:
     """What (c) is judged by, for N networks at once and without asking the device for anything.
 
     Args:
-        means: (N, K, D) float64, the batch-mean gradients.
+        means: (N, K, D) float64, the batch-mean gradients, each of any length.
 
     Returns:
         (N, 1 + 2K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero.

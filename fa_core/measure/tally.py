@@ -13,7 +13,7 @@ from fa_core.measure.fused import Pass
 from fa_core.measure.measured import Measured, Samples
 from fa_core.measure.norms import lower_median, unit_rows, vector_norms
 from fa_core.measure.per_sample import check_states, choose_flattens, member_vectors, vectors
-from fa_core.measure.stability import drift_columns, mean_gradients, read_drift
+from fa_core.measure.stability import drift_columns, read_drift, summed_gradients
 
 
 class Divided(Exception):
@@ -86,7 +86,7 @@ class Tally:
             self._add_norms(done)
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
-        self._means.append(mean_gradients(self._rows(at_layer)))
+        self._means.append(summed_gradients(self._rows(at_layer)))
 
     def measured(self, right: Sequence[Tensor]) -> list[Measured]:
         """The members' numbers, fetched from the device at once.
