@@ -65,14 +65,16 @@ def detail_lines(
         lines += sparkline_rows(report, width, glyphs)
         lines += layer_rows(report, width, glyphs)
     lines += fact_rows(row, report, width, glyphs)
-    return [ending(_trimmed(line), width, glyphs.ellipsis, "detail--dim") for line in lines]
+    return [_fitted(line, width, glyphs) for line in lines]
 
 
-def _trimmed(row: Row) -> Row:
-    """The row without the blanks at its end: where only those have no room nothing is cut."""
-    while row and not row[-1][0].strip():
+def _fitted(row: Row, width: int, glyphs: Glyphs) -> Row:
+    """The row, with a sign where it is cut; blanks at its end are not missed."""
+    if sum(width_of(text) for text, _ in row) <= width:
+        return row
+    while not row[-1][0].strip():
         row = row[:-1]
-    return [*row[:-1], (row[-1][0].rstrip(), row[-1][1])] if row else []
+    return ending([*row[:-1], (row[-1][0].rstrip(), row[-1][1])], width, glyphs.ellipsis, "detail--dim")
 
 
 def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
