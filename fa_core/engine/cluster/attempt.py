@@ -81,6 +81,11 @@ class Attempt:
             with contextlib.suppress(Exception):
                 ray.cancel(self._generator, force=True)
 
+    def node_died(self) -> None:
+        """Its node is gone, which Ray tells a task on a machine that fell silent minutes later."""
+        self._end_all(Lost("the node is gone"))
+        self._listening.cancel()
+
     async def _listen(self) -> None:
         try:
             async for message in _messages(self._generator):

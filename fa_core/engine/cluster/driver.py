@@ -13,6 +13,7 @@ import os
 import sys
 import threading
 import traceback
+import weakref
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
@@ -60,6 +61,7 @@ class Driver:
         self._task: Any = task(measure_here)
         self._errands: dict[str, Errand] = {}
         self._running: set[asyncio.Task[None]] = set()
+        self._attempts: weakref.WeakSet[Attempt] = weakref.WeakSet()
 
     async def serve(self, inbox: asyncio.Queue[protocol.ToWorker | None]) -> None:
         """Until the client is gone."""
@@ -100,13 +102,17 @@ class Driver:
     def _attempt(self, jobs: Sequence[Job], avoid: frozenset[str]) -> Attempt:
         selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"} if avoid else {}
         generator = self._task.options(label_selector=selector).remote([*jobs], self._station)
-        return Attempt(jobs, generator, self._nodes, self._patience, self._send)
+        attempt = Attempt(jobs, generator, self._nodes, self._patience, self._send)
+        self._attempts.add(attempt)
+        return attempt
 
     async def _look_around(self) -> None:
         """Tell the client what it should know of the nodes, as it changes."""
         while True:
             self._nodes.alarm.clear()
-            await self._muster.look(len(self._errands))
+            departed = await self._muster.look(len(self._errands))
+            for attempt in [attempt for attempt in self._attempts if attempt.node_id in departed]:
+                attempt.node_died()
             with contextlib.suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._nodes.alarm.wait(), LOOK_AROUND)
 

@@ -174,6 +174,8 @@ class Errand:
             place = self._nodes.names(begun or self._nodes.suspects)
             self._note(f"no word from {place} for {waited:.0f} s: tried on another node")
             self._try_elsewhere(begun)
+        elif begun & self._nodes.suspects:
+            self._note(f"no word from {self._nodes.names(begun)} for {waited:.0f} s, and no other node can measure it")
         self._silences += 1
 
     def _try_elsewhere(self, begun: set[str]) -> None:

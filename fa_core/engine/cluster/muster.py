@@ -28,23 +28,28 @@ class Muster:
         self._waiting = ""
         self._placed = time.monotonic()
 
-    async def look(self, runs: int) -> None:
+    async def look(self, runs: int) -> list[str]:
         """Tell what has changed since the last look.
 
         Args:
             runs: how many are not over.
+
+        Returns:
+            The nodes that are gone since then.
         """
         await self._nodes.knock_at_suspects()
         slots = self._nodes.slots()
         if slots != self._slots:
             self._slots = slots
             self._send(Capacity(slots))
-        for node_id in self._nodes.departed():
+        departed = self._nodes.departed()
+        for node_id in departed:
             self._send(Word(self._farewell(node_id, slots)))
             self._waiting = ""  # one that came and went between two looks leaves its runs waiting anew
         self._tell_waiting(self._why_waiting(slots) if runs else "", slots)
         if self._nodes.at_work() or not runs:
             self._placed = time.monotonic()
+        return departed
 
     def _farewell(self, node_id: str, slots: int) -> str:
         gone, runs = f"node {self._nodes.name(node_id)} is gone", self._nodes.runs_on(node_id)

@@ -117,6 +117,22 @@ def test_a_silent_attempt_is_raced_by_another_on_a_node_that_answers():
     assert notes[0].startswith("no word from node x for 0 s")
 
 
+def test_silence_is_told_also_where_no_other_node_can_measure(monkeypatch):
+    monkeypatch.setattr(FakeNodes, "able", lambda nodes: {"x"})
+    told: list[object] = []
+
+    async def main() -> None:
+        errand = Errand(JOB, FakeAttempt("x"), lambda *_: FakeAttempt(""), FakeNodes("x"), Patience(0.01), told.append)
+        running = asyncio.create_task(errand.run())
+        while not told:
+            await asyncio.sleep(0.01)
+        errand.cancel()
+        await running
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert told[0].text == "no word from node x for 0 s, and no other node can measure it"
+
+
 def test_a_job_that_a_frozen_node_keeps_from_being_placed_is_placed_elsewhere():
     end, avoided, _ = run(("", None), ("y", DONE), deaf="x", patience=0.05)
     assert isinstance(end, protocol.Done)

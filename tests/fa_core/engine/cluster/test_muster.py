@@ -53,7 +53,7 @@ def looking(listed):
 
     def look(runs: int):
         said.clear()
-        asyncio.run(looks.look(runs))
+        look.departed = asyncio.run(looks.look(runs))
         return [*said]
 
     look.nodes = nodes
@@ -78,7 +78,8 @@ def test_a_node_that_is_gone_is_named_once_with_the_runs_it_had(looking, listed)
     assert looking(2) == [Capacity(2)]
     listed.update(a=False)
     assert looking(2) == [Capacity(1), Word("node a (10.0.0.1) is gone; its 2 runs are measured elsewhere")]
-    assert looking(2) == []
+    assert looking.departed == ["a"]
+    assert (looking(2), looking.departed) == ([], [])
 
 
 def test_a_suspected_node_whose_machine_refuses_is_gone_before_ray_says_so(looking, listed, monkeypatch):
