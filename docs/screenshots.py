@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SAMPLES = Path("sample_runs")
+_PATIENCE = 60.0
+"""Seconds after which words that are not on screen are given up."""
 
 
 class Shot(NamedTuple):
@@ -31,7 +34,7 @@ class Shot(NamedTuple):
 
 PUBLISHED = SAMPLES / "audit_table_s42_s123_s456.json"
 SHOTS = (
-    Shot("explorer", PUBLISHED, ("down", "right", "a", "5", "enter"), ("flipped at a > 5", "1 dfa s42", "Next flip")),
+    Shot("explorer", PUBLISHED, ("down", "right", "a", "5", "enter"), ("flipped at a > 5", "1 dfa s42", "Undo")),
     Shot("compare", PUBLISHED, ("down", "down", "C", "down", "down"), ("mean ± std", "‖h_1‖ = ", "walk back")),
     Shot("timeline", SAMPLES / "main", ("down", "down", "T"), ("dfa s42 would have stopped", "walk back", "Stop on")),
     Shot("analysis", PUBLISHED, ("A",), ("plateau", "walks back", "threshold of (a)", "of 15 walk back")),
@@ -39,9 +42,15 @@ SHOTS = (
 
 
 async def until(pilot: Pilot[int], app: ExplorerApp, *words: str) -> None:
-    """Let the explorer run until it shows some words and has shown them for a moment."""
-    shown = ""
-    while not shown or any(word not in shown for word in words):
+    """Let the explorer run until it shows some words and has shown them for a moment.
+
+    Raises:
+        TimeoutError: it never did.
+    """
+    shown, deadline = "", time.monotonic() + _PATIENCE
+    while missing := [word for word in words if word not in shown]:
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"the screen never showed {missing}")
         await pilot.pause(0.25)
         shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips(app.screen.size))
     await pilot.pause(0.25)
