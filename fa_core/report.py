@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -47,6 +47,16 @@ NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
 
 
+NEVER_NEGATIVE: Mapping[str, str] = {
+    "g_norm_floor": "a gradient norm",
+    "h_norm_explosion_ratio": "growth per block",
+}
+"""Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
+
+_FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
+"""A threshold of `NEVER_NEGATIVE`, for decoders, which say where it stands."""
+
+
 class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
     """The four thresholds. Comparisons are strict: a value equal to its threshold does not fire.
 
@@ -57,11 +67,11 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage points).
 
     Raises:
-        ValueError: if a threshold is NaN.
+        ValueError: if a threshold is NaN, or negative where that makes no sense (`NEVER_NEGATIVE`).
     """
 
-    g_norm_floor: float = 1e-7
-    h_norm_explosion_ratio: float = 50.0
+    g_norm_floor: _FromZero = 1e-7
+    h_norm_explosion_ratio: _FromZero = 50.0
     stability_drift_ceiling: float = 0.30
     frozen_acc_margin_pp: float = 2.0
 
@@ -69,11 +79,15 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         total = (
             self.g_norm_floor + self.h_norm_explosion_ratio + self.stability_drift_ceiling + self.frozen_acc_margin_pp
         )
-        if math.isfinite(total):  # the usual case, a hundred thousand times over
+        # the usual case, a hundred thousand times over
+        if math.isfinite(total) and self.g_norm_floor >= 0 and self.h_norm_explosion_ratio >= 0:
             return
         for name in self.__struct_fields__:
             if math.isnan(getattr(self, name)):
                 raise ValueError(f"threshold {name} is NaN: give a number")
+        for name, compared in NEVER_NEGATIVE.items():
+            if getattr(self, name) < 0:
+                raise ValueError(f"threshold {name} is {getattr(self, name):g}: {compared} is never negative")
 
 
 class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):

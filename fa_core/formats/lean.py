@@ -21,7 +21,7 @@ def lean_type(seen: Callable[[Lean], object] | None = None) -> type[msgspec.Stru
     Args:
         seen: called with every one that is decoded.
     """
-    numbers = [(name, float, 0.0) for name in DiagnosticThresholds.__struct_fields__]
+    numbers = [(field.name, field.type, 0.0) for field in msgspec.structs.fields(DiagnosticThresholds)]
     thresholds = msgspec.defstruct("LeanThresholds", numbers, gc=False)
     fields: list[tuple[str, Any, Any]] = [
         ("kept_verdict", str | None, msgspec.field(default=None, name="recorded_verdict"))

@@ -29,6 +29,19 @@ def show_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> list[dic
     return rows
 
 
+@pytest.mark.parametrize("option", ["--h-norm-explosion-ratio", "--g-norm-floor"])
+@pytest.mark.parametrize("number", ["-3", "-inf"])
+def test_a_threshold_that_no_number_can_be_below_is_refused(published_table, capsys, option, number):
+    assert main(["show", str(published_table), option, number]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1) and "is never negative" in err
+
+
+def test_a_margin_and_a_cosine_may_be_negative(published_table, capsys):
+    rows = show_json(capsys, published_table, "--frozen-acc-margin-pp", "-30", "--stability-drift-ceiling", "-1")
+    assert {"c"} <= set(rows[0]["flags"]) and not any("d" in row["flags"] for row in rows)
+
+
 def test_published_verdicts_come_out_character_for_character(published_table, capsys):
     rows = show_json(capsys, published_table)
     assert len(rows) == 15

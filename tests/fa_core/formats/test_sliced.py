@@ -97,7 +97,10 @@ def test_a_diverged_run_costs_its_neighbours_nothing(path: Path, monkeypatch: py
     assert table.report(3).notes == table.report(8).notes == "as found"
 
 
-@pytest.mark.parametrize("bad", [{**REPORT, "headline_acc": 61}, {**REPORT, "notes": 5}, {}, 7])
+@pytest.mark.parametrize(
+    "bad",
+    [{**REPORT, "headline_acc": 61}, {**REPORT, "notes": 5}, {**REPORT, "thresholds": {"g_norm_floor": -1}}, {}, 7],
+)
 def test_a_bad_report_is_a_problem_of_its_own(path: Path, monkeypatch: pytest.MonkeyPatch, bad: Any) -> None:
     path.write_text(json.dumps({"reports": {**reports(4), "bp_s4": bad, "bp_s5": REPORT}}))
     table = load_audits(path, strict=False)

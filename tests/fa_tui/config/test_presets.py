@@ -42,7 +42,7 @@ def test_what_is_saved_is_read_back_by_another_explorer(presets: Presets) -> Non
     value=st.floats(allow_nan=False),
 )
 def test_any_name_and_any_number_come_back(presets: Presets, name: str, value: float) -> None:
-    thresholds = DiagnosticThresholds(g_norm_floor=value)
+    thresholds = DiagnosticThresholds(frozen_acc_margin_pp=value)
     presets.save(name, thresholds)
     assert presets.read()[name.strip()] == thresholds
     assert not presets.problems
