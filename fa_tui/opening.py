@@ -21,7 +21,6 @@ from fa_core.report import DiagnosticThresholds
 if TYPE_CHECKING:
     from fa_tui.config.settings import Loaded
     from fa_tui.jobs.setup import Setup
-    from fa_tui.session import Baseline
     from fa_tui.shell.options import FrozenBaseline
     from fa_tui.views.look import Look
 
@@ -75,7 +74,7 @@ def run_explorer(
     *,
     thresholds: DiagnosticThresholds | None = None,
     look: Look | None = None,
-    frozen_baseline: Baseline | None = None,
+    frozen_baseline: FrozenBaseline | None = None,
     setup: Setup | None = None,
     settings: Loaded | None = None,
 ) -> int:
@@ -94,7 +93,7 @@ def run_explorer(
 
     Raises:
         UnreadableInput: the only path cannot be read.
-        UsageError: a look that these runs do not have.
+        UsageError: a look, or a method with a baseline, that these runs do not have.
     """
     # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -117,6 +116,8 @@ def run_explorer(
         problems=found.problems,
         traces=lambda: scan(list(paths)).traces,
     )
+    if frozen_baseline is not None:
+        frozen_baseline.check(session.named("method", row) for row in range(len(session)))
     app = ExplorerApp(
         session,
         look=understood(look or Look(), session),

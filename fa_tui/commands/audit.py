@@ -116,6 +116,7 @@ def audit_command(
     from fa_tui.views.names import labels, with_seed
 
     found = options.open_paths(paths)
+    baseline.check(row.method for row in found.rows)
     settings = MeasureOptions(
         data=data,
         model=model,

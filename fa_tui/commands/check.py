@@ -40,6 +40,7 @@ def check_command(
         fa-tui check runs/ --frozen-baseline 0.349
     """
     found = options.open_paths(paths)
+    baseline.check(row.method for row in found.rows)
     rows = Judged(found.rows, thresholds, baseline)
     walked_back = ((row, label) for row, label in named(rows) if row.report.verdict != TRUSTWORTHY)
     first = next(walked_back, None)

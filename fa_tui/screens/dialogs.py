@@ -13,7 +13,7 @@ from fa_tui.screens.asking import ask, choose
 from fa_tui.screens.choice import Choice
 from fa_tui.screens.giving import copy_something, export_something
 from fa_tui.screens.laying_out import choose_axis, choose_order
-from fa_tui.session import Baseline
+from fa_tui.session import Baseline, Session
 from fa_tui.sharing.reproduce import baseline_text
 from fa_tui.shell.options import FrozenBaseline, parse_frozen_baseline
 from fa_tui.views.overview import flip_text
@@ -75,8 +75,8 @@ async def ask_what_if(app: ExplorerApp) -> None:
         app,
         "what if the frozen baseline were",
         text=baseline_text(_baseline(app)),
-        hint="0.349: every run without one; ep=0.31: that method; empty: as recorded",
-        check=_baseline_problem,
+        hint="0.349: every run without one; ep=0.31: all of ep, recorded or not; empty: as recorded",
+        check=partial(_baseline_problem, app.session),
     )
     if text is None:
         return
@@ -121,9 +121,9 @@ def _baseline(app: ExplorerApp) -> FrozenBaseline | None:
     return baseline if isinstance(baseline, FrozenBaseline) else None
 
 
-def _baseline_problem(text: str) -> str:
+def _baseline_problem(session: Session, text: str) -> str:
     try:
-        parse_frozen_baseline([text])
+        parse_frozen_baseline([text]).check(session.named("method", row) for row in range(len(session)))
     except UsageError as error:
         return str(error).removeprefix("--frozen-baseline ")
     return ""

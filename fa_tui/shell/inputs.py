@@ -61,6 +61,8 @@ def runs(
     found = options.open_paths(paths)
     if not found.rows and not found.traces:
         raise UnreadableInput("no run to analyse", where=", ".join(map(str, paths or ())), hint="name audits or traces")
+    if baseline is not None:
+        baseline.check([*(row.method for row in found.rows), *(trace.method for trace in found.traces)])
     rows = list(found.rows) if baseline is None else baseline.apply(found.rows)
     wanted_methods = [canonical_method(name) for name in options.split_list(methods)]
     wanted_seeds = [_seed(word) for word in options.split_list(seeds)]

@@ -31,7 +31,8 @@ FrozenBaselineOption = Annotated[
     typer.Option(
         "--frozen-baseline",
         metavar="[METHOD=]ACC",
-        help="Frozen-blocks accuracy (a fraction) for every run without one; METHOD=ACC aims at one method.",
+        help="Frozen-blocks accuracy (a fraction) to assume for every run without one; METHOD=ACC: for all runs of "
+        "that method, in place of a recorded one too. Nothing takes it for a measured one.",
         show_default=False,
     ),
 ]
@@ -88,6 +89,24 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
 
     default: float | None = None
     by_method: Mapping[str, float] = {}
+
+    def check(self, methods: Iterable[str]) -> None:
+        """Refuse a method that no run has; of no runs at all nothing is said.
+
+        Args:
+            methods: of the runs, in order.
+
+        Raises:
+            UsageError: names it, and which methods there are.
+        """
+        if not self.by_method:
+            return
+        from fa_core.naming import nearest
+
+        known = dict.fromkeys(methods)
+        for name in self.by_method if known else ():
+            if name not in known:
+                raise UsageError(f"--frozen-baseline {name}=...: no run of method {name!r}", hint=nearest(name, known))
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
         """The rows judged by the baseline; rows that nobody measured stay as they are."""

@@ -46,6 +46,7 @@ def print_table(
     """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
     found = options.open_paths(paths)
     rows = found.rows
+    baseline.check(row.method for row in rows)
     if h0 is not None or blocks is not None or look != Look():
         rows = arranged(look, options.bounded(baseline.apply(rows), h0, blocks), thresholds)
     print_rows(Judged(rows, thresholds, baseline), form)

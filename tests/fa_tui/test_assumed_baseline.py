@@ -126,3 +126,31 @@ def test_every_analysis_command_says_it(
 def test_check_names_what_was_measured(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = printed(capsys, "check", published_table, "--frozen-baseline", "0.349")
     assert "[abc measured, d by a baseline of 0.349 assumed]" in out and "[abcd measured]" in out
+
+
+COMMANDS = ("show", "check", "seeds", "sweep", "utility", "timeline")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_method_that_no_run_has_is_one_line_that_names_those_there_are(
+    published_table: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    assert main([command, str(published_table), "--frozen-baseline", "dfa=0.3,state_brige=0.4"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "no run of method 'state_brige'; did you mean state_bridge? known: bp, dfa" in err
+
+
+def test_of_no_runs_no_method_is_missed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", str(tmp_path), "--frozen-baseline", "zz=0.4"]) == 3
+    assert "nothing here" in capsys.readouterr().err
+    FrozenBaseline(0.3).check(["bp"])
+    FrozenBaseline(None, {"ep": 0.3}).check(["bp", "ep"])
+
+
+def test_who_measures_keeps_what_was_measured_and_records_what_was_given(published_table: Path) -> None:
+    rows = scan([published_table]).rows
+    reports = {row.key: row.report for row in BOTH.recorded(rows)}
+    assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (0.349, None)
+    assert (reports["dfa_s42"].frozen_baseline_acc, reports["dfa_s42"].assumed_baseline_acc) == (0.349, 0.1)
+    assert FrozenBaseline().recorded(rows) == list(rows)

@@ -206,6 +206,8 @@ async def test_what_if_fills_in_a_baseline_and_says_what_flips(app: ExplorerApp)
         await pilot.press(*"34.9")
         note = app.screen.query_one("#entry-note", Line)
         await until(pilot, lambda: "outside [0, 1]" in note.text)
+        app.screen.query_one(Input).value = "zz=0.4"
+        await until(pilot, lambda: "no run of method 'zz'; known: bp, dfa" in note.text)
         app.screen.query_one(Input).value = "0.349"
         await pilot.press("enter")
         await until(pilot, lambda: app.session.walk_backs() == 12)
