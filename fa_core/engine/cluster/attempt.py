@@ -18,7 +18,8 @@ from fa_core.engine.cluster.patience import Patience
 from fa_core.engine.cluster.wire import FromDriver, FromNode, Here, Placed, Refused, Said, Unseen
 from fa_core.engine.jobs import Job
 
-START_ANOTHER = "`ray start` starts another one; --resume measures the rest"
+GO_ON = "the same command with --resume measures the rest"
+"""What to do when this machine's Ray node died, where Ray was started for one audit."""
 
 Final: TypeAlias = protocol.Done | protocol.Failed | protocol.Stopped
 
@@ -48,6 +49,7 @@ class Attempt:
         nodes: the cluster's nodes.
         patience: learns from its pauses.
         send: told what the client should know, but for the ends.
+        go_on: what to do when this machine's Ray node died.
 
     Attributes:
         node_id: where it runs; ``""`` = Ray has not placed it yet.
@@ -62,8 +64,10 @@ class Attempt:
         nodes: Nodes,
         patience: Patience,
         send: Callable[[FromDriver], None],
+        go_on: str = GO_ON,
     ) -> None:
         self._generator, self._nodes, self._patience, self._send = generator, nodes, patience, send
+        self._go_on = go_on
         self.node_id = ""
         self.heard = time.monotonic()
         self.ends: dict[str, asyncio.Future[End]] = {job.id: asyncio.Future() for job in jobs}
@@ -95,7 +99,7 @@ class Attempt:
             self._end_all(_cannot_run(error))
         except ray.exceptions.LocalRayletDiedError:
             # what places the driver's tasks: no attempt at anything can succeed any more, and none is to blame
-            self._send(Refused("this machine's Ray node died", hint=START_ANOTHER))
+            self._send(Refused("this machine's Ray node died", hint=self._go_on))
         except ray.exceptions.NodeDiedError:
             self._end_all(Lost("the node is dead, or cannot be reached"))
         except ray.exceptions.RayError as error:

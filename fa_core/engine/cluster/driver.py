@@ -21,7 +21,8 @@ import ray
 
 from fa_core.engine import protocol
 from fa_core.engine.cluster import wire
-from fa_core.engine.cluster.attempt import Attempt
+from fa_core.engine.cluster.address import how_to_join
+from fa_core.engine.cluster.attempt import GO_ON, Attempt
 from fa_core.engine.cluster.connect import connect
 from fa_core.engine.cluster.errand import Errand
 from fa_core.engine.cluster.muster import Muster
@@ -50,11 +51,15 @@ class Driver:
         patience: how long a job may say nothing.
         send: writes to the client.
         address: where the cluster is.
+        go_on: what to do when this machine's Ray node died.
     """
 
-    def __init__(self, nodes: Nodes, station: Station, patience: Patience, send: Send, address: str) -> None:
+    def __init__(
+        self, nodes: Nodes, station: Station, patience: Patience, send: Send, address: str, go_on: str = GO_ON
+    ) -> None:
         self._muster = Muster(nodes, address, send)
         self._nodes, self._station, self._patience, self._send = nodes, station, patience, send
+        self._go_on = go_on
         gpus = 0 if station.device == "cpu" else 1
         # a task with a GPU ends its process unless told otherwise, and with it the warm worker
         task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, max_calls=0, num_returns="streaming")
@@ -102,7 +107,7 @@ class Driver:
     def _attempt(self, jobs: Sequence[Job], avoid: frozenset[str]) -> Attempt:
         selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"} if avoid else {}
         generator = self._task.options(label_selector=selector).remote([*jobs], self._station)
-        attempt = Attempt(jobs, generator, self._nodes, self._patience, self._send)
+        attempt = Attempt(jobs, generator, self._nodes, self._patience, self._send, self._go_on)
         self._attempts.add(attempt)
         return attempt
 
@@ -180,9 +185,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             out.write(wire.encode(message))
             out.flush()
 
+    joined = ""
+
+    def reached(where: str) -> None:
+        nonlocal joined
+        joined = where
+        send(wire.Reached(where))
+
     send(protocol.Ready(os.getpid()))
     try:
-        cluster = connect(args.address, lambda where: send(wire.Reached(where)))
+        cluster = connect(args.address, reached)
         count = Nodes("CPU")
         device = device_for(args.device, count)
     except FaError as error:
@@ -192,7 +204,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     station = Station(device, args.measure, args.cwd, args.group)
     send(wire.Connected(f"{cluster}: {nodes.describe()}", device))
     address = ray.get_runtime_context().gcs_address
-    asyncio.run(drive(Driver(nodes, station, Patience(args.patience), send, address), sys.stdin.buffer))
+    go_on = f"{how_to_join(joined)} starts another one, then {GO_ON}" if joined else GO_ON
+    asyncio.run(drive(Driver(nodes, station, Patience(args.patience), send, address, go_on), sys.stdin.buffer))
     ray.shutdown()
     os._exit(0)
 

@@ -103,7 +103,8 @@ def test_the_death_of_this_machines_node_ends_all_jobs_with_the_same_words_and_t
         told.wait_for(lambda view: view.state is JobState.RUNNING)
         lone.behead()
         reasons = {str(future.exception(60)) for future in futures}
-    assert reasons == {"this machine's Ray node died; `ray start` starts another one; --resume measures the rest"}
+    join, go_on = f"`ray start --address={lone.address}`", "the same command with --resume measures the rest"
+    assert reasons == {f"this machine's Ray node died; {join} starts another one, then {go_on}"}
     assert all(isinstance(future.exception(), JobFailed) for future in futures)
     assert gate.begun() == ["j0"]
     assert {view.state for view in told.views if view.state.final} == {JobState.CANCELLED}
