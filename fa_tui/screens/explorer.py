@@ -73,6 +73,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.panes = LatePanes(session, self.shown_runs, glyphs)
         self._detail_due = False
         self._can_measure = False
+        self._filter_line: FilterLine | None = None
 
     def compose(self) -> ComposeResult:
         glyphs = self._glyphs
@@ -119,8 +120,9 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     @property
     def takes_keys(self) -> bool:
-        """Whether everything that a key may ask for is there."""
-        return self.sliders is not None and self.sliders.is_mounted
+        """Whether everything that a key may ask for is there, and what the last one closed is gone."""
+        closing = self._filter_line is not None and self._filter_line.is_done
+        return self.sliders is not None and self.sliders.is_mounted and not closing
 
     @property
     def busy(self) -> bool:
@@ -205,7 +207,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         """Open the line to type a filter in."""
         from fa_tui.widgets.filter_line import FilterLine
 
-        line = FilterLine(self._session, self.shown_runs.filter_text, glyphs=self._glyphs)
+        line = self._filter_line = FilterLine(self._session, self.shown_runs.filter_text, glyphs=self._glyphs)
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
 
@@ -232,6 +234,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         # first the focus: that of a widget that goes would go to its neighbour, a slider
         self.set_focus(self.runs)
         await self.query(FilterLine).remove()
+        self._filter_line = None
         self.refresh_bindings()
 
     def catch_up(self) -> None:

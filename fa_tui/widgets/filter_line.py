@@ -31,6 +31,9 @@ class FilterLine(Vertical):
         session: the runs to filter.
         text: the filter so far.
         glyphs: characters to draw with.
+
+    Attributes:
+        is_done: it has been kept or dropped, and is about to go.
     """
 
     help_text = """\
@@ -81,6 +84,7 @@ The filter: only the runs that match are shown
         self._wrong = ""
         self._applied = text
         self._is_due = False
+        self.is_done = False
 
     def compose(self) -> ComposeResult:
         with Horizontal():
@@ -175,4 +179,6 @@ The filter: only the runs that match are shown
         self._close()
 
     def _close(self) -> None:
+        # the keys that come now are not for this line any more
+        self.is_done = True
         self.post_message(self.Closed())

@@ -70,6 +70,15 @@ async def test_a_filter_typed_ahead_keeps_its_first_letter(app: ExplorerApp) -> 
         assert app.focused is app.explorer.matrix
 
 
+@pytest.mark.parametrize("end", ["\r", "\x1b"])
+async def test_keys_after_the_one_that_closes_the_filter_go_to_the_explorer(app: ExplorerApp, end: str) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await at_once(pilot, f"/method:ep{end}a5\r")
+        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 5.0)
+        assert app.explorer.shown_runs.filter_text == ("method:ep" if end == "\r" else "")
+        assert app.focused is not None and app.focused.id == "slider-a"
+
+
 async def test_keys_after_the_one_that_opens_a_dialog_are_its_answer(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "w0.349\r")
