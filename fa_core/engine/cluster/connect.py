@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 from collections.abc import Callable
@@ -86,6 +87,7 @@ def _find(address: str | None) -> str | None:
 def _await_head(address: str) -> Any:
     """The head of the cluster. Hangs where nobody answers; whoever started this process ends it then."""
     raylet: Any = importlib.import_module("ray._raylet")
+    _check_token()
     try:
         return raylet.GcsClient(address=address)
     except ray.exceptions.RayError:
@@ -96,6 +98,19 @@ def _await_head(address: str) -> Any:
         if not tokens.maybe_enable_token_auth_if_token_available(warn_if_disabled=False):
             raise
         return raylet.GcsClient(address=address)
+
+
+def _check_token() -> None:
+    """Refuse to go without the token that was promised, which would end this process with a page of C++."""
+    with contextlib.suppress(ImportError, AttributeError, TypeError):  # of a Ray that knows no tokens, or others
+        tokens: Any = importlib.import_module("ray._private.authentication.authentication_token_setup")
+        try:
+            tokens.ensure_token_if_auth_enabled(create_token_if_missing=False)
+        except (RuntimeError, ray.exceptions.RayError) as error:
+            raise MeasureError(
+                f"there is no token here, and {AUTH_MODE} is {os.environ.get(AUTH_MODE)}",
+                hint="~/.ray/auth_token must be the same on every machine; `ray get-auth-token --generate` makes one",
+            ) from error
 
 
 def _living(head: Any) -> list[Door] | None:

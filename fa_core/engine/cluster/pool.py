@@ -200,6 +200,8 @@ class RayPool(Pool):
         with self._lock:
             line, self._line = self._line, None
             closing = self._closing
+        if str(self._log) in str(error):
+            self._keep_logs = True  # whoever is told where the log is shall find it there
         if line is not None and line.connected.exception() is None:
             error = NobodyLeft(error.what, hint=error.hint)  # the same words for every job, so that they are told once
         for job in self._flying.land_all():

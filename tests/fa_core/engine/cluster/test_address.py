@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib.util
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -134,6 +135,30 @@ def test_a_server_of_grpc_that_knows_no_call_of_ray_is_no_cluster(words, code, m
     monkeypatch.setattr(connect, "_await_head", refuse)
     with pytest.raises(MeasureError, match=r"what answers at proxy:80 is not a Ray cluster; .*`ray start --head`"):
         connect.connect("proxy:80", lambda where: None)
+
+
+def test_a_token_that_is_promised_and_not_there_is_one_line(monkeypatch):
+    exceptions = pytest.importorskip("ray").exceptions
+    tokens = pytest.importorskip("ray._private.authentication.authentication_token_setup")
+    from fa_core.engine.cluster import connect
+
+    def missing(**options):
+        raise exceptions.AuthenticationError("no token")
+
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setattr(tokens, "ensure_token_if_auth_enabled", missing)
+    with pytest.raises(MeasureError, match=r"no token here, and RAY_AUTH_MODE is token; ~/.ray/auth_token must be"):
+        connect.connect("head:6379", lambda where: None)
+
+
+def test_a_log_that_an_error_names_is_kept(told, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(line, "check_address", lambda named: None)
+    with RayPool(Placement(engine="ray", address="head:6379", device="cpu"), told, measure="x:y") as pool:
+        monkeypatch.setattr(pool, "_arguments", [])
+        with pytest.raises(MeasureError, match=r"its driver exited with status 2; .*; log: ") as caught:
+            pool.connect()
+    assert "arguments are required" in Path(str(caught.value).rpartition("log: ")[2]).read_text()
 
 
 def test_a_cluster_that_wants_a_certificate_is_only_knocked_at(silent, refusing, monkeypatch):
