@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.util
 import socket
+import tempfile
 import threading
 from pathlib import Path
 
@@ -151,8 +152,9 @@ def test_a_token_that_is_promised_and_not_there_is_one_line(monkeypatch):
         connect.connect("head:6379", lambda where: None)
 
 
-def test_a_log_that_an_error_names_is_kept(told, monkeypatch):
+def test_a_log_that_an_error_names_is_kept(told, monkeypatch, tmp_path):
     pytest.importorskip("ray")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(line, "check_address", lambda named: None)
     with RayPool(Placement(engine="ray", address="head:6379", device="cpu"), told, measure="x:y") as pool:
         monkeypatch.setattr(pool, "_arguments", [])
