@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pyte
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.color import ColorSystem
 from rich.segment import Segment
 from rich.style import Style
 
+from fa_core.errors import printable
 from fa_tui.terminal.frame import Frame, Pen, Piece
+from fa_tui.views.fitting import cut, padded
+from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 
 WIDTH, HEIGHT = 12, 3
 STYLES = [
@@ -127,3 +131,17 @@ def test_the_foreground_of_blanks_is_not_worth_a_byte() -> None:
     pen = Pen()
     frame.put(pen, 0, 0, [Segment("    ", Style.parse("bold blue on black"))])
     assert pen.text() == ""
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_what_follows_a_name_of_any_characters_stands_where_it_belongs(name: str) -> None:
+    """Even on a terminal that takes the name to be narrower than it is taken to be here."""
+    frame, shown = Frame(60, 1, ColorSystem.TRUECOLOR), pyte.Screen(60, 1)
+    stream = pyte.Stream(shown)
+    narrow = str.maketrans(dict.fromkeys(WIDE, "?"))
+    name = cut(printable(name), 40)
+    for count in ("1/3", "2/3"):
+        pen = Pen()
+        frame.put(pen, 0, 0, [Segment(padded(name, 44)), Segment(count), Segment(" ✗ab-d")])
+        stream.feed(pen.text().translate(narrow))
+        assert "".join(shown.buffer[0][x].data for x in range(44, 60)).rstrip() == f"{count} ✗ab-d"

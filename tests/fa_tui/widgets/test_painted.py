@@ -14,6 +14,16 @@ from fa_tui.widgets.text_lines import TextLines
 rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
 
 
+def test_an_accent_of_its_own_takes_no_cell() -> None:
+    before: Row = [("de\u0301ja\u0300 1/3", "x")]
+    assert list(changed_spans(before, [("de\u0301ja\u0300 2/3", "x")])) == [(5, 6)]
+    assert list(changed_spans(before, [("deja\u0300 1/3", "x")])) == [(1, 2)]
+
+
+def test_a_wide_character_that_has_half_a_place_leaves_it_blank() -> None:
+    assert clip([("a漢字", "x"), ("b", "y")], 4, "z") == [("a漢", "x"), (" ", "z")]
+
+
 def cells(row: Row) -> list[tuple[str, str]]:
     return [
         (piece, style)
