@@ -66,6 +66,6 @@ class TextLines(PaintedScroll, can_focus=True):
         rows: list[Row] = []
         for line in self._lines:
             heading = line.startswith("# ")
-            text = self._glyphs.say(line.removeprefix("# "))
+            text = self._glyphs.say(line.removeprefix("# ").expandtabs())
             rows.extend([(part, "text--heading" if heading else "")] for part in _wrapped(text, width))
         return rows

@@ -84,3 +84,9 @@ async def test_lines_that_nobody_sees_lay_nothing_out_and_are_whole_when_they_co
         await pilot.pause()
         assert lines.virtual_size.height == 9
         assert lines.render_line(0).text.startswith("line 0")
+
+
+def test_tabs_in_what_a_command_printed_are_blanks() -> None:
+    lines = TextLines()
+    lines.set_lines(["epoch\tloss", "\x1b[2Jdone"])
+    assert [row[0][0] for row in lines.draw(40)] == ["epoch   loss", "\\x1b[2Jdone"]
