@@ -25,6 +25,7 @@ from fa_tui.screens.giving import reopening, reproducing
 from fa_tui.screens.judged import JudgedScreen
 from fa_tui.screens.runs_given import look_given
 from fa_tui.screens.several import SeveralScreen
+from fa_tui.screens.tidying import tidy_soon
 from fa_tui.session import Session
 from fa_tui.sharing.shared import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views.analysed import Analysed
@@ -129,6 +130,10 @@ Analyses of the runs, as the commands of the same names print them
         self.table = self.query_one(GridTable)
         self.about = self.query_one("#about", TextLines)
         self.action_open(0)
+
+    def on_unmount(self) -> None:
+        self._found, self._blocks = (), []
+        tidy_soon(self.app, self.session)
 
     def reread(self) -> None:
         self.runs.read()

@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from fa_core.report import LETTERS
 from fa_tui.screens.runs_shown import RunsShown
-from fa_tui.session import SCALAR_LIMIT, Flip, Session
+from fa_tui.session import Flip, Session
 from fa_tui.views.overview import count_words, flipped_words
 from fa_tui.widgets.glyphs import Glyphs
 
@@ -50,7 +50,7 @@ class LatePanes:
             screen: with the places ``detail-place``, ``sliders-place`` and ``body``.
             status: what stands below the sliders.
         """
-        from fa_core.heap import give_back
+        from fa_tui.screens.tidying import tidy_soon
         from fa_tui.widgets.detail import DetailPane
         from fa_tui.widgets.line_charts import LineCharts
         from fa_tui.widgets.sliders_panel import SlidersPanel
@@ -69,8 +69,7 @@ class LatePanes:
             await screen.query_one("#sliders-place").mount(self.sliders, status)
             await screen.query_one("#body").mount(self.charts)
         screen.call_after_refresh(self.draw_charts)
-        if len(self._session) > SCALAR_LIMIT:
-            screen.call_after_refresh(give_back)
+        tidy_soon(screen, self._session)
 
     def show_run(self) -> None:
         """Show the run under the cursor."""

@@ -119,6 +119,11 @@ class RunsShown:
         self.rows = rows
         self.count = len(self._session) if rows is None else len(rows)
         self.view.lay_out(rows)
+        if self.view.is_attached:
+            from fa_tui.screens.tidying import tidy_soon
+
+            # what was laid out before is as large as what is now
+            tidy_soon(self.view, self._session)
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
         """Show verdicts that flipped; whether other runs are shown now."""

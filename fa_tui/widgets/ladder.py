@@ -7,7 +7,8 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
+from operator import lt
 
 from fa_tui.widgets.numbers import just_past
 
@@ -59,14 +60,18 @@ class Flips:
     verdicts are the same for all t in [x_i, x_{i+1}); firing *below* it, in (x_i, x_{i+1}].
 
     Args:
-        values: the runs' values; non-finite ones never flip.
+        values: the runs' values; non-finite ones never flip. A rising array of finite ones is kept as it is.
         above: whether a run fires above its threshold (else below).
     """
 
     def __init__(self, values: Sequence[float], *, above: bool) -> None:
-        finite = sorted(value for value in values if math.isfinite(value))
-        # numbers as such: a hundred thousand Python objects per slider take five times the memory
-        self.values = array("d", (value for value, _ in groupby(finite)))
+        self.values: array[float]
+        if isinstance(values, array) and _rises(values):
+            self.values = values
+        else:
+            finite = sorted(value for value in values if math.isfinite(value))
+            # numbers as such: a hundred thousand Python objects per slider take five times the memory
+            self.values = array("d", (value for value, _ in groupby(finite)))
         self._above = above
 
     def plateau(self, threshold: float) -> tuple[float, float] | None:
@@ -106,3 +111,8 @@ class Flips:
         """How many flip values lie on the lower side of the threshold."""
         find = bisect.bisect_right if self._above else bisect.bisect_left
         return find(self.values, threshold)
+
+
+def _rises(values: array[float]) -> bool:
+    """Whether each value is larger than the one before it, and all are finite."""
+    return all(map(math.isfinite, values[:1] + values[-1:])) and all(map(lt, values, islice(values, 1, None)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -84,3 +85,10 @@ def test_no_verdict_changes_inside_the_plateau(runs: list[float], threshold: flo
 def test_runs_that_are_not_finite_never_flip() -> None:
     assert Flips([math.nan, math.inf], above=True).next(1.0, upward=True) is None
     assert Flips([math.nan], above=True).plateau(1.0) is None
+
+
+@given(st.lists(st.floats()))
+def test_an_array_flips_where_a_list_of_its_numbers_does(numbers: list[float]) -> None:
+    rising = array("d", sorted({number for number in numbers if math.isfinite(number)}))
+    assert Flips(numbers, above=True).values == Flips(array("d", numbers), above=True).values == rising
+    assert Flips(rising, above=True).values is rising, "many runs' numbers are kept once"
