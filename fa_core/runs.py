@@ -81,6 +81,14 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str | None = None
 
 
+def recorded_baseline(manifest: Manifest) -> float | None:
+    """The frozen-baseline accuracy to judge the run's (d) by; None for a control that gets none, or no fraction."""
+    acc = manifest.frozen_baseline_acc
+    if acc is None or manifest.method in WITHOUT_BASELINE or not 0.0 <= acc <= 1.0:
+        return None
+    return acc
+
+
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
 

@@ -19,8 +19,10 @@ import msgspec
 from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
+    from fa_core.formats import Trace
     from fa_tui.config.settings import Loaded
     from fa_tui.jobs.setup import Setup
+    from fa_tui.session import Session
     from fa_tui.shell.options import FrozenBaseline
     from fa_tui.views.look import Look
 
@@ -114,7 +116,7 @@ def run_explorer(
         thresholds=thresholds or settings.settings.thresholds,
         baseline=frozen_baseline,
         problems=found.problems,
-        traces=lambda: scan(list(paths)).traces,
+        traces=lambda: traces_of_paths(paths, session),
     )
     if frozen_baseline is not None:
         frozen_baseline.check(session.named("method", row) for row in range(len(session)))
@@ -135,6 +137,15 @@ def run_explorer(
             with contextlib.suppress(OSError):
                 print(f"fa-tui: {line}", file=sys.stderr)
     return app.return_code or 0 if code is None else code
+
+
+def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
+    """The traces of the paths; lines of theirs that cannot be read are told beside what else could not."""
+    from fa_core.formats import scan
+
+    found = scan(list(paths))
+    session.tell_problems(found.problems)
+    return found.traces
 
 
 def on_a_terminal() -> bool:

@@ -125,6 +125,15 @@ class Session:
     def traces(self, traces: Sequence[Trace]) -> None:
         self._traces = traces
 
+    def problems_within(self, sources: Iterable[str]) -> int:
+        """How many parts of these files could not be read."""
+        files = set(sources)
+        return sum(problem.path in files for problem in self.problems)
+
+    def tell_problems(self, problems: Iterable[Problem]) -> None:
+        """Take up what else could not be read, each once."""
+        self.problems += [problem for problem in problems if problem not in self.problems]
+
     @property
     def table(self) -> AuditTable:
         """The rows as columns, built on first use (this imports NumPy)."""

@@ -15,7 +15,17 @@ from fa_core.formats.reports import decode_report
 from fa_core.formats.stored import Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, canonical_method
-from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, read_manifest
+from fa_core.runs import (
+    AUDIT,
+    CREDIT,
+    MANIFEST,
+    RESUME,
+    TRACE,
+    WEIGHTS,
+    Manifest,
+    read_manifest,
+    recorded_baseline,
+)
 
 OWN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
 """What `read` covers; further files of the folder are files like any other."""
@@ -57,7 +67,12 @@ def read_row(folder: Path) -> Iterator[AuditRow | Problem]:
     if manifest is None:
         return
     source = str(folder)
-    report = DiagnosticReport(method_name=manifest.method, seed=manifest.seed, axes=manifest.axes)
+    report = DiagnosticReport(
+        method_name=manifest.method,
+        seed=manifest.seed,
+        axes=manifest.axes,
+        frozen_baseline_acc=recorded_baseline(manifest),
+    )
     try:
         report = _report(_file(folder, AUDIT)) or report
     except FaError as error:

@@ -35,6 +35,7 @@ from fa_tui.views.look import Look
 from fa_tui.views.overview import count_words
 from fa_tui.views.records import seeds_record, sweep_record
 from fa_tui.widgets.canvas import Canvas
+from fa_tui.widgets.diagnostics import with_keys
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.grid_table import GridTable
 from fa_tui.widgets.line import Line
@@ -52,8 +53,6 @@ _NONE_PASSES = (
     "No run passes the filter, so there is nothing to analyse.",
     "f takes all runs; Esc and / change the filter.",
 )
-_KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
-"""What the commands call by an option is a key here."""
 
 
 class AnalysisScreen(JudgedScreen):
@@ -239,7 +238,7 @@ Analyses of the runs, as the commands of the same names print them
             self._found = over_seeds(table, thresholds)
             self._blocks = list(seeds_blocks(self._found))
             grid, self._said = parts(self._blocks)
-        self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(_with_keys, self._said)]
+        self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
             grid, self._said = Grid(headings=("",), rows=()), list(_NONE_PASSES if len(self.session) else _NO_RUNS)
@@ -295,15 +294,9 @@ Analyses of the runs, as the commands of the same names print them
         elif found:
             self._show_curve(found[line])
         gap = [""] if about and self._said else []
-        self.about.set_lines([*map(_with_keys, about), *gap, *self._said])
+        self.about.set_lines([*map(with_keys, about), *gap, *self._said])
 
     def _show_curve(self, one: Sensitivity) -> None:
         curve = verdict_curve(self.runs.table, one.letter, self.session.thresholds)
         self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.runs)))
         self.query_one("#curve-title", Line).set(*curve_words(curve, one))
-
-
-def _with_keys(text: str) -> str:
-    for option, key in _KEYS.items():
-        text = text.replace(option, key)
-    return text

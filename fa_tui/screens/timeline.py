@@ -80,6 +80,7 @@ The runs over their epochs
         ),
         Binding("0", "only(0)", "All charts", show=False, tooltip="all four charts"),
         Binding("s", "stop_on", "Stop on", tooltip="which diagnostics would have stopped a run"),
+        Binding("P", "app.show_problems", "Problems", show=False, tooltip="what was not read, or only in part"),
         Binding("T", "dismiss", "Back", show=False),
     ]
 
@@ -252,7 +253,9 @@ The runs over their epochs
 
     def _say_title(self, drawn: int | None = None) -> None:
         quantity = self.matrix.quantity
-        self.set_title(*title_words(self._epochs, len(self.session), drawn, quantity.label if quantity else ""))
+        showing = quantity.label if quantity else ""
+        skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
+        self.set_title(*title_words(self._epochs, len(self.session), drawn, showing, skipped))
 
     def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
         epochs, stop = self._epochs, self._stops[chosen]

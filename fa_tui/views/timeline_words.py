@@ -14,7 +14,7 @@ from fa_tui.widgets.numbers import short
 Pieces = list[tuple[str, str]]
 
 
-def title_words(epochs: EpochSession, runs: int, drawn: int | None, quantity: str) -> Pieces:
+def title_words(epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int = 0) -> Pieces:
     """What is replayed, how much of it is drawn.
 
     Args:
@@ -22,6 +22,7 @@ def title_words(epochs: EpochSession, runs: int, drawn: int | None, quantity: st
         runs: how many runs are open.
         drawn: how many have a curve, where that is known.
         quantity: what the matrix shows instead of letters, or ``""``.
+        skipped: how many lines of these traces could not be read.
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
     span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
@@ -31,6 +32,10 @@ def title_words(epochs: EpochSession, runs: int, drawn: int | None, quantity: st
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
     if growing:
         pieces.append((f"  {growing} still growing", "accent"))
+    if skipped:
+        pieces.append((f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"))
+    if epochs.replay.table.assumed.any():
+        pieces.append(("  (d) by an assumed baseline", "warn"))
     if drawn is not None and drawn < count:
         pieces.append((f"  {drawn} drawn (* for all)", "warn"))
     if quantity:

@@ -16,7 +16,7 @@ from fa_tui.views.fitting import cut, padded_left, width_of
 from fa_tui.views.wrapping import folded
 from fa_tui.widgets.detail_facts import fact_rows
 from fa_tui.widgets.detail_layers import layer_rows, peak_words, sparkline_rows
-from fa_tui.widgets.diagnostics import DIAGNOSTICS, Diagnostic
+from fa_tui.widgets.diagnostics import DIAGNOSTICS, Diagnostic, with_keys
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short
 from fa_tui.widgets.painted import Row, ending
@@ -56,7 +56,7 @@ def detail_lines(
         lines += _verdict(report, found, width, glyphs)
         lines.append([])
         for diagnostic, words in zip(DIAGNOSTICS, report.describe(), strict=True):
-            lines += _judged(diagnostic, words, report, width, glyphs)
+            lines += _judged(diagnostic, with_keys(words), report, width, glyphs)
             if diagnostic.letter == "b" and cause:
                 lines += _under(f"cause: {cause}", width, "detail--note", glyphs)
             if found is not None and diagnostic.letter in found.fired:

@@ -6,6 +6,20 @@ from dataclasses import dataclass
 
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 
+_KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
+"""What the commands call by an option is a key in the explorer."""
+
+
+def with_keys(text: str) -> str:
+    """What a command says, as the explorer says it.
+
+    >>> with_keys("give one with --frozen-baseline")
+    'give one with the key w'
+    """
+    for option, key in _KEYS.items():
+        text = text.replace(option, key)
+    return text
+
 
 @dataclass(frozen=True)
 class Diagnostic:

@@ -12,13 +12,16 @@ from msgspec.structs import replace
 from fa_core.analysis import Replay
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.report import DiagnosticThresholds
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
+from fa_tui.opening import traces_of_paths
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
 from fa_tui.shell.options import FrozenBaseline
 from fa_tui.views.epoch_curves import DRAWN_AT_MOST, drawn_runs
-from fa_tui.views.epochs import EpochSession
+from fa_tui.views.epochs import EpochSession, replay_of
+from fa_tui.views.timeline_words import title_words
 from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, fire_point, marks_for, scale_of
 from fa_tui.widgets.glyphs import UNICODE
 from fa_tui.widgets.scale import Scale
@@ -26,6 +29,7 @@ from fa_tui.widgets.scrubber import Scrubber
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
 from tests.fa_tui.scenes import EPOCHS, four_traces, trace
 from tests.fa_tui.scenes import epochs as epochs_of
+from tests.fa_tui.waiting import until
 
 
 @pytest.fixture
@@ -249,7 +253,48 @@ def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
     screen = TimelineScreen(session, glyphs=UNICODE)
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
+    assert ("  (d) by an assumed baseline", "warn") in title_words(screen.judged, 4, None, "")
     assert [shown.letter for shown in SHOWN] == list("abcd")
+
+
+def test_a_methods_baseline_replaces_the_one_of_its_audit() -> None:
+    runs = [trace("dfa", 42, 1.0, epochs=3), trace("bp", 42, 1.0, epochs=3)]
+    report = DiagnosticReport(bp_grad_norms=[0.1], headline_acc=0.5, frozen_baseline_acc=0.3)
+    rows = [AuditRow(source=one.source, key=one.key, method=one.method, seed=42, report=report) for one in runs]
+    session = Session(rows, traces=runs, baseline=FrozenBaseline(0.2, {"dfa": 0.1}))
+    replay = replay_of(session)
+    found = {replay.table.method[i]: replay.table.report(i) for i in range(len(replay.table))}
+    assert (found["dfa"].baseline_acc, found["dfa"].assumed_baseline_acc) == (0.1, 0.1)
+    assert (found["bp"].baseline_acc, found["bp"].assumed_baseline_acc) == (0.3, None)
+
+
+def test_lines_of_traces_that_were_skipped_are_told_and_listed(tmp_path: Path) -> None:
+    (tmp_path / "dfa_s1.jsonl").write_text(
+        '{"epoch": 1, "test_acc": 0.4}\n{"epoch": 2, "test_acc": 61}\n{"epoch": 3, "test_acc": 0.5}\n'
+    )
+    (tmp_path / "other.json").write_text("{")
+    session = Session([])
+    session.traces = traces_of_paths([tmp_path], session)
+    screen = TimelineScreen(session, glyphs=UNICODE)
+    assert "  1 line of traces skipped (P)" in "".join(
+        text for text, _ in title_words(screen.judged, 1, None, "", session.problems_within([session.traces[0].source]))
+    )
+    told = [problem.message for problem in session.problems]
+    traces_of_paths([tmp_path], session)
+    assert [problem.message for problem in session.problems] == told and len(told) == 2
+
+
+async def test_the_timeline_says_that_lines_were_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "dfa_s1.jsonl"
+    path.write_text('{"epoch": 1, "test_acc": 0.4}\n{"epoch": 2, "test_acc": 61}\n{"epoch": 3, "test_acc": 0.5}\n')
+    session = Session([])
+    session.traces = traces_of_paths([path], session)
+    app = app_on(session)
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "T")
+        assert "1 line of traces skipped (P)" in screen_text(app)
+        await pilot.press("P")
+        await until(pilot, lambda: "headline_acc is 61" in screen_text(app))
 
 
 async def test_a_run_that_would_have_been_stopped_has_a_line_there_on_every_chart(sample_runs: Path) -> None:

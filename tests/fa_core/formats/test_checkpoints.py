@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from fa_core.analysis import timelines
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
+from fa_core.table import AuditTable
 
 MANIFEST = {"method": "dfa", "arch": "resmlp", "data": "synthetic", "seed": 42, "axes": {"lam": 0.01}}
 
@@ -115,6 +117,27 @@ def test_a_run_nobody_measured_is_a_row_without_coverage(tmp_path: Path) -> None
     (row,) = scan([manifest(tmp_path / "run", headline_acc=0.5, frozen_baseline_acc=0.4)]).rows
     assert row.report.coverage == ""
     assert len(load_audits([tmp_path])) == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "known"),
+    [
+        ({"frozen_baseline_acc": 0.4}, 0.4),
+        ({}, None),
+        ({"frozen_baseline_acc": 61}, None),
+        ({"method": "frozen", "frozen_baseline_acc": 0.4}, None),
+    ],
+)
+def test_a_run_nobody_measured_lends_its_trace_the_baseline_of_its_manifest(
+    tmp_path: Path, said: dict[str, Any], known: float | None
+) -> None:
+    run = manifest(tmp_path / "run", **said)
+    (run / "trace.jsonl").write_text('{"epoch": 1, "test_acc": 0.41}\n')
+    found = scan([run])
+    assert (found.rows[0].report.frozen_baseline_acc, found.rows[0].report.coverage) == (known, "")
+    (replayed,) = timelines(found.traces, AuditTable.from_rows(found.rows))
+    assert replayed.points[0].margin_pp == (None if known is None else 1.0)
+    assert replayed.evidence == {}
 
 
 @pytest.mark.parametrize("name", ["audit.json", "trace.jsonl"])
