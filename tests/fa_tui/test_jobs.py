@@ -321,7 +321,10 @@ class Given(StagedJobs):
 
 @pytest.mark.parametrize("width", [70, 80, 100, 120, 200])
 @pytest.mark.parametrize("copies", [1, 5], ids=["few", "more than lines"])
-async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(app: ExplorerApp, width: int, copies: int) -> None:
+async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch, width: int, copies: int
+) -> None:
+    monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
     jobs = [replace(job, id=f"{n}") for n, job in enumerate(StagedJobs().listed() * copies)]
     async with app.run_test(size=(width, 24)) as pilot:
         await app.push_screen(JobsScreen(Jobs(Given(jobs)), glyphs=app.terminal.glyphs))
@@ -333,7 +336,10 @@ async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(app: ExplorerA
         assert any("10/10" in line and ("saved in results.json" in line or "…" in line) for line in lines)
 
 
-async def test_counts_too_long_for_their_column_are_cut_with_a_sign(app: ExplorerApp) -> None:
+async def test_counts_too_long_for_their_column_are_cut_with_a_sign(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
     jobs = [
         Listed(id="1", name="dfa s42", state="running", done=1000, total=12000),
         Listed(id="2", name="dfa s43", state="running", done=123_456_789, total=987_654_321),
