@@ -85,8 +85,8 @@ class Glyphs(msgspec.Struct, frozen=True):
         What is no character to look at is spelled out in both: line breaks and tabs in a name, but also the
         joiners of an emoji and marks of direction, which make no two terminals agree on how wide it is.
 
-        >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("d	fa")
-        ('|g_L| 2x x', 'd\tfa')
+        >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("dfa\x1b[2J")
+        ('|g_L| 2x x', 'dfa\\x1b[2J')
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
         text = printable(text).replace("\ufe0f", "")
