@@ -43,6 +43,12 @@ ASSUMED = "assumed"
 WHAT_IF = "(what if)"
 """Name of an assumed baseline for a decoder: no file is written with such a key."""
 
+BASELINE_FROM = "frozen_baseline_from"
+"""Provenance member that says where a recorded baseline came from that was not in the run's manifest."""
+
+GIVEN = "given"
+"""What it says of one that a person gave while they measured the run."""
+
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
 
@@ -385,7 +391,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             elif letter not in coverage or value is None:
                 lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
             else:
-                kind = f" [{self.basis(letter)}]" if letter in self.kinds else ""
+                basis = self.basis(letter)
+                kind = f" [{basis}]" if basis else ""
                 state = "FIRES" if letter in flags else "passes"
                 lines.append(f"({letter}) {state}: {name} {pattern.format(value)}{kind} ({bound} {threshold:g})")
         return lines
@@ -393,6 +400,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     def basis(self, letter: str) -> str:
         """What a diagnostic's number is, in words, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""
         kind = self.kinds.get(letter, "")
+        if letter == "d" and not kind and self.provenance.get(BASELINE_FROM) == GIVEN:
+            return f"baseline {self.baseline_words()} given by hand"
         return f"baseline {self.baseline_words()}" if kind == ASSUMED else kind
 
     def baseline_words(self) -> str:

@@ -6,15 +6,12 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from fa_core.report import DiagnosticReport
+from fa_core.report import BASELINE_FROM, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import WITHOUT_BASELINE
 
 FROZEN = "frozen"
 """The control whose accuracy is the baseline."""
-
-FILLED_FROM = "frozen_baseline_from"
-"""Provenance member that says where a baseline came from that was not in the run's manifest."""
 
 
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
@@ -30,16 +27,16 @@ def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
 def as_measured(report: DiagnosticReport) -> DiagnosticReport:
     """The report as it was measured, before a baseline was filled in and a verdict written down."""
     report = replace(report, recorded_verdict=None)
-    if FILLED_FROM not in report.provenance:
+    if BASELINE_FROM not in report.provenance:
         return report
-    provenance = {name: value for name, value in report.provenance.items() if name != FILLED_FROM}
+    provenance = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
     return replace(report, provenance=provenance, frozen_baseline_acc=None)
 
 
 def filled(row: AuditRow, acc: float | None, source: str) -> AuditRow:
     """The row with this baseline, and where it came from."""
     report = row.report.with_frozen_baseline(acc)
-    return replace(row, report=replace(report, provenance={**report.provenance, FILLED_FROM: source}))
+    return replace(row, report=replace(report, provenance={**report.provenance, BASELINE_FROM: source}))
 
 
 def _filled(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:

@@ -17,7 +17,7 @@ from fa_core.engine.baselines import filled, with_measured_baselines
 from fa_core.engine.resume import recorded_audits
 from fa_core.errors import FaError, UsageError
 from fa_core.formats.write import write_audit_table
-from fa_core.report import DiagnosticReport
+from fa_core.report import GIVEN, DiagnosticReport
 from fa_core.rows import AuditRow
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
@@ -165,4 +165,4 @@ def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
     acc: Any = after.report.frozen_baseline_acc
     if acc == before.report.frozen_baseline_acc:
         return after
-    return filled(after, acc, "given")
+    return filled(after, acc, GIVEN)

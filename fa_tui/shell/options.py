@@ -32,7 +32,8 @@ FrozenBaselineOption = Annotated[
         "--frozen-baseline",
         metavar="[METHOD=]ACC",
         help="Frozen-blocks accuracy (a fraction) to assume for every run without one; METHOD=ACC: for all runs of "
-        "that method, in place of a recorded one too. Nothing takes it for a measured one.",
+        "that method, in place of a recorded one too. Marked as assumed, and in no file as recorded; `audit` alone "
+        "writes it down, as given, for runs without one.",
         show_default=False,
     ),
 ]

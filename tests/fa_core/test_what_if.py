@@ -13,7 +13,7 @@ import pytest
 from fa_core.analysis import decision_utility, over_seeds, partial_audit, sensitivities, timeline, timelines
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.write import write_audit_table
-from fa_core.report import DiagnosticReport
+from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
 from fa_core.reporting import audit_figure, reporting_form, to_csv, to_html, to_markdown
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
@@ -51,6 +51,14 @@ def test_it_judges_d_and_stays_apart_from_what_is_recorded() -> None:
     assert report.kinds == {"d": "assumed"} and report.evidence == {}
     assert report.as_recorded() == KNOWN
     assert "[baseline 0.1 assumed, 0.5 recorded]" in report.describe()[3]
+
+
+def test_one_that_was_given_while_the_run_was_measured_says_so() -> None:
+    given = msgspec.structs.replace(KNOWN, provenance={BASELINE_FROM: GIVEN})
+    assert "[baseline 0.5 given by hand]" in given.describe()[3]
+    beside = msgspec.structs.replace(KNOWN, provenance={BASELINE_FROM: "runs/frozen_s42"})
+    assert "[" not in beside.describe()[3]
+    assert "[baseline 0.1 assumed, 0.5 recorded]" in given.with_assumed_baseline(0.1).describe()[3]
 
 
 def test_no_dict_and_no_file_holds_it(tmp_path: Path) -> None:
