@@ -21,6 +21,7 @@ Objects: TypeAlias = NDArray[np.object_]
 _Array = TypeVar("_Array", bound=NDArray[Any])
 _PLACES = 9
 _NEAR_TIE = 1e-3
+_INT32 = np.iinfo(np.int32).max
 
 
 class Ragged:
@@ -30,7 +31,7 @@ class Ragged:
 
     def __init__(self, flat: Floats, offsets: Indices) -> None:
         self.flat = read_only(flat)
-        self.offsets = read_only(offsets)
+        self.offsets = read_only(narrow(offsets))
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]]) -> Ragged:
@@ -85,6 +86,11 @@ def read_only(array: _Array) -> _Array:
     """The same array, from now on not to be written."""
     array.setflags(write=False)
     return array
+
+
+def narrow(places: Indices) -> Indices:
+    """Rising places or counts in four bytes each, where that is enough: the last is the largest."""
+    return places.astype(np.int32) if len(places) and places[-1] <= _INT32 else places
 
 
 def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:

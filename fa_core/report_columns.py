@@ -83,6 +83,7 @@ class ReportColumns:
         key: the run's name in its file. method, seed, checkpoint, axes: as in `AuditRow`.
         recorded_verdict: the verdict text found in the file, or None.
         numbers: what was measured.
+        inexact: whose reports say that a number of theirs is no exact one.
         has_credit: whether any report says something of credit quality.
     """
 
@@ -93,6 +94,7 @@ class ReportColumns:
     axes: Objects
     recorded_verdict: Objects
     numbers: Numbers
+    inexact: Mask
     has_credit: bool = True
 
     @classmethod
@@ -119,6 +121,7 @@ class ReportColumns:
             axes=objects(axes),
             recorded_verdict=objects(recorded),
             numbers=numbers,
+            inexact=inexact_of(reports),
             has_credit=has_credit,
         )
 
@@ -129,7 +132,12 @@ class ReportColumns:
             return parts[0]
         names: dict[str, Any] = {name: joined([getattr(part, name) for part in parts]) for name in NAMES}
         has_credit = any(part.has_credit for part in parts)
-        return cls(**names, numbers=Numbers.concat([part.numbers for part in parts]), has_credit=has_credit)
+        return cls(
+            **names,
+            numbers=Numbers.concat([part.numbers for part in parts]),
+            inexact=np.concatenate([np.zeros(0, np.bool_), *(part.inexact for part in parts)]),
+            has_credit=has_credit,
+        )
 
     def names(self) -> list[Objects]:
         """The columns named in `NAMES`."""
@@ -137,6 +145,11 @@ class ReportColumns:
 
     def __len__(self) -> int:
         return len(self.key)
+
+
+def inexact_of(reports: Sequence[DiagnosticReport]) -> Mask:
+    """Whose `evidence` says something, of reports (or of anything with that attribute)."""
+    return np.fromiter(map(bool, map(attrgetter("evidence"), reports)), np.bool_, len(reports))
 
 
 def _column(reports: Iterable[DiagnosticReport], name: str) -> list[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fa_core.columns import Bits, Floats, Indices, Mask, Objects, Ragged, margin_of, read_only
+from fa_core.columns import Bits, Floats, Indices, Mask, Objects, Ragged, margin_of, narrow, read_only
 from fa_core.errors import UsageError
 from fa_core.naming import unknown_name
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
@@ -75,6 +75,7 @@ class AuditTable:
     _has_acc: Mask
     _has_baseline: Mask
     _rebased: Mask
+    _inexact: Mask
     _store: Indices
     _slot: Indices
     _stores: tuple[Sequence[AuditRow], ...]
@@ -104,7 +105,9 @@ class AuditTable:
             parts = [getattr(table, name) for table in tables]
             columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
         before = np.cumsum([0, *(len(table._stores) for table in tables[:-1])])
-        columns["_store"] = np.concatenate([table._store + first for table, first in zip(tables, before, strict=True)])
+        columns["_store"] = np.concatenate(
+            [table._store + first for table, first in zip(tables, narrow(before), strict=True)]
+        )
         return dataclasses.replace(
             tables[0],
             **columns,
@@ -185,6 +188,16 @@ class AuditTable:
     def report(self, index: int) -> DiagnosticReport:
         """One row's report, its baseline as in this table."""
         return self.row(index).report
+
+    def kinds(self, rows: Indices) -> dict[str, str]:
+        """`DiagnosticReport.kinds` of some rows together, of each letter the last that is not exact.
+
+        Reports are read only where they say something of it.
+        """
+        inexact = self._inexact[rows]
+        assumed = np.flatnonzero(self._rebased[rows] & ~inexact)  # they all say the same: the ends tell
+        telling = np.union1d(np.flatnonzero(inexact), assumed[[0, -1]] if len(assumed) else assumed)
+        return {letter: kind for i in rows[telling].tolist() for letter, kind in self.report(i).kinds.items()}
 
     def rows(self) -> Iterator[AuditRow]:
         """All rows, in order."""

@@ -7,14 +7,14 @@ from itertools import groupby
 
 import numpy as np
 
-from fa_core.columns import Mask, Objects, growth_of, joined, margin_of, objects
+from fa_core.columns import Mask, Objects, growth_of, joined, margin_of, narrow, objects
 from fa_core.formats.lean import recorded_verdicts
 from fa_core.formats.many_rows import ManyRows
 from fa_core.formats.sliced import SlicedRows
 from fa_core.formats.stored import StoredRows
 from fa_core.formats.stored_row import StoredRow
 from fa_core.heap import give_back
-from fa_core.report_columns import NAMES, Numbers, ReportColumns
+from fa_core.report_columns import NAMES, Numbers, ReportColumns, inexact_of
 from fa_core.rows import AuditRow, Problem
 from fa_core.table import AuditTable, bits_of, depth_utility_bits
 
@@ -98,8 +98,9 @@ class TableBuilder:
             _has_acc=has_acc,
             _has_baseline=has_baseline,
             _rebased=np.concatenate([np.zeros(0, np.bool_), *self._assumed]),
-            _store=np.repeat(np.arange(len(counts)), counts).astype(np.int64),
-            _slot=np.concatenate([np.zeros(0, np.int64), *(np.arange(count) for count in counts)]),
+            _inexact=whole.inexact,
+            _store=np.repeat(narrow(np.arange(len(counts))), counts),
+            _slot=np.concatenate([np.zeros(0, np.int32), *(narrow(np.arange(count)) for count in counts)]),
             _stores=tuple(self._stores),
         )
         if len(table) >= _MANY:
@@ -121,11 +122,13 @@ class TableBuilder:
             if assumed.any():
                 numbers = numbers.against([report.baseline_acc for report in reports])
             recorded = objects([report.recorded_verdict for report in reports])
+            inexact = inexact_of(reports)
         else:
             slots = np.array([row.slot for row in rows if isinstance(row, StoredRow)], np.int64)
             whole = len(slots) == len(store) and bool((slots == np.arange(len(store))).all())
             numbers = store.columns.numbers if whole else store.columns.numbers.take(slots)
             recorded = store.columns.recorded_verdict[slots]
+            inexact = store.columns.inexact[slots]
         columns = ReportColumns(
             key=objects([row.key for row in rows]),
             method=objects([row.method for row in rows]),
@@ -134,6 +137,7 @@ class TableBuilder:
             axes=objects([row.axes for row in rows]),
             recorded_verdict=recorded,
             numbers=numbers,
+            inexact=inexact,
         )
         self._append(columns, objects([row.source for row in rows]), rows, assumed)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from weakref import WeakValueDictionary
 
 from fa_core.formats.many_rows import ManyRows
 from fa_core.report import (
@@ -103,6 +104,7 @@ class Session:
         self.gone: set[int] = set()
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
+        self._values: WeakValueDictionary[str, array[float]] = WeakValueDictionary()
         self.flags: Sequence[int] = []
         self.coverage: Sequence[int] = []
         self._judge_all()
@@ -162,7 +164,7 @@ class Session:
         self._baseline = baseline
         self.rows = self._based()
         before = self.flags
-        self._table = None
+        self._forget_table()
         self._judge_all()
         return _changes(before, self.flags)
 
@@ -170,7 +172,7 @@ class Session:
         """Put newly measured runs in the places of the old ones."""
         for index, row in rows.items():
             self._put(index, row)
-        self._table = None
+        self._forget_table()
         self._judge_all()
 
     def merge(self, readings: Iterable[Reading]) -> News:
@@ -179,7 +181,7 @@ class Session:
         for reading in readings:
             news = self._merge_one(reading, news)
         if news.added or news.changed:
-            self._table = None
+            self._forget_table()
             self._judge_all()
         return news
 
@@ -267,13 +269,22 @@ class Session:
         return [index for index in indices if self.rows[index].checkpoint is not None and index not in self.gone]
 
     def values(self, letter: str) -> Sequence[float]:
-        """One diagnostic's number for every run in which it was measured."""
+        """One diagnostic's number for every run in which it was measured; those of many runs in increasing order.
+
+        What the sliders of one screen hold is what those of another get.
+        """
         in_report, in_table = _NUMBERS[letter]
         if len(self.rows) <= SCALAR_LIMIT:
             numbers = (getattr(row.report, in_report) for row in self.rows)
             return [value for value in numbers if value is not None]
-        column = getattr(self.table, in_table)
-        return array("d", column[(self.table.coverage & BITS[letter]) != 0].tobytes())
+        values = self._values.get(letter)
+        if values is None:
+            measured = getattr(self.table, in_table)[(self.table.coverage & BITS[letter]) != 0]
+            measured.sort()
+            values = array("d")
+            values.frombytes(measured.view("u1"))
+            self._values[letter] = values
+        return values
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
@@ -307,6 +318,10 @@ class Session:
         """A short name for one run, e.g. ``dfa s42``."""
         row = self.rows[index]
         return row.method if row.seed is None else f"{row.method} s{row.seed}"
+
+    def _forget_table(self) -> None:
+        self._table = None
+        self._values.clear()
 
     def _judge_all(self) -> None:
         if len(self.rows) <= SCALAR_LIMIT:

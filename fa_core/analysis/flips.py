@@ -140,10 +140,13 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     diagnostic = DIAGNOSTICS[letter]
     values, finite, always = judged(table, letter)
     undecided = _undecided(table, letter, thresholds)
-    points, positions = np.unique(values[finite], return_inverse=True)
-    fired = _steps(diagnostic, positions, len(points)) + int(always.sum())
+    ordered = np.sort(values[finite])
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    points = ordered[is_first]
+    fired = _steps(diagnostic, ordered, points) + int(always.sum())
     fixed = int((always | ~undecided).sum())
-    walk_backs = _steps(diagnostic, positions[undecided[finite]], len(points)) + fixed
+    walk_backs = _steps(diagnostic, np.sort(values[finite & undecided]), points) + fixed
     return VerdictCurve(
         letter=letter,
         points=read_only(points),
@@ -153,10 +156,10 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     )
 
 
-def _steps(diagnostic: Diagnostic, positions: Indices, n_points: int) -> Indices:
-    """Counts per interval, from each run's index among the points."""
-    below: Indices = np.concatenate(([0], np.cumsum(np.bincount(positions, minlength=n_points))))
-    return below[-1] - below if diagnostic.fires_above else below
+def _steps(diagnostic: Diagnostic, ordered: Floats, points: Floats) -> Indices:
+    """Counts per interval between the points, of values in increasing order."""
+    below: Indices = np.append(np.searchsorted(ordered, points), len(ordered))
+    return len(ordered) - below if diagnostic.fires_above else below
 
 
 def _undecided(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Mask:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -119,13 +120,15 @@ def over_seeds(
             raise UsageError(f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}")
     axes = varying_axes(table) if by is None else tuple(by)
     homes = _telling_collections(table, axes)
-    members: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    members: dict[tuple[str, ...], array[int]] = defaultdict(lambda: array("q"))
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
         group = (home, method, *(repr(row_axes.get(name)) for name in axes))
         members[group].append(i)
     flags = table.flags(thresholds)
     texts = table.verdicts(thresholds)
-    groups = tuple(_group(table, np.asarray(rows), axes, homes[rows[0]], flags, texts) for rows in members.values())
+    groups = tuple(
+        _group(table, np.frombuffer(rows, np.int64), axes, homes[rows[0]], flags, texts) for rows in members.values()
+    )
     assumed = assumed_words(table)
     notes = () if groups else ("no runs: nothing to average",)
     return SeedTable(by=axes, groups=groups, notes=(assumed, *notes) if assumed else notes)
@@ -133,8 +136,10 @@ def over_seeds(
 
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
     """The collection of each run if some run occurs in two collections, else nothing."""
+    nowhere = ("",) * len(table)
+    if len(set(table.source)) < 2:
+        return nowhere
     homes = collections(table)
-    nowhere = ("",) * len(homes)
     if len(set(homes)) < 2:
         return nowhere
     places: dict[tuple[Any, ...], set[str]] = defaultdict(set)
@@ -156,7 +161,7 @@ def _group(
     nonfinite = table.nonfinite[rows]
     fired = {x: int(((flags[rows] & bit) != 0).sum()) for x, bit in BIT.items()}
     measured = {x: int(((coverage & bit) != 0).sum()) for x, bit in BIT.items()}
-    seeds = tuple(table.seed[rows].tolist())
+    seeds = tuple(table.seed[rows])
     first = int(rows[0])
     return SeedGroup(
         method=str(table.method[first]),
@@ -167,12 +172,12 @@ def _group(
             name: _stat(getattr(table, column)[rows], (nonfinite & BIT[letter]) != 0)
             for name, (column, letter) in NUMBERS.items()
         },
-        verdicts=dict(Counter(texts[int(i)] for i in rows)),
+        verdicts=dict(Counter(map(texts.__getitem__, rows.data))),
         fired=fired,
         measured=measured,
         verdict=_verdict(flags[rows], coverage),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
-        evidence={letter: kind for i in rows for letter, kind in table.report(int(i)).kinds.items()},
+        evidence=table.kinds(rows),
         notes=_notes(seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())),
     )
 
@@ -182,16 +187,17 @@ def _stat(values: Floats, marked: Mask) -> Stat:
     nonfinite = int((marked & ~np.isfinite(values)).sum())
     if not len(finite):
         return Stat(n=0, nonfinite=nonfinite)
+    lowest, highest = float(finite.min()), float(finite.max())
     # near 1, by a power of two and so exactly: sums and squares of 1e200 overflow, those of 1e-200 vanish
-    exponent = int(np.frexp(np.abs(finite).max())[1])
-    scaled = np.ldexp(finite, -exponent)
+    exponent = int(np.frexp(max(abs(lowest), abs(highest)))[1])
+    scaled = np.ldexp(finite, -exponent, out=finite)
     return Stat(
         n=len(finite),
         nonfinite=nonfinite,
         mean=float(np.ldexp(scaled.mean(), exponent)),
         std=float(np.ldexp(scaled.std(), exponent)) if len(finite) > 1 else None,
-        min=float(finite.min()),
-        max=float(finite.max()),
+        min=lowest,
+        max=highest,
     )
 
 
@@ -205,12 +211,23 @@ def _verdict(flags: Bits, coverage: Bits) -> str:
     return MIXED if walked_back.any() else TRUSTWORTHY
 
 
+def _repeated(seeds: Sequence[int | None]) -> list[int]:
+    """The seeds that are there more than once, in increasing order."""
+    known = (seed for seed in seeds if seed is not None)
+    try:
+        ordered = np.sort(np.fromiter(known, np.int64))  # a tenth of the memory of counting them
+    except OverflowError:
+        return sorted(seed for seed, times in Counter(seeds).items() if seed is not None and times > 1)
+    again: list[int] = np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist()
+    return again
+
+
 def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int) -> tuple[str, ...]:
     n = len(seeds)
     said = []
     if n == 1:
         said.append("one seed: no spread, and seeds cannot disagree")
-    repeated = sorted(seed for seed, times in Counter(seeds).items() if seed is not None and times > 1)
+    repeated = _repeated(seeds)
     if repeated:
         said.append(f"seed {listed(repeated)} more than once: are these the same runs?")
     if nonfinite:

@@ -11,7 +11,7 @@ from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.flips import flip_points, plateau
 from fa_core.analysis.groups import split_groups
 from fa_core.analysis.result import Result
-from fa_core.columns import Floats, Mask, read_only
+from fa_core.columns import Floats, Mask, Objects, read_only
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
 from fa_core.what_if import assumed_words
@@ -110,9 +110,7 @@ def sensitivity(
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
     values, finite, always = judged(table, letter)
     masks = split_groups(table, healthy)
-    good, bad = (
-        _spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask].tolist()) for mask in masks
-    )
+    good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask]) for mask in masks)
     separable, interval = _separation(diagnostic, good, bad)
     around = plateau(table, letter, limit) if finite.any() else None
     return Sensitivity(
@@ -143,7 +141,7 @@ def sensitivities(
 
 
 def _spread(
-    diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, methods: list[str]
+    diagnostic: Diagnostic, limit: float, values: Floats, finite: Mask, always: Mask, methods: Objects
 ) -> Spread:
     inside = values[finite]
     n_always = int(always.sum())

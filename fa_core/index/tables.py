@@ -47,6 +47,7 @@ class _Table(msgspec.Struct, array_like=True, frozen=True):
     residual: _Ragged
     gradient: _Ragged
     scalars: list[tuple[bytes, bytes]]
+    inexact: bytes
     has_credit: bool
 
 
@@ -95,6 +96,7 @@ def note(path: str, stamp: Stamp, rows: SlicedRows) -> None:
             residual=_ragged(numbers.residual),
             gradient=_ragged(numbers.gradient),
             scalars=[(_bytes(values, _FLOAT), present.tobytes()) for values, present in numbers.scalars],
+            inexact=columns.inexact.tobytes(),
             has_credit=columns.has_credit,
         )
         store.write(_name(path), msgspec.msgpack.encode(table))
@@ -133,12 +135,12 @@ def _columns_of(table: _Table) -> ReportColumns:
         axes=_spelled([msgspec.msgpack.decode(axes) for axes in table.axes.values], table.axes.codes),
         recorded_verdict=_spelled(table.recorded_verdict.values, table.recorded_verdict.codes),
         numbers=Numbers(_unpacked(table.residual), _unpacked(table.gradient), scalars),
+        inexact=np.frombuffer(table.inexact, np.bool_),
         has_credit=table.has_credit,
     )
     rows = sum(count for _, _, count in table.slices)
-    lengths = {
-        len(column) for column in (*columns.names(), *columns.numbers[:2], *(c for pair in scalars for c in pair))
-    }
+    numbers = (*columns.numbers[:2], *(column for pair in scalars for column in pair))
+    lengths = {len(column) for column in (*columns.names(), *numbers, columns.inexact)}
     if lengths != {rows} or len(scalars) != len(SCALARS):
         raise ValueError("columns of unequal length")
     return columns

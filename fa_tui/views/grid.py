@@ -81,7 +81,7 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
 def _places(values: Sequence[Hashable], of: Sequence[Hashable]) -> Sequence[int]:
     """Where each stands among the values."""
     places = {value: place for place, value in enumerate(values)}
-    return array("q", map(places.__getitem__, of))
+    return array("i", map(places.__getitem__, of))
 
 
 def _apart(runs: _Runs, columns: Iterable[int], count: int, varying: Mapping[str, set[str]]) -> _Groups:

@@ -322,11 +322,14 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
 
 def _finite(ticks: Sequence[float]) -> array[float]:
-    """The finite values, sorted."""
+    """The finite values, sorted; an array that is so already is kept as it is."""
     if not isinstance(ticks, array):
         return array("d", sorted(tick for tick in ticks if math.isfinite(tick)))
     # many runs, from columns: Python objects for them would take four times the memory meanwhile
     import numpy as np
 
-    values = np.sort(np.frombuffer(ticks))
+    values = np.frombuffer(ticks)
+    if np.isfinite(values).all() and (values[1:] >= values[:-1]).all():
+        return ticks  # the sliders of all screens share it
+    values = np.sort(values)
     return array("d", values[np.isfinite(values)].tobytes())

@@ -28,6 +28,10 @@ def table_of(measured: list[DiagnosticReport]) -> AuditTable:
     )
 
 
+def kinds_of(evidence: dict[str, str], assumed: bool) -> DiagnosticReport:
+    return DiagnosticReport(headline_acc=0.5, evidence=evidence, assumed_baseline_acc=0.3 if assumed else None)
+
+
 @pytest.fixture(scope="module")
 def resmlp(published_table: Path) -> AuditTable:
     return load_audits(published_table)
@@ -131,6 +135,22 @@ def test_published_cnn_mean_growth(cnn: AuditTable) -> None:
     assert means == pytest.approx(
         {"bp": 1.31, "state_bridge": 2.40, "ep": 11.6, "credit_bridge": 96.4, "dfa": 237}, rel=5e-3
     )
+
+
+@given(
+    st.lists(
+        st.builds(kinds_of, st.dictionaries(st.sampled_from("abd"), st.sampled_from(["bound", "proxy"])), st.booleans())
+    ),
+    st.data(),
+)
+def test_what_is_not_exact_in_some_rows_is_what_their_reports_say(
+    measured: list[DiagnosticReport], data: st.DataObject
+) -> None:
+    table = table_of(measured)
+    rows = data.draw(st.lists(st.sampled_from(range(len(measured))))) if measured else []
+    said = {letter: kind for i in rows for letter, kind in measured[i].kinds.items()}
+    found = table.kinds(np.array(rows, np.int64))
+    assert list(found.items()) == list(said.items())
 
 
 def test_a_default_baseline_leaves_recorded_ones_alone() -> None:

@@ -20,6 +20,7 @@ from fa_tui.live.news import Reading
 from fa_tui.session import Session, letters_of
 from fa_tui.shell.options import FrozenBaseline
 from fa_tui.views.overview import flip_text
+from fa_tui.widgets.sliders_panel import SlidersPanel
 
 JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
 OTHER = DiagnosticReport(residual_norms=[1.0, 3.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)
@@ -156,3 +157,20 @@ def test_a_run_that_came_into_a_big_table_is_the_last(
     assert (news.added, news.changed, len(session)) == ([300], [], 301)
     assert session.label(300) == "bp s1"
     assert {row.report.assumed_baseline_acc for row in session.rows} == {None if given is None else 0.349}
+
+
+def test_the_numbers_of_many_runs_are_held_once_by_all_sliders_and_anew_when_a_run_changes() -> None:
+    norms = [(1.0, float(300 - seed)) for seed in range(300)]
+    session = Session(
+        AuditRow(source="", key=f"dfa_s{seed}", method="dfa", report=DiagnosticReport(residual_norms=list(each)))
+        for seed, each in enumerate(norms)
+    )
+    panels = [SlidersPanel(), SlidersPanel()]
+    for panel in panels:
+        panel.set_runs("a", session.values("a"))
+    values = session.values("a")
+    assert list(values) == sorted(last for _, last in norms)
+    sliders = [panel.slider("a") for panel in panels]
+    assert all(slider._ticks is values and slider._flips.values is values for slider in sliders)
+    session.replace_rows({0: msgspec.structs.replace(session.rows[0], report=JUDGED)})
+    assert list(session.values("a")) == sorted([2.0, *(last for _, last in norms[1:])])

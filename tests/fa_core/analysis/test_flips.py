@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis import DIAGNOSTICS, flip_points, next_flip, plateau, sensitivities, verdict_curve
-from fa_core.report import LETTERS, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.report import LETTERS, NEVER_NEGATIVE, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -29,9 +29,15 @@ letters = st.sampled_from(LETTERS)
 DEFAULT = DiagnosticThresholds()
 
 
+def moved(letter: str, limit: float) -> DiagnosticThresholds:
+    """With one threshold moved; to 0 where neither it nor a value is ever lower."""
+    never_negative = DIAGNOSTICS[letter].threshold in NEVER_NEGATIVE
+    return DIAGNOSTICS[letter].moved(DEFAULT, max(limit, 0.0) if never_negative else limit)
+
+
 def verdicts_at(runs: AuditTable, letter: str, limit: float) -> list[str]:
     """Slow reference: every report judged on its own."""
-    thresholds = DIAGNOSTICS[letter].moved(DEFAULT, limit)
+    thresholds = moved(letter, limit)
     return [runs.report(i).with_thresholds(thresholds).verdict for i in range(len(runs))]
 
 
@@ -86,7 +92,7 @@ def test_verdict_counts_equal_those_of_single_reports(runs: AuditTable, letter: 
     curve = verdict_curve(runs, letter, DEFAULT)
     assert len(curve.fired) == len(curve.walk_backs) == len(curve.points) + 1
     for limit in probes(runs, letter):
-        thresholds = DIAGNOSTICS[letter].moved(DEFAULT, limit)
+        thresholds = moved(letter, limit)
         reports = [runs.report(i).with_thresholds(thresholds) for i in range(len(runs))]
         expected = (sum(letter in r.flags for r in reports), sum(bool(r.flags) for r in reports))
         assert curve.at(limit) == expected

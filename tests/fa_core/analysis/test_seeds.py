@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_core import load_audits
 from fa_core.analysis import over_seeds
 from fa_core.errors import UsageError
+from fa_core.formats import reading
+from fa_core.formats.sliced import SlicedRows
+from fa_core.wording import listed
 from tests.fa_core.analysis.runs import row, table
 
 
@@ -107,6 +113,32 @@ def test_unmeasured_runs_are_told_and_do_not_make_a_group_mixed() -> None:
 def test_a_seed_that_occurs_twice_is_pointed_out() -> None:
     (group,) = over_seeds(table(row(seed=1, growth=2.0), row(seed=1, growth=2.0))).groups
     assert any("more than once" in note for note in group.notes)
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 3), st.sampled_from([-1, 2**63, 2**80]))))
+def test_seeds_that_occur_more_than_once_are_named_in_order(seeds: list[int | None]) -> None:
+    again = sorted({seed for seed in seeds if seed is not None and seeds.count(seed) > 1})
+    groups = over_seeds(table(*(row(seed=seed, growth=2.0) for seed in seeds))).groups
+    said = [note for group in groups for note in group.notes if "more than once" in note]
+    assert said == ([f"seed {listed(again)} more than once: are these the same runs?"] if again else [])
+
+
+def test_the_reports_of_a_big_table_are_read_only_where_one_is_not_exact(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = {
+        f"bp_s{seed}": {"cross_batch_stability": 0.1, **({"evidence": {"c": "proxy"}} if seed == 5 else {})}
+        for seed in range(9)
+    }
+    (tmp_path / "table.json").write_text(json.dumps({"reports": reports}))
+    monkeypatch.setattr(reading, "SLICED_FROM", 0)
+    runs = load_audits(tmp_path / "table.json").with_frozen_baseline(0.3)
+    read: list[int] = []
+    report = SlicedRows.report
+    monkeypatch.setattr(SlicedRows, "report", lambda self, slot: read.append(slot) or report(self, slot))
+    (group,) = over_seeds(runs).groups
+    assert group.evidence == {"c": "proxy", "d": "assumed"}
+    assert read == [0, 5, 8]
 
 
 def test_no_runs_give_no_groups() -> None:
