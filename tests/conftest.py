@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import hypothesis
@@ -21,6 +22,11 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # what one test has read must not serve another, nor be kept in the home of whoever runs them
 os.environ["FA_TUI_INDEX"] = "off"
+
+# a shell has a command in the background ignore Ctrl-C, and what it starts, too: tests press it
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
