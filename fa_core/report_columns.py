@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fa_core.columns import Floats, Indices, Mask, Objects, Ragged, joined, objects, optional
+from fa_core.columns import Floats, Indices, Mask, Objects, Ragged, joined, objects, optional, thrifty
 from fa_core.formats.reports import identities_of
 from fa_core.report import DiagnosticReport
 
@@ -43,8 +43,8 @@ class Numbers(NamedTuple):
             Ragged.concat([part.gradient for part in parts]),
             tuple(
                 (
-                    np.concatenate([np.zeros(0), *(part.scalars[place][0] for part in parts)]),
-                    np.concatenate([np.zeros(0, np.bool_), *(part.scalars[place][1] for part in parts)]),
+                    thrifty(np.concatenate([np.zeros(0), *(part.scalars[place][0] for part in parts)])),
+                    thrifty(np.concatenate([np.zeros(0, np.bool_), *(part.scalars[place][1] for part in parts)])),
                 )
                 for place in range(len(SCALARS))
             ),
@@ -135,7 +135,7 @@ class ReportColumns:
         return cls(
             **names,
             numbers=Numbers.concat([part.numbers for part in parts]),
-            inexact=np.concatenate([np.zeros(0, np.bool_), *(part.inexact for part in parts)]),
+            inexact=thrifty(np.concatenate([np.zeros(0, np.bool_), *(part.inexact for part in parts)])),
             has_credit=has_credit,
         )
 

@@ -9,7 +9,7 @@ from typing import Any, BinaryIO
 import msgspec
 import numpy as np
 
-from fa_core.columns import Floats, Objects, Ragged, objects
+from fa_core.columns import Floats, Mask, Objects, Ragged, objects, thrifty
 from fa_core.formats.sliced import SlicedRows
 from fa_core.formats.slices import Slice, Text
 from fa_core.index import store
@@ -126,7 +126,7 @@ def _rows_of(table: _Table, path: str, file: BinaryIO) -> SlicedRows:
 
 
 def _columns_of(table: _Table) -> ReportColumns:
-    scalars = tuple((_floats(values), np.frombuffer(present, np.bool_)) for values, present in table.scalars)
+    scalars = tuple((thrifty(_floats(values)), _marks(present)) for values, present in table.scalars)
     columns = ReportColumns(
         key=objects(table.key),
         method=_spelled(table.method.values, table.method.codes),
@@ -135,7 +135,7 @@ def _columns_of(table: _Table) -> ReportColumns:
         axes=_spelled([msgspec.msgpack.decode(axes) for axes in table.axes.values], table.axes.codes),
         recorded_verdict=_spelled(table.recorded_verdict.values, table.recorded_verdict.codes),
         numbers=Numbers(_unpacked(table.residual), _unpacked(table.gradient), scalars),
-        inexact=np.frombuffer(table.inexact, np.bool_),
+        inexact=_marks(table.inexact),
         has_credit=table.has_credit,
     )
     rows = sum(count for _, _, count in table.slices)
@@ -176,6 +176,10 @@ def _unpacked(rows: _Ragged) -> Ragged:
 
 def _floats(values: bytes) -> Floats:
     return np.frombuffer(values, _FLOAT).astype(np.float64, copy=False)
+
+
+def _marks(values: bytes) -> Mask:
+    return thrifty(np.frombuffer(values, np.bool_))
 
 
 def _bytes(values: np.ndarray[Any, Any], kind: str) -> bytes:

@@ -15,7 +15,7 @@ import msgspec
 from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, own_value, value_text
-from fa_tui.views.grid_parts import Cells, Grid, GridLine, Labels, Places
+from fa_tui.views.grid_parts import Cells, Filling, Grid, GridLine, Labels, Places
 
 
 class _Runs(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class _Runs(msgspec.Struct, frozen=True):
     def of(cls, rows: Sequence[AuditRow], shown: Iterable[int] | None) -> _Runs:
         indices = range(len(rows)) if shown is None else list(shown)
         # of all runs, whatever is shown: a filter renames nothing
-        homes = _homes(tuple(column_of(rows, "source")))
+        homes = _homes(column_of(rows, "source"))
         methods, seeds, axes = (_column(rows, name, shown is None, indices) for name in _NAMES)
         return cls(indices, homes if shown is None else [homes[index] for index in indices], methods, seeds, axes)
 
@@ -80,26 +80,32 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
 
 def _places(values: Sequence[Hashable], of: Sequence[Hashable]) -> Sequence[int]:
     """Where each stands among the values."""
+    if of == values:
+        return range(len(values))  # as in one method's runs, by seed: a dict would take 80 bytes for each
     places = {value: place for place, value in enumerate(values)}
     return array("i", map(places.__getitem__, of))
 
 
 def _apart(runs: _Runs, columns: Iterable[int], count: int, varying: Mapping[str, set[str]]) -> _Groups:
     """Cells of one run at most."""
-    groups: dict[str, dict[str, dict[int, int]]] = {}
+    groups: dict[str, dict[str, Filling]] = {}
     copies: Counter[tuple[str, str, int]] = Counter()
     for index, home, method, axes, column in zip(
         runs.indices, runs.homes, runs.methods, runs.axes, columns, strict=True
     ):
         lines = groups.setdefault(home, {})
         label = name = _line_label(method, axes, varying[home])
-        while column in (cells := lines.setdefault(label, {})):
+        while not _line(lines, label).put(column, index):
             copies[home, name, column] += 1
             label = f"{name} #{copies[home, name, column] + 1}"
-        cells[column] = index
-    return {
-        home: {label: Cells.alone(cells, count) for label, cells in lines.items()} for home, lines in groups.items()
-    }
+    return {home: {label: cells.done(count) for label, cells in lines.items()} for home, lines in groups.items()}
+
+
+def _line(lines: dict[str, Filling], label: str) -> Filling:
+    line = lines.get(label)
+    if line is None:
+        line = lines[label] = Filling()
+    return line
 
 
 def _together(runs: _Runs, columns: Iterable[int], count: int, axes: Axes) -> _Groups:
@@ -120,7 +126,7 @@ def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> 
     lines: list[GridLine] = []
     for home, members in groups.items():
         if len(groups) > 1:
-            lines.append(GridLine(headings[home], Cells.alone({}, 0)))
+            lines.append(GridLine(headings[home], Cells((), (), (), 0)))
         lines += [GridLine(label, cells) for label, cells in members.items()]
     return Grid(columns, tuple(lines), Places(lines))
 
@@ -128,15 +134,21 @@ def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> 
 def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
     """The heading of each row: its file, or for files and run folders of one run the folder they lie in."""
     indices = list(indices)
-    return dict(zip(indices, _homes(tuple(_column(rows, "source", False, indices))), strict=True))
+    return dict(zip(indices, _homes(_column(rows, "source", False, indices)), strict=True))
+
+
+def _homes(sources: Sequence[str]) -> Sequence[str]:
+    """`homes_of`, in the order of the rows."""
+    names = _names(tuple(Counter(sources).items()))
+    return [names[source] for source in sources]
 
 
 @lru_cache(maxsize=1)
-def _homes(sources: tuple[str, ...]) -> Sequence[str]:
-    """`homes_of`, in the order of the rows."""
-    full = {source: _home(source, count) for source, count in Counter(sources).items()}
+def _names(counts: tuple[tuple[str, int], ...]) -> dict[str, str]:
+    """The heading of the rows of each source, by how many rows it has."""
+    full = {source: _home(source, count) for source, count in counts}
     names = _short_names(set(full.values()))
-    return [names[full[source]] for source in sources]
+    return {source: names[home] for source, home in full.items()}
 
 
 def _home(source: str, count: int) -> str:

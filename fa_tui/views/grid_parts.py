@@ -35,12 +35,6 @@ class Cells(Sequence[tuple[int, ...]]):
         self._count = count
 
     @classmethod
-    def alone(cls, filled: Mapping[int, int], count: int) -> Cells:
-        """Cells of one run: column → row index."""
-        columns = sorted(filled)
-        return cls(columns, map(filled.__getitem__, columns), range(1, len(columns) + 1), count)
-
-    @classmethod
     def shared(cls, filled: Mapping[int, Sequence[int]], count: int) -> Cells:
         """Cells of any number of runs: column → row indices."""
         columns = sorted(filled)
@@ -70,6 +64,40 @@ class Cells(Sequence[tuple[int, ...]]):
 
     def _at(self, place: int) -> tuple[int, ...]:
         return tuple(self.rows[self._ends[place - 1] if place else 0 : self._ends[place]])
+
+
+class Filling:
+    """The cells of a line while runs come, one for each; of rising columns it remembers no more than these."""
+
+    __slots__ = ("_columns", "_last", "_rows", "_seen")
+
+    def __init__(self) -> None:
+        self._columns, self._rows = array(_INDEX), array(_INDEX)
+        self._last = -1
+        self._seen: set[int] | None = None
+
+    def put(self, column: int, row: int) -> bool:
+        """Put a run into a column; False where there is one already."""
+        if column > self._last:
+            self._last = column
+        else:
+            if self._seen is None:
+                self._seen = set(self._columns)
+            if column in self._seen:
+                return False
+        if self._seen is not None:
+            self._seen.add(column)
+        self._columns.append(column)
+        self._rows.append(row)
+        return True
+
+    def done(self, count: int) -> Cells:
+        """The cells, `count` of them."""
+        columns, rows, ends = self._columns, self._rows, range(1, len(self._rows) + 1)
+        if self._seen is None:
+            return Cells(columns, rows, ends, count)
+        order = sorted(range(len(columns)), key=columns.__getitem__)
+        return Cells(map(columns.__getitem__, order), map(rows.__getitem__, order), ends, count)
 
 
 class GridLine(NamedTuple):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from fa_core.rows import AuditRow
 from fa_tui.views.axes import Axes
 from fa_tui.views.grid import build_grid, homes_of
+from fa_tui.views.grid_parts import Filling
 
 
 def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -> AuditRow:
@@ -122,3 +123,25 @@ def test_ten_thousand_runs_that_nothing_tells_apart_are_numbered_in_no_time() ->
     assert [line.label for line in grid.lines[:3]] == ["bp", "bp #2", "bp #3"]
     assert len(grid.lines) == 10_000
     assert grid.places[9_999] == (9_999, 0)
+
+
+@given(st.lists(st.integers(0, 6)))
+def test_a_line_takes_one_run_for_each_column_in_whatever_order_they_come(columns: list[int]) -> None:
+    line = Filling()
+    expected: dict[int, int] = {}
+    for index, column in enumerate(columns):
+        assert line.put(column, index) == (column not in expected)
+        expected.setdefault(column, index)
+    assert dict(line.done(7).filled()) == {column: (index,) for column, index in expected.items()}
+    assert [cell != () for cell in line.done(7)] == [column in expected for column in range(7)]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["bp", "dfa"]), st.one_of(st.none(), st.integers(0, 4)))))
+def test_every_run_has_a_cell_of_its_own_in_the_column_of_its_seed(runs: list[tuple[str, int | None]]) -> None:
+    grid = build_grid([row(method, seed) for method, seed in runs])
+    assert sorted(grid.places) == list(range(len(runs)))
+    for index, (method, seed) in enumerate(runs):
+        line, column = grid.places[index]
+        assert grid.lines[line].cells[column] == (index,)
+        assert grid.lines[line].label.split(" #")[0] == method
+        assert grid.columns[column] == ("no seed" if seed is None else f"s{seed}")
