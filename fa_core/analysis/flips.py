@@ -144,9 +144,10 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
     points = ordered[is_first]
-    fired = _steps(diagnostic, ordered, points) + int(always.sum())
+    fired = _steps(diagnostic, np.flatnonzero(is_first), len(ordered)) + int(always.sum())
     fixed = int((always | ~undecided).sum())
-    walk_backs = _steps(diagnostic, np.sort(values[finite & undecided]), points) + fixed
+    ordered = np.sort(values[finite & undecided])
+    walk_backs = _steps(diagnostic, np.searchsorted(ordered, points), len(ordered)) + fixed
     return VerdictCurve(
         letter=letter,
         points=read_only(points),
@@ -156,10 +157,10 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     )
 
 
-def _steps(diagnostic: Diagnostic, ordered: Floats, points: Floats) -> Indices:
-    """Counts per interval between the points, of values in increasing order."""
-    below: Indices = np.append(np.searchsorted(ordered, points), len(ordered))
-    return len(ordered) - below if diagnostic.fires_above else below
+def _steps(diagnostic: Diagnostic, before: Indices, count: int) -> Indices:
+    """Counts per interval between the points, from how many of all values lie before each point."""
+    below: Indices = np.append(before, count)
+    return count - below if diagnostic.fires_above else below
 
 
 def _undecided(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Mask:

@@ -146,7 +146,7 @@ def _spread(
     inside = values[finite]
     n_always = int(always.sum())
     counts = {"runs": len(methods), "measured": len(inside) + n_always, "nonfinite": n_always}
-    names = tuple(dict.fromkeys(methods))
+    names = tuple(dict.fromkeys(methods.tolist()))
     if not len(inside):
         return Spread(methods=names, **counts, fired=n_always)
     return Spread(
