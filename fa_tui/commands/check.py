@@ -11,7 +11,7 @@ import typer
 from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_tui.shell import options
+from fa_tui.shell import inputs, options
 from fa_tui.shell.judged import Judged
 from fa_tui.shell.judging import judging
 from fa_tui.shell.verdict_rows import named
@@ -40,6 +40,8 @@ def check_command(
         fa-tui check runs/ --frozen-baseline 0.349
     """
     found = options.open_paths(paths)
+    if not found.rows and not found.problems:
+        raise inputs.nothing_to_analyse(paths, found.traces)
     baseline.check(row.method for row in found.rows)
     rows = Judged(found.rows, thresholds, baseline)
     walked_back = ((row, label) for row, label in named(rows) if row.report.verdict != TRUSTWORTHY)

@@ -51,7 +51,7 @@ def seeds_command(
     from fa_tui.shell.left_out import left_out_blocks
     from fa_tui.views.records import seeds_record
 
-    runs = inputs.runs(paths, baseline, methods, seeds)
+    runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
     bounded = options.bounded(runs.rows, h0, blocks)
     rows = arranged(Look(filter=filter), bounded, thresholds)
     analysis = over_seeds(AuditTable.from_rows(rows), thresholds, options.split_list(by) if by else None)

@@ -57,7 +57,7 @@ def sweep_command(
     from fa_tui.shell.left_out import left_out_blocks
     from fa_tui.views.records import sweep_record
 
-    runs = inputs.runs(paths, baseline, methods, seeds)
+    runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
     kept = arranged(Look(filter=filter), runs.rows, thresholds)
     table = AuditTable.from_rows(kept)
     named = options.split_list(healthy) if healthy else None

@@ -49,7 +49,7 @@ def utility_command(
 
     if not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
-    runs = inputs.runs(paths, baseline, methods, seeds)
+    runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
     kept = arranged(Look(filter=filter), runs.rows, thresholds)
     table = AuditTable.from_rows(kept)
     analysis = decision_utility(table, thresholds, chance)

@@ -25,6 +25,8 @@ SeedsOption = Annotated[
     list[str] | None, typer.Option("--seeds", metavar="LIST", help="Only runs of these seeds.", show_default=False)
 ]
 
+TRACES_HINT = "`fa-tui timeline` reads traces"
+
 
 class Runs(msgspec.Struct, frozen=True):
     """What the paths hold, chosen.
@@ -51,16 +53,25 @@ def runs(
     baseline: options.FrozenBaseline | None = None,
     methods: Sequence[str] | None = None,
     seeds: Sequence[str] | None = None,
+    *,
+    audits: bool = False,
 ) -> Runs:
     """Open the paths (the sample runs for none).
 
+    Args:
+        paths: files and folders.
+        baseline: to judge the rows by.
+        methods: only runs of these.
+        seeds: only runs of these.
+        audits: whether traces alone are not enough.
+
     Raises:
-        UnreadableInput: no run at all in these paths.
+        UnreadableInput: no run at all in these paths, or traces where audits are needed.
         UsageError: a method or seed that no run has, or a seed that is no number.
     """
     found = options.open_paths(paths)
-    if not found.rows and not found.traces:
-        raise UnreadableInput("no run to analyse", where=", ".join(map(str, paths or ())), hint="name audits or traces")
+    if not found.rows and (audits or not found.traces):
+        raise nothing_to_analyse(paths, found.traces)
     if baseline is not None:
         baseline.check([*(row.method for row in found.rows), *(trace.method for trace in found.traces)])
     rows = list(found.rows) if baseline is None else baseline.apply(found.rows)
@@ -78,6 +89,14 @@ def runs(
         traces=[trace for trace in found.traces if wanted(trace)],
         exit_code=3 if options.named_path_failed(paths, found.problems) else 0,
     )
+
+
+def nothing_to_analyse(paths: Sequence[Path] | None, traces: Sequence[Trace]) -> UnreadableInput:
+    """The error for paths without a single audit; if they hold traces, it says which command reads them."""
+    where = ", ".join(map(str, paths or ()))
+    if traces:
+        return UnreadableInput("only traces over epochs, no audit", where=where, hint=TRACES_HINT)
+    return UnreadableInput("no run to analyse", where=where, hint="name audits or traces")
 
 
 def _seed(word: str) -> int:

@@ -15,6 +15,7 @@ import typer
 from fa_core.report import ASSUMED, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.shell import options
+from fa_tui.shell.inputs import TRACES_HINT
 from fa_tui.shell.judged import Judged
 from fa_tui.shell.remarks import evidence
 from fa_tui.shell.streams import speaks_unicode
@@ -46,6 +47,8 @@ def print_table(
     """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
     found = options.open_paths(paths)
     rows = found.rows
+    if found.traces and not rows:
+        print(f"fa-tui: only traces over epochs, no audit; {TRACES_HINT}", file=sys.stderr)
     baseline.check(row.method for row in rows)
     if h0 is not None or blocks is not None or look != Look():
         rows = arranged(look, options.bounded(baseline.apply(rows), h0, blocks), thresholds)

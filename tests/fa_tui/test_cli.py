@@ -131,6 +131,32 @@ def test_check_never_passes_a_run_nobody_measured(tmp_path, capsys):
     assert "not measured" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("command", ["check", "seeds", "utility", "sweep"])
+@pytest.mark.parametrize(
+    ("name", "content", "hint"),
+    [
+        ("empty.json", '{"reports": {}, "summary": []}', "name audits"),
+        (
+            "trace_dfa_s7.jsonl",
+            '{"epoch": 1, "test_acc": 0.3, "residual_norms": [1, 2], "bp_grad_norms": [1, 1]}\n',
+            "timeline",
+        ),
+    ],
+)
+def test_a_file_without_an_audit_is_one_line_that_says_so(command, name, content, hint, tmp_path, capsys):
+    (tmp_path / name).write_text(content)
+    assert main([command, str(tmp_path / name)]) == 3
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1) and name in err and hint in err
+
+
+def test_show_says_which_command_reads_traces(tmp_path, capsys):
+    (tmp_path / "trace_dfa_s7.jsonl").write_text('{"epoch": 1, "test_acc": 0.3, "residual_norms": [1, 2]}\n')
+    assert show_json(capsys, tmp_path) == []
+    assert main(["show", str(tmp_path)]) == 0
+    assert "`fa-tui timeline` reads traces" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("bad", ["1.5", "abc", "-0.1", "ep=", "nan"])
 def test_a_bad_baseline_is_one_line_and_exit_2(bad, published_table, capsys):
     assert main(["show", str(published_table), "--frozen-baseline", bad]) == 2
