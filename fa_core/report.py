@@ -481,5 +481,7 @@ def _why_missing(report: DiagnosticReport, letter: str) -> str:
     if letter == "d" and report.headline_acc is None:
         return "no accuracy in the source"
     if letter == "d":
-        return "no frozen baseline (give one with --frozen-baseline)"
+        from fa_core.runs import why_no_baseline
+
+        return why_no_baseline(report.method_name) or "no frozen baseline (give one with --frozen-baseline)"
     return "not in the source"

@@ -89,6 +89,19 @@ def recorded_baseline(manifest: Manifest) -> float | None:
     return acc
 
 
+def why_no_baseline(method: str) -> str:
+    """Why (d) is not asked of a control; ``""`` for every other method.
+
+    >>> why_no_baseline("frozen"), why_no_baseline("dfa")
+    ('frozen is a baseline itself', '')
+    """
+    if method not in WITHOUT_BASELINE:
+        return ""
+    if method == "random_init":
+        return "an untrained net claims nothing of its depth"
+    return f"{method} is a baseline itself"
+
+
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
 

@@ -17,6 +17,7 @@ from fa_core.errors import UsageError
 from fa_core.naming import unknown_name
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
 from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_core.runs import WITHOUT_BASELINE
 
 BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
 """A diagnostic's bit in `AuditTable.flags`, `coverage` and `nonfinite`: a=1, b=2, c=4, d=8."""
@@ -244,7 +245,7 @@ class AuditTable:
         """The same measurements against frozen baselines that are assumed (see `assumed`).
 
         Args:
-            default: accuracy for every run without a baseline; None for no change.
+            default: accuracy for every run without a baseline, but for the controls that get none; None for no change.
             by_method: accuracy for all runs of a method, in place of a recorded one too.
 
         Raises:
@@ -256,7 +257,7 @@ class AuditTable:
                 raise UsageError(f"frozen baseline {acc} is no fraction", hint="give an accuracy in [0, 1], e.g. 0.349")
         baseline, given = self.baseline.copy(), np.zeros(len(self), np.bool_)
         if default is not None:
-            given |= ~self._has_baseline
+            given |= ~self._has_baseline & ~np.isin(self.method, list(WITHOUT_BASELINE))
             baseline[given] = default
         for method, acc in aimed.items():
             of_method = self.method == method

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fa_core.analysis.result import Result
 from fa_core.report import ASSUMED, LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.runs import why_no_baseline
 from fa_core.what_if import Baseline
 
 if TYPE_CHECKING:
@@ -251,7 +252,9 @@ def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[
         "c": "the cross-batch cosine",
         "d": "a frozen baseline (--frozen-baseline)" if has_acc else "test accuracy",
     }
-    said = [f"({x}) not judged: the trace lacks {wants[x]}" for x in LETTERS if x not in measured]
+    why = {x: f"the trace lacks {what}" for x, what in wants.items()}
+    why["d"] = why_no_baseline(trace.method) or why["d"]
+    said = [f"({x}) not judged: {why[x]}" for x in LETTERS if x not in measured]
     if not set(stop_on) & set(measured):
         said.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
     if not has_acc:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fa_core.analysis.result import Result
 from fa_core.analysis.timeline import STOP_ON, Timeline, timeline
 from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.runs import WITHOUT_BASELINE
 from fa_core.what_if import Baseline
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def timelines(
         thresholds: default: the protocol's.
         stop_on: letters that end a run.
         total_epochs: length the runs were planned for.
-        frozen_baseline: assumed for runs without one.
+        frozen_baseline: assumed for runs without one, but for the controls that get none.
         baseline_of: method → frozen baseline, assumed in place of the audits' own.
     """
     baselines = frozen_baselines(traces, table, frozen_baseline, baseline_of)
@@ -58,7 +59,7 @@ def frozen_baselines(
     Args:
         traces: the runs.
         table: audits.
-        frozen_baseline: assumed for runs without one.
+        frozen_baseline: assumed for runs without one, but for the controls that get none.
         baseline_of: method → frozen baseline, assumed.
     """
     known = _known_baselines(table)
@@ -66,7 +67,8 @@ def frozen_baselines(
     found: list[Baseline | None] = []
     for trace in traces:
         aimed = (baseline_of or {}).get(trace.method)
-        own = known.get(trace.source, known.get(str(PurePath(trace.source).parent), otherwise))
+        assumed = None if trace.method in WITHOUT_BASELINE else otherwise
+        own = known.get(trace.source, known.get(str(PurePath(trace.source).parent), assumed))
         found.append(own if aimed is None else Baseline(aimed, assumed=True))
     return found
 

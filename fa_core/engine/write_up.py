@@ -19,7 +19,7 @@ from fa_core.measure.checkpoint import Checkpoint
 from fa_core.measure.measured import Diagnosed
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport
-from fa_core.runs import WITHOUT_BASELINE, Manifest
+from fa_core.runs import Manifest, why_no_baseline
 
 
 def written_up(
@@ -52,6 +52,7 @@ def written_up(
     if report.notes:
         note(report.notes)
     report = with_reliability(report, diagnosis, loaded.network, batch, options, len(samples.test_y), note)
+    no_baseline = _no_baseline(manifest)
     method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
     return replace(
         report,
@@ -60,8 +61,8 @@ def written_up(
         axes=manifest.axes if not job.axes and manifest else job.axes,
         notes="; ".join(filter(None, [_data_note(manifest, plan.data, samples), report.notes])),
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
-        frozen_baseline_acc=None if manifest is None or _is_baseline(manifest) else manifest.frozen_baseline_acc,
-        unmeasured={**report.unmeasured, **_no_baseline(manifest)},
+        frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
+        unmeasured={**report.unmeasured, **no_baseline},
         credit=measure_credit(loaded.network, method, manifest, loaded.checkpoint, batch, options.credit),
         provenance={
             **report.provenance,
@@ -80,16 +81,9 @@ def written_up(
     )
 
 
-def _is_baseline(manifest: Manifest) -> bool:
-    return manifest.method in WITHOUT_BASELINE
-
-
 def _no_baseline(manifest: Manifest | None) -> dict[str, str]:
-    if manifest is not None and _is_baseline(manifest):
-        if manifest.method == "random_init":
-            return {"d": "an untrained net claims nothing of its depth"}
-        return {"d": f"{manifest.method} is a baseline itself"}
-    return {}
+    why = "" if manifest is None else why_no_baseline(manifest.method)
+    return {"d": why} if why else {}
 
 
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:

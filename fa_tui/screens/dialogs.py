@@ -75,7 +75,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
         app,
         "what if the frozen baseline were",
         text=baseline_text(_baseline(app)),
-        hint="0.349: every run without one; ep=0.31: all of ep, recorded or not; empty: as recorded",
+        hint="0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded",
         check=partial(_baseline_problem, app.session),
     )
     if text is None:

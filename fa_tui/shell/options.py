@@ -14,6 +14,7 @@ import typer
 
 from fa_core.errors import UsageError
 from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_core.runs import WITHOUT_BASELINE
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan
@@ -31,9 +32,9 @@ FrozenBaselineOption = Annotated[
     typer.Option(
         "--frozen-baseline",
         metavar="[METHOD=]ACC",
-        help="Frozen-blocks accuracy (a fraction) to assume for every run without one; METHOD=ACC: for all runs of "
-        "that method, in place of a recorded one too. Marked as assumed, and in no file as recorded; `audit` alone "
-        "writes it down, as given, for runs without one.",
+        help="Frozen-blocks accuracy (a fraction) to assume for every run without one, but for the controls (frozen, "
+        "shallow, random_init); METHOD=ACC: for all runs of that method, in place of a recorded one too. Marked as "
+        "assumed, and in no file as recorded; `audit` alone writes it down, as given, for runs without one.",
         show_default=False,
     ),
 ]
@@ -84,7 +85,7 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
     """A frozen-blocks accuracy to assume: (d) is judged by it, and nothing takes it for a measured one.
 
     Attributes:
-        default: for every run that recorded none (a fraction), or None.
+        default: for every run that recorded none (a fraction), or None; not for a control that is a baseline itself.
         by_method: canonical method name → accuracy for that method, in place of a recorded one too.
     """
 
@@ -140,7 +141,7 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
             return None
         report = row.report
         acc = self.by_method.get(row.method)
-        if acc is None and report.frozen_baseline_acc is None:
+        if acc is None and report.frozen_baseline_acc is None and row.method not in WITHOUT_BASELINE:
             acc = self.default
         return acc if report.coverage else None
 

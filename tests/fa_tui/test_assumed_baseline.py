@@ -11,7 +11,9 @@ import pytest
 
 from fa_core.formats import scan
 from fa_core.report import DiagnosticThresholds
+from fa_core.table import AuditTable
 from fa_tui.cli import main
+from fa_tui.samples import sample_runs
 from fa_tui.session import Session
 from fa_tui.sharing.compared import compared_grid
 from fa_tui.sharing.export import KINDS, export, left_out_words
@@ -154,3 +156,28 @@ def test_who_measures_keeps_what_was_measured_and_records_what_was_given(publish
     assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (0.349, None)
     assert (reports["dfa_s42"].frozen_baseline_acc, reports["dfa_s42"].assumed_baseline_acc) == (0.349, 0.1)
     assert FrozenBaseline().recorded(rows) == list(rows)
+
+
+@pytest.mark.parametrize("control", ["random_init_s42", "frozen_s42"])
+def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
+    control: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, method = sample_runs() / "main" / control, control.removesuffix("_s42")
+    check = ("check", str(run), "--stability-drift-ceiling", "1", "--frozen-baseline")
+    assert main([*check, "0.349"]) == 0
+    assert "assumed" not in capsys.readouterr().out
+    assert main([*check, f"0.349,{method}=0.9"]) == 1
+    assert "d by a baseline of 0.9 assumed" in capsys.readouterr().out
+    session = Session(scan([run]).rows, baseline=FrozenBaseline(0.349))
+    assert session.assumed_baseline(method) is None
+    rows = scan([run]).rows
+    assert not AuditTable.from_rows(rows).with_frozen_baseline(0.349).assumed.any()
+    assert AuditTable.from_rows(rows).with_frozen_baseline(by_method={method: 0.9}).assumed.all()
+
+
+def test_the_timeline_of_a_control_says_why_as_its_audit_does(capsys: pytest.CaptureFixture[str]) -> None:
+    frozen = sample_runs() / "main" / "frozen_s42"
+    for given in ([], ["--frozen-baseline", "0.349"]):
+        out = " ".join(printed(capsys, "timeline", frozen, *given).split())
+        assert "(d) not judged: frozen is a baseline itself" in out and "assumed" not in out
+    assert "(d) not measured: frozen is a baseline itself" in printed(capsys, "show", frozen)
