@@ -155,7 +155,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         if action == "back":
             return self.shown_runs.in_table or self.focused is not self.runs
         if action == "filter":
-            return not self.query("FilterLine")
+            return self._filter_line is None or not self._filter_line.has_focus_within
         return action != "measure" or self._can_measure
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
@@ -204,9 +204,12 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.refresh_bindings()
 
     async def action_filter(self) -> None:
-        """Open the line to type a filter in."""
+        """Open the line to type a filter in, or go back to it."""
         from fa_tui.widgets.filter_line import FilterLine
 
+        if self._filter_line is not None and not self._filter_line.is_done:
+            self.set_focus(self._filter_line.entry)
+            return
         line = self._filter_line = FilterLine(self._session, self.shown_runs.filter_text, glyphs=self._glyphs)
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
@@ -222,6 +225,12 @@ class ExplorerScreen(Uniform, Screen[None]):
         self.status.show()
         self._show_detail()
 
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        """A click or a jump elsewhere leaves the filter line: without the focus no key would close it."""
+        line = self._filter_line
+        if line is not None and line not in event.widget.ancestors:
+            line.leave()
+
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
         self.shown_runs.apply(message.filter, message.rows)
         self.panes.show_counts()
@@ -232,7 +241,8 @@ class ExplorerScreen(Uniform, Screen[None]):
         from fa_tui.widgets.filter_line import FilterLine
 
         # first the focus: that of a widget that goes would go to its neighbour, a slider
-        self.set_focus(self.runs)
+        if self.focused is None or self._filter_line in self.focused.ancestors:
+            self.set_focus(self.runs)
         await self.query(FilterLine).remove()
         self._filter_line = None
         self.refresh_bindings()

@@ -25,7 +25,7 @@ _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: n
 
 
 class FilterLine(Vertical):
-    """Posts `Changed` for every filter that can be understood. Enter keeps it, Escape drops it.
+    """Posts `Changed` for every filter that can be understood. Enter keeps it, Escape drops it; leaving it keeps it.
 
     Args:
         session: the runs to filter.
@@ -171,6 +171,12 @@ The filter: only the runs that match are shown
             chosen = Filter(self.entry.value, self._axes)
             if chosen.text != self._applied:
                 self._apply(chosen, chosen.rows(self._session))
+            self._close()
+
+    def leave(self) -> None:
+        """Close the line and keep what of the filter is understood: the person went elsewhere."""
+        if not self.is_done:
+            self._understand(self.entry.value)
             self._close()
 
     def action_drop(self) -> None:

@@ -250,3 +250,21 @@ async def test_a_jump_under_a_filter_says_whose_letters_changed_out_of_sight(app
         await pilot.press("escape", "f", "a", "right_square_bracket")
         await until(pilot, lambda: "ep s456 −a" in screen_text(app))
         assert "hidden by the filter" not in screen_text(app)
+
+
+async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: ExplorerApp) -> None:
+    async with app.run_test(size=(80, 24)) as pilot:
+        await until(pilot, lambda: app.explorer.takes_keys)
+        await pilot.press("slash", *"method:ep")
+        await until(pilot, lambda: methods_on_screen(app) == ["ep"])
+        await pilot.click(app.explorer.matrix, offset=(30, 2))
+        await until(pilot, lambda: not app.screen.query("FilterLine"))
+        assert app.focused is app.explorer.matrix
+        assert app.explorer.shown_runs.filter_text == "method:ep"
+        assert "enter keeps it" not in screen_text(app)
+        await pilot.press("slash")
+        await until(pilot, lambda: isinstance(app.focused, Input))
+        assert app.focused.value == "method:ep"
+        await pilot.click("#slider-a")
+        await until(pilot, lambda: not app.screen.query("FilterLine"))
+        assert app.focused is app.explorer.sliders.slider("a"), "the click was taken back"
