@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from html import escape
 
+from fa_core.errors import printable
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph
 
 LONG = 48
@@ -41,7 +42,7 @@ def to_html(blocks: Iterable[Block]) -> str:
     body = "\n".join(line for block in parts for line in _lines(block))
     return (
         "<!doctype html>\n"
-        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(title)}</title>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{_plain(title)}</title>\n"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
         f"<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n"
     )
@@ -49,14 +50,14 @@ def to_html(blocks: Iterable[Block]) -> str:
 
 def _lines(block: Block) -> Iterator[str]:
     if isinstance(block, Heading):
-        yield f"<h{block.level}>{escape(block.text)}</h{block.level}>"
+        yield f"<h{block.level}>{_plain(block.text)}</h{block.level}>"
     elif isinstance(block, Paragraph):
-        yield f"<p>{escape(block.text)}</p>"
+        yield f"<p>{_plain(block.text)}</p>"
     elif isinstance(block, Bullets):
         tag = "ol" if block.numbered else "ul"
-        yield f"<{tag}>" + "".join(f"<li>{escape(item)}</li>" for item in block.items) + f"</{tag}>"
+        yield f"<{tag}>" + "".join(f"<li>{_plain(item)}</li>" for item in block.items) + f"</{tag}>"
     elif isinstance(block, Figure):
-        yield f"<figure>{block.svg}<figcaption>{escape(block.caption)}</figcaption></figure>"
+        yield f"<figure>{block.svg}<figcaption>{_plain(block.caption)}</figcaption></figure>"
     else:
         yield from _grid(block)
 
@@ -65,8 +66,8 @@ def _grid(grid: Grid) -> Iterator[str]:
     kinds = ["words" if i < grid.words else "number" for i in range(len(grid.headings))]
     yield "<div class='wide'><table>"
     if grid.caption:
-        yield f"<caption>{escape(grid.caption)}</caption>"
-    cells = "".join(f"<th class='{kind}'>{escape(h)}</th>" for kind, h in zip(kinds, grid.headings, strict=True))
+        yield f"<caption>{_plain(grid.caption)}</caption>"
+    cells = "".join(f"<th class='{kind}'>{_plain(h)}</th>" for kind, h in zip(kinds, grid.headings, strict=True))
     yield f"<thead><tr>{cells}</tr></thead><tbody>"
     for number, row in enumerate(grid.rows):
         cells = "".join(_cell(cell, kind) for kind, cell in zip(kinds, row, strict=True))
@@ -76,4 +77,9 @@ def _grid(grid: Grid) -> Iterator[str]:
 
 def _cell(words: str, kind: str) -> str:
     wraps = " long" if len(words) > LONG else ""
-    return f"<td class='{kind}{wraps}'>{escape(words)}</td>"
+    return f"<td class='{kind}{wraps}'>{_plain(words)}</td>"
+
+
+def _plain(words: str) -> str:
+    """Words that are neither markup nor control characters: names come from files."""
+    return escape(printable(words))

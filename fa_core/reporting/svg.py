@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from xml.sax.saxutils import escape, quoteattr
 
+from fa_core.errors import printable
 from fa_core.reporting.numbers import brief
 from fa_core.reporting.scale import Scale
 
@@ -28,8 +29,8 @@ def document(width: float, height: float, body: Sequence[str], title: str) -> st
     return "\n".join(
         [
             f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width:g} {height:g}' "
-            f"width='{width:g}' height='{height:g}' role='img' aria-label={quoteattr(title)} {_FONT}>",
-            f"<title>{escape(title)}</title>",
+            f"width='{width:g}' height='{height:g}' role='img' aria-label={quoteattr(printable(title))} {_FONT}>",
+            f"<title>{escape(printable(title))}</title>",
             f"<rect width='{width:g}' height='{height:g}' fill='#ffffff'/>",
             *body,
             "</svg>",
@@ -43,7 +44,7 @@ def text(
     """Words at a point; ``anchor`` is start, middle or end."""
     return (
         f"<text x='{x:.1f}' y='{y:.1f}' font-size='{size:g}' text-anchor='{anchor}' fill='{fill}' {more}>"
-        f"{escape(words)}</text>"
+        f"{escape(printable(words))}</text>"
     )
 
 

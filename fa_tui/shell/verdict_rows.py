@@ -126,12 +126,24 @@ def line(row: AuditRow, label: str) -> tuple[str, ...]:
     report = row.report
     acc, h_last, growth, g_last, drift, margin = numbers(row)
     seed = "–" if row.seed is None else str(row.seed)
-    cell = cell_text(report.flags, report.coverage)
-    return (label, seed, cell, acc, growth, g_last, drift, margin, h_last, report.verdict)
+    return (
+        label,
+        seed,
+        cell_text(report.flags, report.coverage),
+        acc,
+        growth,
+        g_last,
+        drift,
+        margin,
+        h_last,
+        report.verdict,
+    )
 
 
 def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
     """The rows as a Markdown table."""
+    from fa_core.reporting.markdown import cell
+
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in WORDS else "---:" for heading in HEADINGS) + "|"
     for row, label in named(rows):
@@ -139,4 +151,4 @@ def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
         margin = cells[_MARGIN]
         if margin.startswith(MARKS[ASSUMED]):
             cells[_MARGIN] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
-        yield "| " + " | ".join(cells) + " |"
+        yield "| " + " | ".join(map(cell, cells)) + " |"

@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
@@ -30,7 +31,7 @@ from fa_core.reporting import (
     to_parquet,
     write_report,
 )
-from fa_core.reporting.blocks import Grid, Heading
+from fa_core.reporting.blocks import Block, Grid, Heading, Paragraph
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -42,6 +43,7 @@ HOSTILE = {
     "everything NaN": lambda: table(row(growth=NAN, g_L=NAN, cosine=NAN, acc=NAN, baseline=NAN)),
     "infinite": lambda: table(row(growth=math.inf, g_L=0.0), row("bp", growth=1e300, g_L=1e-300)),
     "odd names": lambda: table(row("<b>&|", growth=2.0, source='a"b|c.json'), row("µ" * 60, growth=3.0)),
+    "steering names": lambda: table(row("a\x1b[31mb_s1", growth=2.0), row("x\x00\x1b[2J", growth=3.0)),
     "no norms": lambda: table(row(cosine=0.1, acc=0.3)),
     "different parts": lambda: table(row(growth=2.0), row("bp", g_L=1e-3)),
     "many runs": lambda: table(*(row(seed=i, growth=float(i + 1), g_L=1e-3) for i in range(400))),
@@ -157,6 +159,39 @@ def test_words_from_files_cannot_become_markup() -> None:
     runs = table(row("<script>x</script>", growth=2.0))
     html = to_html(reporting_form(runs, title="<i>t</i>"))
     assert "<script>" not in html and "<i>t</i>" not in html
+
+
+def steering() -> list[Block]:
+    """A report whose names and recorded verdicts steer terminals, break lines, and look like markup."""
+    names = ("a\x1b[31mb_s1", "a\nb_s2", "<b>|x</b>&lt;_s3")
+    runs = [row(name, growth=2.0) for name in names]
+    return reporting_form(
+        table(
+            *(
+                replace(run, key=name, report=replace(run.report, recorded_verdict=f"{name}\n"))
+                for run, name in zip(runs, names, strict=True)
+            )
+        )
+    )
+
+
+def test_control_characters_of_names_are_spelled_out() -> None:
+    for text in (to_markdown(steering()), to_html(steering())):
+        assert set(text) - {"\n"} <= set(filter(str.isprintable, text))
+        assert r"a\x1b[31mb_s1" in text and r"a\nb_s2" in text
+
+
+def test_a_bullet_of_a_name_with_a_newline_is_one_line() -> None:
+    recorded = [line for line in to_markdown(steering()).splitlines() if "is recorded as" in line]
+    assert len(recorded) == 3
+    assert all(line.startswith("- ") and line.endswith("in its source") for line in recorded)
+
+
+def test_names_are_no_html_in_markdown() -> None:
+    text = to_markdown(steering())
+    assert "<b>" not in text and "</b>" not in text
+    assert r"&lt;b>\|x&lt;/b>&amp;lt;_s3" in text
+    assert to_markdown([Paragraph("Γ < 1 & R&D")]) == "Γ < 1 & R&D\n"
 
 
 def test_csv_holds_every_digit(published: AuditTable) -> None:
