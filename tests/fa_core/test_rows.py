@@ -21,6 +21,7 @@ from fa_core.rows import canonical_method, split_key
         ("dfa_seed_42", ("dfa", 42, {})),
         ("dfa_pen_lam0.01_s42", ("dfa", 42, {"lam": 0.01})),
         ("dfa_lam1e-3_s42", ("dfa", 42, {"lam": 1e-3})),
+        ("a\nb_s1", ("a_b", 1, {})),
         ("weights", ("weights", None, {})),
         ("dfa_s", ("dfa_s", None, {})),
     ],

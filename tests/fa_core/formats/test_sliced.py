@@ -176,7 +176,7 @@ def test_rows_and_tables_can_be_sent_to_another_process(path: Path) -> None:
 
 _PIECES = (
     *("_s", "s", "_seed", "-s", "12", "0", "7", "3.5", "_lam", "_pen_lam", "0.01", "1e-3"),
-    *("#2", "#", "dfa", "BP", "_L4", "_d64", "918273645", "_", "@x", "٣", " "),
+    *("#2", "#", "dfa", "BP", "_L4", "_d64", "918273645", "_", "@x", "٣", " ", "\n"),
 )
 
 
