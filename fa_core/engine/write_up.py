@@ -48,6 +48,8 @@ def written_up(
         note(
             f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"
         )
+    if len(samples.batches) < options.norm_batches:
+        note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
     report = diagnosis.report(headline_acc=acc)
     if report.notes:
         note(report.notes)

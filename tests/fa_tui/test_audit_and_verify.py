@@ -203,3 +203,5 @@ def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaig
     assert "(c) not measured: only 7 eval batches, drift needs at least 8 (1 run)" in few.stdout
     many = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "many.json", "--batches", "50")
     assert "the data hold 10 eval batches of 128, not the 50 asked for" in many.stderr
+    norms = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "norms.json", "--norm-batches", "99")
+    assert "(a) and (b) use all 10 eval batches, not the 99 asked for" in norms.stderr
