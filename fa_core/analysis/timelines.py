@@ -90,6 +90,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
         axes: shared coordinates.
         seeds: in increasing order, None last.
         first_fire: letter → one epoch per seed, None where it never fires (or was not measured there).
+        evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not exact.
         saved: mean share saved over the runs that would stop; None if none would.
         stopped: runs that would stop.
         acc_at_stop: mean accuracy there over runs that record it.
@@ -104,6 +105,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
     stopped: int
     acc_at_stop: float | None
     final_acc: float | None
+    evidence: dict[str, str] = {}
 
 
 def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
@@ -134,6 +136,7 @@ def _method(group: list[Timeline]) -> MethodTimeline:
         stopped=len(stops),
         acc_at_stop=_mean([stop.acc for stop in with_acc]),
         final_acc=_mean([stop.final_acc for stop in with_acc]),
+        evidence={x: kind for one in group for x, kind in one.evidence.items()},
     )
 
 

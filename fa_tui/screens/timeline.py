@@ -259,12 +259,12 @@ The runs over their epochs
 
     def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
         epochs, stop = self._epochs, self._stops[chosen]
-        there = accuracy_words(stop)
+        there, kinds = accuracy_words(stop), epochs.kinds(chosen)
         for name, pieces in (
             ("run", verdict_words(epochs, chosen, self.glyphs.name == "ascii")),
             ("numbers", number_words(epochs, chosen)),
-            ("fires", fire_words(fires)),
-            ("stop", stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch)),
+            ("fires", fire_words(fires, kinds)),
+            ("stop", stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)),
             ("stop-acc", [(f"  {there}", "dim")]),
             ("all", all_words(self._stops, epochs.saved_by(self._stops), self._stop_on)),
         ):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
 
+import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis import DIAGNOSTICS, EarlyStop, Replay, frozen_baselines
@@ -36,6 +37,7 @@ class EpochSession(Session):
         self.epoch = replay.epochs[-1]
         self.fired: Bits = replay.flags(thresholds)
         self._judged_by = thresholds
+        self._kinds: dict[int, dict[str, str]] = {}
         super().__init__(self._rows_now(), thresholds=thresholds, traces=replay.traces)
 
     def go_to(self, epoch: int) -> list[Flip]:
@@ -56,6 +58,7 @@ class EpochSession(Session):
         places = {_name(trace): run for run, trace in enumerate(replay.traces)}
         moved = {run: places[_name(trace)] for run, trace in enumerate(self.replay.traces) if _name(trace) in places}
         self.replay = replay
+        self._kinds.clear()
         self.fired = replay.flags(self.thresholds)
         self.traces = replay.traces
         self.marked = {moved[run] for run in self.marked if run in moved}
@@ -85,6 +88,13 @@ class EpochSession(Session):
     def first_fires(self, run: int) -> dict[str, int | None]:
         """Letter → the first epoch at which it fires on a run, None if never; only letters that were measured."""
         return self.replay.first_fires(run, self.fired)
+
+    def kinds(self, run: int) -> dict[str, str]:
+        """Letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where a run's numbers are not exact."""
+        if run not in self._kinds:
+            records = self.replay.records(run)
+            self._kinds[run] = self.replay.table.kinds(np.arange(records.start, records.stop))
+        return self._kinds[run]
 
     def stops(self, stop_on: str) -> list[EarlyStop | None]:
         """Per run, what stopping at the first epoch at which one of the letters fires would have saved."""

@@ -55,25 +55,32 @@ def number_words(epochs: EpochSession, run: int) -> Pieces:
     """What was measured on the run at the epoch."""
     report = epochs.rows[run].report
     numbers = (
-        ("growth", report.max_per_block_growth, 3),
-        ("‖g_L‖", report.g_L, 3),
-        ("stability", report.cross_batch_stability, 3),
-        ("acc", report.headline_acc, 4),
+        ("a", "growth", report.max_per_block_growth, 3),
+        ("b", "‖g_L‖", report.g_L, 3),
+        ("c", "stability", report.cross_batch_stability, 3),
+        ("", "acc", report.headline_acc, 4),
     )
-    return [("  ".join(f"{name} {short(value, digits)}" for name, value, digits in numbers if value is not None), "")]
+    said = (
+        f"{name} {short(value, digits)}{_kind(report.kinds, letter)}"
+        for letter, name, value, digits in numbers
+        if value is not None
+    )
+    return [("  ".join(said), "")]
 
 
-def fire_words(fires: Mapping[str, int | None]) -> Pieces:
-    """The first epoch at which each diagnostic fires.
+def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pieces:
+    """The first epoch at which each diagnostic fires, and by what where that is not exact.
 
-    >>> fire_words({"a": 3, "b": None})
-    [('first fires: ', 'dim'), ('(a) 3  (b) never', '')]
+    >>> fire_words({"a": 3, "b": None}, {"b": "proxy"})
+    [('first fires: ', 'dim'), ('(a) 3  (b) never [proxy]', '')]
     """
-    words = [f"({letter}) {'never' if epoch is None else epoch}" for letter, epoch in fires.items()]
+    words = [
+        f"({letter}) {'never' if epoch is None else epoch}{_kind(kinds, letter)}" for letter, epoch in fires.items()
+    ]
     return [("first fires: ", "dim"), ("  ".join(words) or "nothing was judged", "")]
 
 
-def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int) -> Pieces:
+def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int, kinds: Mapping[str, str]) -> Pieces:
     """Whether a run would have been stopped, and what that saves.
 
     Args:
@@ -81,13 +88,14 @@ def stop_words(name: str, stop: EarlyStop | None, stop_on: str, epoch: int) -> P
         stop: where, or None.
         stop_on: the letters that stop a run.
         epoch: what is looked at.
+        kinds: letter → what its numbers are, where they are not exact.
     """
     if stop is None:
         return [(f"{name}: never stopped on {' or '.join(stop_on)} (s)", "dim")]
     here = "here" if stop.epoch == epoch else f"at epoch {stop.epoch}"
     return [
         (f"{name} would have stopped {here} ", "warn"),
-        (f"({', '.join(stop.on)})", "bad"),
+        (f"({', '.join(letter + _kind(kinds, letter) for letter in stop.on)})", "bad"),
         (f": saves {stop.saved:.0%}" if stop.saved else ": its last epoch so far", "strong"),
     ]
 
@@ -107,3 +115,8 @@ def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> 
         (f"{stopped} of {len(stops)} run{'' if len(stops) == 1 else 's'}", ""),
         (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim"),
     ]
+
+
+def _kind(kinds: Mapping[str, str], letter: str) -> str:
+    """`` [proxy]``, as the detail pane says it; nothing where a number is exact."""
+    return f" [{kinds[letter]}]" if letter in kinds else ""

@@ -366,3 +366,25 @@ async def test_what_is_copied_names_the_run_and_its_own_epoch() -> None:
         screen = await _open(pilot)
         assert "bp s1 at its last epoch, 4: " in screen_text(screen.app)
         assert any("bp s1 at its last epoch, 4" in f"{piece.what} {piece.note}" for piece in screen.shared().pieces)
+
+
+async def test_the_screen_says_what_is_by_proxy() -> None:
+    records = [
+        TraceEpoch(
+            epoch=epoch,
+            test_acc=0.36,
+            residual_norms=[1.0, 2.0],
+            bp_grad_norms=[1e-9],
+            evidence={"b": "proxy"},
+        )
+        for epoch in (1, 2, 3)
+    ]
+    runs = [Trace(source="log.json", key="dfa_s1", method="dfa", seed=1, epochs=records)]
+    app = app_on(Session([], traces=[*runs, trace("dfa", 2, 1.1, epochs=3)]))
+    async with app.run_test(size=(120, 40)) as pilot:
+        screen = await _open(pilot)
+        await until(pilot, lambda: "(b) 1 [proxy]" in screen_text(app))
+        text = screen_text(app)
+        assert "(b [proxy])" in text and "‖g_L‖ 1e-9 [proxy]" in text
+        screen.matrix.go_to(1)
+        await until(pilot, lambda: "[proxy]" not in screen_text(app))

@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from fa_core.analysis import by_method, timeline, timelines
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.blocks import Grid
+from fa_core.reporting.sections.traces import timeline_blocks
 from tests.fa_core.analysis.runs import row, table
 
 EPOCHS = 100
@@ -167,3 +169,19 @@ def test_a_trace_file_reads_and_replays(tmp_path: Path) -> None:
     found = timeline(one)
     assert found.epochs == 4 and found.unfinished
     assert found.first_fire["a"] == 3
+
+
+def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_all_is_exact(tmp_path: Path) -> None:
+    log = [{"epoch": e, "h_L_norm": 20.0, "g_2_norm": 1e-9 if e > 1 else 1e-3, "test_acc": 0.36} for e in (1, 2, 3)]
+    path = tmp_path / "dfa_pen_lam0.01_s42.json"
+    path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.36, "log": log}))
+    found = timelines(scan([path]).traces, table(), frozen_baseline=0.4)
+    methods, runs, *_ = timeline_blocks(found)
+    assert isinstance(methods, Grid) and isinstance(runs, Grid)
+    assert methods.rows[0][2:6] == ("N/A", "2 proxy", "N/A", "1 assumed")
+    assert runs.rows[0][2:7] == ("N/A", "2 proxy", "N/A", "1 assumed", "2 (b proxy)")
+    assert "proxy" in methods.caption and "proxy" in runs.caption
+    assert by_method(found)[0].evidence == {"b": "proxy", "d": "assumed"}
+    exact = [block for block in timeline_blocks([timeline(PUBLISHED[0])]) if isinstance(block, Grid)]
+    assert [grid.rows[0][3] for grid in exact] == ["4", "4"]
+    assert not any("proxy" in grid.caption for grid in exact)
