@@ -251,6 +251,10 @@ class Session:
         probe = AuditRow(source="", key="", method=method, report=report)
         return self._baseline.apply([probe])[0].report.assumed_baseline_acc
 
+    def assumes(self, index: int) -> bool:
+        """Whether a run's frozen baseline is assumed."""
+        return self._baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
+
     def walk_backs(self) -> int:
         """How many runs need walk-back."""
         return sum(1 for mask in self.flags if mask)

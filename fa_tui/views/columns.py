@@ -12,7 +12,7 @@ from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import own_axes, sign
 from fa_tui.views.fitting import cut_start, width_of
-from fa_tui.views.quantities import QUANTITIES, Quantity, value_of
+from fa_tui.views.quantities import QUANTITIES, Quantity, is_assumed, value_of
 
 _KEYS, _SOURCES = range(7, 25), range(7, 33)
 """Cells for the names of runs and of their files: what they leave is for the words beside them."""
@@ -120,10 +120,16 @@ def _of_quantity(quantity: Quantity) -> Column:
         quantity.label,
         max(9, len(quantity.label) + 1) + 2,
         lambda session, row: value_of(quantity, session, row),
-        lambda session, row: quantity.say(value_of(quantity, session, row)),
+        lambda session, row: _number(quantity, session, row),
         right=True,
         letter=quantity.letter,
     )
+
+
+def _number(quantity: Quantity, session: Session, row: int) -> str:
+    value = value_of(quantity, session, row)
+    text = quantity.say(value)
+    return f"{text}?" if value is not None and is_assumed(quantity, session, [row]) else text
 
 
 def _of_axis(name: str) -> Column:

@@ -13,7 +13,7 @@ from fa_core.reporting.numbers import is_rounding
 from fa_tui.session import BITS, Session
 from fa_tui.views.grid import build_grid
 from fa_tui.views.names import told_apart
-from fa_tui.views.quantities import BY_NAME, Quantity
+from fa_tui.views.quantities import BY_NAME, OF_BASELINE, Quantity
 from fa_tui.widgets.detail_layers import growths
 from fa_tui.widgets.numbers import short
 
@@ -217,7 +217,7 @@ def _section(kind: str, title: str, curves: Sequence[Sequence[float]], remark: s
 
 def _assumed(name: str, reports: Sequence[DiagnosticReport]) -> frozenset[int]:
     """The runs whose number of this name is not all measured."""
-    if name not in ("margin", "frozen"):
+    if name not in OF_BASELINE:
         return frozenset()
     return frozenset(place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None)
 

@@ -96,6 +96,10 @@ class EpochSession(Session):
             self._kinds[run] = self.replay.table.kinds(np.arange(records.start, records.stop))
         return self._kinds[run]
 
+    def assumes(self, index: int) -> bool:
+        """Whether a run's frozen baseline is assumed."""
+        return self.rows[index].report.assumed_baseline_acc is not None
+
     def stops(self, stop_on: str) -> list[EarlyStop | None]:
         """Per run, what stopping at the first epoch at which one of the letters fires would have saved."""
         return [self.replay.stop(run, self.fired, stop_on) for run in range(len(self.rows))]

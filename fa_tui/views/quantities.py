@@ -121,9 +121,17 @@ def value_of(quantity: Quantity, session: Session, row: int) -> float | None:
     return next(values_of(quantity, session, [row]))
 
 
+def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> bool:
+    """Whether a number comes of an assumed frozen baseline on some of the runs."""
+    return quantity.name in OF_BASELINE and any(map(session.assumes, rows))
+
+
 def has_no_credit(run: AuditRow) -> bool:
     """Whether a run is known to say nothing of credit quality without reading its report."""
     return isinstance(run, StoredRow) and run.is_as_stored and not run.store.has_credit
 
+
+OF_BASELINE = ("margin", "frozen")
+"""The quantities that come of a frozen baseline."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}

@@ -46,6 +46,7 @@ The matrix: one line per method, one column per seed
   ✗ab-d   needs walk-back: a, b and d fire, c passes (-)
   ✓abc·   trustworthy on a, b and c; d was not measured (·)
   ?····   not measured at all: press m if there is a checkpoint
+  +2.31?  a number (v) by a frozen baseline that is assumed (w), not measured
   •  †    behind it: marked; no longer on disk
 
   "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.

@@ -12,7 +12,7 @@ from rich.style import Style
 from fa_tui.session import BITS, Session
 from fa_tui.views.grid_parts import Cells
 from fa_tui.views.heat import Scale, scale_of
-from fa_tui.views.quantities import Quantity, values_of
+from fa_tui.views.quantities import Quantity, is_assumed, values_of
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.shades import Shades
@@ -90,11 +90,14 @@ class RunCells:
         found = [value for value in values_of(quantity, self._session, rows) if value is not None]
         value = median(found)
         suffix = self._glyphs.say(f" ×{len(found)}") if len(rows) > 1 and found else ""
-        number = quantity.say(value, self._glyphs.unmeasured).rjust(width - self.suffix_width)
+        room = width - self.suffix_width
+        number = quantity.say(value, self._glyphs.unmeasured)
+        if value is not None and is_assumed(quantity, self._session, rows):
+            number = f"{number[: room - 1]}?"
         scale = self.scale_of(quantity)
         shade = None if scale is None else scale.shade(value)
         style = self._table.style_of(self._tone(quantity, rows))
-        return Segment((number + suffix).ljust(width), self._shades.behind(style, shade))
+        return Segment((number.rjust(room) + suffix).ljust(width), self._shades.behind(style, shade))
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """From the lowest number to the highest; None where no two differ."""

@@ -35,7 +35,8 @@ class RunTable(LineTable):
     """
 
     help_text = """\
-All runs, one line each, all columns. Numbers stand out where their diagnostic fires.
+All runs, one line each, all columns. Numbers stand out where their diagnostic fires; 26.59? is by a frozen
+baseline that is assumed (w), not measured.
 
   s                sort by the column under the cursor; again: the other way
                    round; once more: as the runs were read

@@ -11,7 +11,10 @@ import pytest
 
 from fa_core.formats import scan
 from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.blocks import Grid
+from fa_core.reporting.sections.beyond import beyond_table
 from fa_core.table import AuditTable
+from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.samples import sample_runs
 from fa_tui.session import Session
@@ -19,9 +22,13 @@ from fa_tui.sharing.compared import compared_grid
 from fa_tui.sharing.export import KINDS, export, left_out_words
 from fa_tui.sharing.shared import Shared, run_pieces
 from fa_tui.shell.options import FrozenBaseline
+from fa_tui.views.columns import columns_of
 from fa_tui.views.comparison import compared_lines
+from fa_tui.views.look import Look
 from fa_tui.widgets.detail_lines import detail_lines
 from fa_tui.widgets.glyphs import UNICODE
+from tests.fa_tui.looks import screen_text
+from tests.fa_tui.waiting import until
 
 BY_KEY = {kind.key: kind for kind in KINDS}
 USUAL = DiagnosticThresholds()
@@ -181,3 +188,31 @@ def test_the_timeline_of_a_control_says_why_as_its_audit_does(capsys: pytest.Cap
         out = " ".join(printed(capsys, "timeline", frozen, *given).split())
         assert "(d) not judged: frozen is a baseline itself" in out and "assumed" not in out
     assert "(d) not measured: frozen is a baseline itself" in printed(capsys, "show", frozen)
+
+
+@pytest.mark.parametrize("assumed", [True, False])
+def test_the_long_view_and_the_report_mark_a_number_by_an_assumed_baseline(
+    published_table: Path, assumed: bool
+) -> None:
+    rows = scan([published_table]).rows
+    session = Session(rows, baseline=BOTH if assumed else None)
+    columns = {column.name: column for column in columns_of(session)}
+    said = {
+        row.key: (columns["margin"].text(session, i), columns["frozen"].text(session, i)) for i, row in enumerate(rows)
+    }
+    assert said["bp_s42"] == (("+26.59?", "0.349?") if assumed else ("·", "·"))
+    assert not any("?" in text for text in said["state_bridge_s42"])
+    assert all("?" not in columns["acc"].text(session, i) for i in range(len(rows)))
+    (grid,) = beyond_table(session.table, USUAL)
+    assert isinstance(grid, Grid)
+    rooms = {row[0]: row[4] for row in grid.rows}
+    assert [rooms[name].endswith("pp?") for name in ("bp_s42", "state_bridge_s42")] == [assumed, False]
+    assert ("assumed" in grid.caption) == assumed
+
+
+async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table: Path) -> None:
+    app = ExplorerApp(Session(scan([published_table]).rows, baseline=BOTH), look=Look(show="margin"))
+    async with app.run_test(size=(120, 40)) as pilot:
+        await until(pilot, lambda: "+26.59?" in screen_text(app))
+        lines = {line.split()[0]: line for line in screen_text(app).splitlines() if line.strip()}
+        assert "?" not in lines["state_bridge"] and lines["dfa"].count("?") == 3

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import Margin, margins_to_flip
 from fa_core.gain import backward_gain, cause_of_floor
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport, DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.numbers import MISSING, brief, significant
 from fa_core.reporting.sections.runs import ROWS_AT_MOST
@@ -23,14 +23,20 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
         rows=tuple(
             (
                 names[i],
-                *map(_room, margins_to_flip(table, i, thresholds).margins),
-                *_gain(table.report(i).with_thresholds(thresholds)),
+                *(_told(report, margin) for margin in margins_to_flip(table, i, thresholds).margins),
+                *_gain(report.with_thresholds(thresholds)),
             )
-            for i in shown
+            for i, report in ((i, table.report(i)) for i in shown)
         ),
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
-        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error.",
+        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error."
+        + (" ?: by an assumed frozen baseline." if table.assumed[: len(shown)].any() else ""),
     )
+
+
+def _told(report: DiagnosticReport, margin: Margin) -> str:
+    text = _room(margin)
+    return f"{text}?" if margin.value is not None and report.kinds.get(margin.letter) == ASSUMED else text
 
 
 def _room(margin: Margin) -> str:
