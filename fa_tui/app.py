@@ -32,7 +32,8 @@ from fa_tui.views.look import Look
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
-    from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel
+    from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel
+    from fa_tui.widgets.threshold_history import ThresholdHistory
 
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable that asks for tracebacks; `--debug` sets it."""
@@ -101,6 +102,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         )
         self._opened = title
         self._begins = look if look.show else look._replace(show=prefers.show)
+        self._history: ThresholdHistory[Judging] | None = None
 
     def _fatal_error(self) -> None:
         """Leave after a defect of ours with one line; with its traceback where --debug asked for it."""
@@ -248,6 +250,17 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
+
+    @property
+    def history(self) -> ThresholdHistory[Judging]:
+        """What judges the runs, now and before: the sliders of every screen undo and redo the same changes."""
+        if self._history is None:
+            # after the first paint
+            from fa_tui.widgets.sliders_panel import Judging
+            from fa_tui.widgets.threshold_history import ThresholdHistory
+
+            self._history = ThresholdHistory(Judging(self.session.thresholds, self.session.baseline))
+        return self._history
 
     @property
     def _sliders(self) -> SlidersPanel | None:

@@ -83,7 +83,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
     baseline = parse_frozen_baseline([text])
     asked = baseline.default is not None or bool(baseline.by_method)
     for panel in app.screen.query(SlidersPanel):
-        panel.follow(panel.thresholds, baseline if asked else None)
+        panel.set_baseline(baseline if asked else None)
     assume(app, baseline if asked else None)
 
 

@@ -100,7 +100,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         if not self.app.has_painted:
             self.set_timer(_SETTLE_SECONDS, self._settle)
             return
-        await self.panes.come(self, self.status)
+        await self.panes.come(self, self.status, self.app.history)
         self._offer_measuring()
 
     @property

@@ -95,7 +95,7 @@ class JudgedScreen(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Line(self.glyphs, id="title")
         yield from self.body()
-        yield SlidersPanel(self.session.thresholds, self.session.baseline, glyphs=self.glyphs, id="sliders")
+        yield SlidersPanel(self.app.history, glyphs=self.glyphs, id="sliders")
         yield KeyBar(self.glyphs)
 
     def on_mount(self) -> None:
@@ -140,11 +140,10 @@ class JudgedScreen(Screen[None]):
 
     def runs_changed(self) -> None:
         """Runs were measured or read anew, or thresholds or baselines set elsewhere: show it."""
-        thresholds = self.session.thresholds
-        self.sliders.follow(thresholds, self.session.baseline)
+        self.sliders.follow()
         self.reread()
         if self.judged is not self.session:
-            self.judged.set_thresholds(thresholds)
+            self.judged.set_thresholds(self.session.thresholds)
         self.show_rugs()
         self.count(())
         self.judge()

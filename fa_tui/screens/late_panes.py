@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from fa_core.report import DiagnosticThresholds
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.line_charts import LineCharts
-    from fa_tui.widgets.sliders_panel import SlidersPanel
+    from fa_tui.widgets.sliders_panel import Judging, SlidersPanel
+    from fa_tui.widgets.threshold_history import ThresholdHistory
 
 
 class LatePanes:
@@ -43,12 +44,13 @@ class LatePanes:
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
 
-    async def come(self, screen: Screen[None], status: Widget) -> None:
+    async def come(self, screen: Screen[None], status: Widget, history: ThresholdHistory[Judging]) -> None:
         """Take the places that were kept free.
 
         Args:
             screen: with the places ``detail-place``, ``sliders-place`` and ``body``.
             status: what stands below the sliders.
+            history: what judges the runs, now and before.
         """
         from fa_tui.screens.tidying import tidy_soon
         from fa_tui.widgets.detail import DetailPane
@@ -59,7 +61,7 @@ class LatePanes:
         gc.freeze()
         gc.enable()
         self.detail = DetailPane(glyphs=self._glyphs, id="detail")
-        self.sliders = SlidersPanel(self._session.thresholds, self._session.baseline, glyphs=self._glyphs, id="sliders")
+        self.sliders = SlidersPanel(history, glyphs=self._glyphs, id="sliders")
         self.charts = LineCharts(self._session, self._shown.matrix, self._glyphs)
         self.show_run()
         self.show_counts()
@@ -106,4 +108,4 @@ class LatePanes:
         if self.sliders is not None:
             if self.sliders.thresholds != self._session.thresholds:
                 self._flipped = ""
-            self.sliders.follow(self._session.thresholds, self._session.baseline)
+            self.sliders.follow()

@@ -58,8 +58,7 @@ class SlidersPanel(Vertical):
     """Four `ThresholdSlider`s; posts `ThresholdsChanged`, and `BaselineChanged` where undo or redo changes it.
 
     Args:
-        thresholds: where the sliders start.
-        baseline: what is assumed at first.
+        history: what judges the runs, now and before; one for all screens (default: one of its own).
         glyphs: characters to draw with.
     """
 
@@ -94,8 +93,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def __init__(
         self,
-        thresholds: DiagnosticThresholds | None = None,
-        baseline: Baseline | None = None,
+        history: ThresholdHistory[Judging] | None = None,
         *,
         glyphs: Glyphs = UNICODE,
         name: str | None = None,
@@ -103,8 +101,8 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         classes: str | None = None,
     ) -> None:
         super().__init__(name=name, id=id, classes=classes)
-        start = thresholds or DiagnosticThresholds()
-        self._history = ThresholdHistory(Judging(start, baseline))
+        self._history = history or ThresholdHistory(Judging(DiagnosticThresholds(), None))
+        start = self._shown = self._history.current.thresholds
         self._summary = Line(glyphs, id="sliders-summary")
         self._summary.display = False
         self._sliders = {
@@ -132,7 +130,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     @property
     def thresholds(self) -> DiagnosticThresholds:
         """The four thresholds as the sliders stand."""
-        return self._history.current.thresholds
+        return self._shown
 
     @property
     def can_undo(self) -> bool:
@@ -146,15 +144,18 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
-        self.follow(thresholds, self._history.current.baseline)
+        self._record(self._history.current._replace(thresholds=thresholds), None)
+        self._show(thresholds)
 
-    def follow(self, thresholds: DiagnosticThresholds, baseline: Baseline | None) -> None:
-        """Show thresholds, and keep a baseline, set elsewhere: one change that can be undone; nothing is posted."""
-        others = thresholds != self.thresholds
-        self._record(Judging(thresholds, baseline), None)
-        if others:
-            # else what is typed into one of them stays
-            self._show(thresholds)
+    def set_baseline(self, baseline: Baseline | None) -> None:
+        """Keep a baseline set elsewhere: one change that can be undone; nothing is posted."""
+        self._record(self._history.current._replace(baseline=baseline), None)
+
+    def follow(self) -> None:
+        """Show where the thresholds are now: the sliders of another screen may have moved them."""
+        self._show(self._history.current.thresholds)
+        if self.is_attached:
+            self.refresh_bindings()
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""
@@ -220,7 +221,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()
         diagnostic = next(each for each in DIAGNOSTICS if each.letter == message.letter)
-        moved = msgspec.structs.replace(self.thresholds, **{diagnostic.threshold: message.value})
+        moved = self._shown = msgspec.structs.replace(self._shown, **{diagnostic.threshold: message.value})
         series = None if message.how == "set" else f"{message.letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(ThresholdsChanged(moved))
@@ -250,6 +251,10 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
             self.refresh_bindings()
 
     def _show(self, thresholds: DiagnosticThresholds) -> None:
+        if thresholds == self._shown:
+            # what is typed into one of them stays
+            return
+        self._shown = thresholds
         for diagnostic in DIAGNOSTICS:
             self._sliders[diagnostic.letter].set_value(diagnostic.of(thresholds))
 

@@ -87,7 +87,8 @@ async def test_thresholds_set_elsewhere_and_new_runs_are_taken_over(app: Explore
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "2")
         app.session.merge([Reading("new.json", [replace(app.session.rows[0], source="new.json")])])
-        app.session.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
+        screen.sliders.set_thresholds(DiagnosticThresholds(h_norm_explosion_ratio=5.0))
+        app.session.set_thresholds(screen.sliders.thresholds)
         screen.runs_changed()
         await settled(pilot, screen)
         assert "16 runs" in screen_text(app)

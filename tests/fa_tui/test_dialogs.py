@@ -246,7 +246,7 @@ async def test_a_what_if_is_undone_and_redone(app: ExplorerApp, focus: str) -> N
         await until(pilot, lambda: said(app) == " nothing to undo")
 
 
-async def test_what_was_changed_on_another_screen_is_undone_in_one_step(app: ExplorerApp) -> None:
+async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await ask(pilot, "A")
@@ -263,8 +263,35 @@ async def test_what_was_changed_on_another_screen_is_undone_in_one_step(app: Exp
         await pilot.press("escape", "escape")
         await until(pilot, lambda: app.screen is app.explorer)
         await pilot.press("u")
+        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
+        assert app.session.baseline == FrozenBaseline(0.349)
+        await pilot.press("u")
         await until(pilot, lambda: app.session.baseline is None)
-        assert app.session.thresholds == DiagnosticThresholds()
+        await pilot.press("u")
+        await until(pilot, lambda: said(app) == " nothing to undo")
+
+
+@pytest.mark.parametrize("screen", ["C", "A"])
+async def test_what_was_changed_on_the_main_screen_is_undone_on_another(app: ExplorerApp, screen: str) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "w")
+        await pilot.press(*"0.349", "enter")
+        await until(pilot, lambda: app.session.walk_backs() == 12)
+        await pilot.press("a", *"1e9", "enter")
+        await until(pilot, lambda: app.session.thresholds.h_norm_explosion_ratio == 1e9)
+        await pilot.press("escape")
+        await ask(pilot, screen)
+        await pilot.press("u")
+        await until(pilot, lambda: app.session.thresholds == DiagnosticThresholds())
+        assert app.session.baseline == FrozenBaseline(0.349)
+        await pilot.press("u")
+        await until(pilot, lambda: app.session.baseline is None)
+        await pilot.press("u")
+        await until(pilot, lambda: said(app) == " nothing to undo")
+        await pilot.press("escape")
+        await until(pilot, lambda: app.screen is app.explorer)
+        assert app.explorer.sliders.slider("a").value == DiagnosticThresholds().h_norm_explosion_ratio
 
 
 async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: ExplorerApp, copied: list[str]) -> None:
