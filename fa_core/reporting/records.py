@@ -33,6 +33,7 @@ COLUMNS = (
     "bp_grad_norms",
     "axes",
     "assumed_baseline_acc",
+    "evidence",
 )
 
 
@@ -40,7 +41,8 @@ def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -
     """One flat dict per run; None where something was not measured.
 
     ``frozen_baseline_acc`` is the recorded one; where (d) is judged by an assumed one, that is
-    ``assumed_baseline_acc``, and (d) is not in ``coverage``.
+    ``assumed_baseline_acc``, and (d) is not in ``coverage`` but, where it fires, in ``flags``. ``evidence`` is as
+    ``a=bound b=proxy d=assumed`` for what is not exact.
     """
     return [_record(table, i, thresholds or DiagnosticThresholds()) for i in range(len(table))]
 
@@ -102,6 +104,8 @@ def _record(table: AuditTable, i: int, thresholds: DiagnosticThresholds) -> dict
         list(report.bp_grad_norms),
         dict(row.axes),
         report.assumed_baseline_acc,
+        " ".join(f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
+        or None,
     )
     return dict(zip(COLUMNS, values, strict=True))
 

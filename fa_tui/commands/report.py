@@ -41,6 +41,9 @@ def report_command(
 
     Numbers in .md and .html are rounded; .csv and .parquet hold every digit. Prints the files it wrote.
 
+    In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed
+    frozen baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
+
     Examples:
 
         fa-tui report audit_table.json --out report.html

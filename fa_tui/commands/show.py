@@ -29,6 +29,9 @@ def show_command(
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
+    In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed frozen
+    baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
+
     Examples:
 
         fa-tui show audit_table.json

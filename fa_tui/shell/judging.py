@@ -10,7 +10,7 @@ import typer
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
 from fa_tui.shell.bundles import Bundle, unbundled
-from fa_tui.shell.options import FrozenBaselineOption, parse_frozen_baseline
+from fa_tui.shell.options import FrozenBaselineOption, given_frozen_baseline
 
 DEFAULTS = DiagnosticThresholds()
 
@@ -46,7 +46,7 @@ def judging(command: Callable[..., None]) -> Callable[..., None]:
         command,
         {
             "thresholds": Bundle(thresholds, thresholds_in),
-            "baseline": Bundle(baseline, lambda values: parse_frozen_baseline(values["frozen_baseline"])),
+            "baseline": Bundle(baseline, lambda values: given_frozen_baseline(values["frozen_baseline"])),
         },
     )
 

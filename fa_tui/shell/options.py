@@ -146,6 +146,18 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         return acc if report.coverage else None
 
 
+def given_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
+    """`parse_frozen_baseline` of what stands on a command line, where an empty text is an unset variable.
+
+    Raises:
+        UsageError: as `parse_frozen_baseline`, or a text is empty.
+    """
+    for value in values or ():
+        if not all(item.strip() for item in value.split(",")):
+            raise UsageError(f"--frozen-baseline {value!r} lacks an accuracy", hint="write 0.349 or METHOD=0.349")
+    return parse_frozen_baseline(values)
+
+
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
     """``["0.349", "ep=0.31"]`` → a `FrozenBaseline`.
 
@@ -155,7 +167,9 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
     default: float | None = None
     by_method: dict[str, float] = {}
     for item in split_list(values):
-        name, _, text = item.rpartition("=")
+        name, equals, text = item.rpartition("=")
+        if equals and not name.strip():
+            raise UsageError(f"--frozen-baseline {item!r} names no method", hint="write 0.349 or METHOD=0.349")
         try:
             acc = float(text)
         except ValueError:

@@ -117,8 +117,10 @@ def test_every_form_of_a_report_says_it() -> None:
 def test_csv_has_both_numbers_and_counts_d_as_not_measured() -> None:
     first, second = csv.DictReader(io.StringIO(to_csv(assuming())))
     assert (first["frozen_baseline_acc"], first["assumed_baseline_acc"], first["coverage"]) == ("", "0.349", "abc")
+    assert (first["evidence"], second["evidence"]) == ("d=assumed", "d=assumed")
     assert (second["frozen_baseline_acc"], second["assumed_baseline_acc"]) == ("0.5", "0.1")
     assert next(csv.DictReader(io.StringIO(to_csv(AuditTable.from_rows(rows())))))["assumed_baseline_acc"] == ""
+    assert next(csv.DictReader(io.StringIO(to_csv(AuditTable.from_rows(rows())))))["evidence"] == ""
 
 
 def trace(source: str = "run/trace.jsonl") -> Trace:

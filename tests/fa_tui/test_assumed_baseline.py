@@ -216,3 +216,20 @@ async def test_the_matrix_marks_a_number_by_an_assumed_baseline(published_table:
         await until(pilot, lambda: "+26.59?" in screen_text(app))
         lines = {line.split()[0]: line for line in screen_text(app).splitlines() if line.strip()}
         assert "?" not in lines["state_bridge"] and lines["dfa"].count("?") == 3
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("given", ["", " ", "0.3,", "=0.3", "ep=0.3, =0.3"])
+def test_an_unset_variable_is_one_line_and_never_no_baseline_or_one_for_all(
+    published_table: Path, capsys: pytest.CaptureFixture[str], command: str, given: str
+) -> None:
+    assert main([command, str(published_table), "--frozen-baseline", given]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "--frozen-baseline" in err and "write 0.349 or METHOD=0.349" in err
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_the_help_says_what_coverage_is(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    text = " ".join(printed(capsys, command, "--help").split())
+    assert "`coverage` names what was measured" in text and "d=assumed and never in `coverage`" in text
