@@ -216,7 +216,7 @@ class Session:
 
     def _merge_beside(self, reading: Reading) -> bool:
         """Take in traces (not those of a place that is gone, and not before they are wanted) and problems."""
-        kept = [problem for problem in self.problems if not reading.owns(problem.path)]
+        kept = [problem for problem in self.problems if not reading.settles(problem)]
         changed = [*kept, *reading.problems] != self.problems
         self.problems = [*kept, *reading.problems]
         if callable(self._traces) or reading.gone:

@@ -34,6 +34,9 @@ HEAD = 1 << 18
 
 _FIRST = 4096
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+NOTHING_HERE = "nothing here that this project reads"
+"""What is said of a folder that holds no run (yet)."""
+
 _KNOWN = ", ".join([*(form.name for form in FORMATS), checkpoint_file.NAME])
 
 
@@ -182,7 +185,7 @@ def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bo
     index.save()
     yield from walk.problems
     if empty and not walk.problems and Path(path).is_dir():
-        yield Problem(path, f"{path}: nothing here that this project reads; it reads: {_KNOWN}")
+        yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {_KNOWN}")
 
 
 def _at(place: Place, walk: Walk, index: LazyIndex, run_traces: bool) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from fa_core.formats.many_rows import column_of
-from fa_tui.config.settings import Settings
+from fa_tui.config.settings import FILE, Settings
 from fa_tui.session import Flip, News, Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.dressed import DressedApp
@@ -87,7 +87,9 @@ class FollowingApp(DressedApp):
         from fa_tui.live.watching import Watcher, roots_of
 
         session, settings = self.session, self.settings
-        known = dict.fromkeys(column_of(session.rows, "source")) | {problem.path: None for problem in session.problems}
+        # what is wrong with the settings was not read from a place
+        wrong = (problem.path for problem in session.problems if Path(problem.path).name != FILE)
+        known = dict.fromkeys(column_of(session.rows, "source")) | dict.fromkeys(wrong)
         watchers = [
             Watcher(
                 group,

@@ -17,6 +17,7 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats import Scan, Trace, scan_again
+from fa_core.formats.reading import NOTHING_HERE
 from fa_core.formats.run_folder import OWN_FILES, sniff
 from fa_core.formats.walk import Walk
 from fa_core.rows import AuditRow, Problem
@@ -50,6 +51,16 @@ class Reading(msgspec.Struct, frozen=True):
         """Whether what was read from a path was read from this place."""
         folder, _, name = path.rpartition(os.sep)
         return path == self.place or (folder == self.place and name in OWN_FILES)
+
+    def settles(self, problem: Problem) -> bool:
+        """Whether a problem is told anew by what this place holds, or is none any more.
+
+        Also that of a folder in which there was nothing, when this place in it holds something.
+        """
+        if self.owns(problem.path):
+            return True
+        found = self.rows or self.traces or self.problems
+        return bool(found) and NOTHING_HERE in problem.message and Path(problem.path) in Path(self.place).parents
 
 
 class Follower:

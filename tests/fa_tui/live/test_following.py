@@ -70,6 +70,23 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
         assert "1 changed: dfa s42" in said(app)
 
 
+async def test_what_is_wrong_with_the_settings_stays_when_the_folder_goes_and_is_back(runs: Path) -> None:
+    config = runs.parent / "config"
+    config.mkdir()
+    (config / "settings.toml").write_text("[thresholds]\nh_norm_explosion_ratio = -3\n")
+    wrong = Problem(str(config / "settings.toml"), "out of range")
+    app = following(runs, live="polling", poll_seconds=0.1)
+    app._complaints = [wrong]
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await until(pilot, lambda: bool(app._watchers))
+        runs.rename(runs.parent / "away")
+        await until(pilot, lambda: bool(app.session.gone))
+        (runs.parent / "away").rename(runs)
+        await until(pilot, lambda: not app.session.gone)
+        assert app.session.problems == [wrong]
+
+
 @pytest.mark.parametrize("live", ["auto", "polling"])
 async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path, live: str) -> None:
     app = following(runs, live=live, poll_seconds=0.1)
@@ -157,3 +174,12 @@ class TestMerging:
         session = Session([], problems=[Problem("a.json", "truncated"), Problem("b.json", "empty")])
         assert session.merge([Reading("a.json", rows=self.rows(1))]).beside
         assert [problem.path for problem in session.problems] == ["b.json"]
+
+    def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(self, tmp_path: Path) -> None:
+        session = Session([], problems=scan([tmp_path]).problems)
+        locked = Problem(str(tmp_path / "locked"), "permission denied")
+        session.tell_problems([locked])
+        session.merge([Reading("elsewhere/a.json", rows=self.rows(1)), Reading(str(tmp_path / "b.json"), gone=True)])
+        assert len(session.problems) == 2, "nothing is in it yet"
+        session.merge([Reading(str(tmp_path / "a.json"), rows=self.rows(2))])
+        assert session.problems == [locked]
