@@ -92,22 +92,38 @@ def spread(mean: float | None, std: float | None) -> str:
 
     >>> spread(0.4012, 0.0094), spread(5.18e8, 1.5e8), spread(1.5, None), spread(None, None)
     ('0.4012 ± 0.0094', '(5.18 ± 1.50)e8', '1.500', 'N/A')
-    >>> spread(0.349, 5.6e-17)
-    '0.349 ± 0.000'
+    >>> spread(0.349, 5.6e-17), spread(9.9996e-5, 0.0), spread(0.349, 4e-6)
+    ('0.349 ± 0.000', '(1.00 ± 0.00)e-4', '0.349000 ± 4.0e-6')
     """
     if mean is None or std is None or not math.isfinite(mean) or not math.isfinite(std):
         return significant(mean)
     std = 0.0 if is_rounding(mean, std) else std
     scale = max(abs(mean), std)
-    if scale == 0 or 1e-2 <= scale < 1e5:
-        return _decimals(mean, std)
-    exponent = math.floor(math.log10(scale))
-    if abs(exponent) > 300:
-        return f"{significant(mean)} ± {significant(std)}"
-    return f"({_decimals(mean / 10.0**exponent, std / 10.0**exponent)})e{exponent}"
+    exponent = 0 if scale == 0 or 1e-2 <= scale < 1e5 else _exponent(scale)
+    shown = _shifted(mean, exponent), _shifted(std, exponent)
+    places = _places(*shown)
+    if exponent and round(_shifted(scale, exponent), places) >= 10:
+        exponent += 1
+        shown = _shifted(mean, exponent), _shifted(std, exponent)
+        # 0.99996 is written as 1.00: with as many places as the number that it is rounded to
+        places = _places(*(round(x, places) for x in shown))
+    if std and not round(shown[1], places):
+        return f"{significant(mean, 6)} ± {significant(std, 2)}"
+    text = f"{shown[0]:.{places}f} ± {shown[1]:.{places}f}"
+    return f"({text})e{exponent}" if exponent else text
 
 
-def _decimals(mean: float, std: float) -> str:
-    wanted = [digits - 1 - math.floor(math.log10(abs(x))) for x, digits in ((mean, 3), (std, 2)) if x]
-    places = min(max(0, *wanted), 5) if wanted else 0
-    return f"{mean:.{places}f} ± {std:.{places}f}"
+def _exponent(value: float) -> int:
+    return int(f"{value:.16e}".split("e")[1])
+
+
+def _shifted(value: float, exponent: int) -> float:
+    """A number without a power of ten, for numbers of every size: 10^308 has no inverse that is exact."""
+    mantissa, own = f"{value:.16e}".split("e")
+    return float(f"{mantissa}e{int(own) - exponent}") if exponent else value
+
+
+def _places(mean: float, std: float) -> int:
+    """Decimals for three digits of the mean and two of its deviation, five at most."""
+    wanted = [digits - 1 - _exponent(abs(x)) for x, digits in ((mean, 3), (std, 2)) if x]
+    return min(max(0, *wanted), 5) if wanted else 0

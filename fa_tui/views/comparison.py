@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from fa_core.analysis import LayerSpread, across_runs, first_parting
 from fa_core.report import DiagnosticReport
-from fa_core.reporting.numbers import is_rounding
+from fa_core.reporting.numbers import spread as mean_and_std
 from fa_tui.session import BITS, Session
 from fa_tui.views.grid import build_grid
 from fa_tui.views.names import told_apart
@@ -166,16 +166,12 @@ def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str
 
 
 def spread_words(spread: LayerSpread | None) -> str:
-    """Mean and standard deviation, a deviation that is only rounding as 0; nothing where there is no mean.
+    """Mean and standard deviation as tables over seeds have them; nothing where there is no mean.
 
-    >>> spread_words(LayerSpread(layer=0, values=(1.51, 1.51), ratio=1.0, mean=1.51, std=1.6e-16))
-    '1.51 ± 0'
+    >>> spread_words(LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2, mean=0.1, std=0.0111))
+    '0.100 ± 0.011'
     """
-    if spread is None or spread.mean is None:
-        return ""
-    if spread.std is None:
-        return short(spread.mean)
-    return f"{short(spread.mean)} ± {short(0.0 if is_rounding(spread.mean, spread.std) else spread.std)}"
+    return "" if spread is None or spread.mean is None else mean_and_std(spread.mean, spread.std)
 
 
 def parting_words(layers: Sequence[LayerSpread], where: str) -> str:

@@ -298,8 +298,9 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         return [Segment(text.ljust(width - 1), tone), _gap(1, self.style_of("text"))]
 
     def _spread(self, entry: ComparedLine, width: int) -> list[Segment]:
+        text = cut(self._glyphs.say(spread_words(entry.spread)), width - 1, self._glyphs.ellipsis)
         return [
-            Segment(self._glyphs.say(spread_words(entry.spread))[: width - 1].ljust(width - 1), self.style_of("dim")),
+            Segment(text.ljust(width - 1), self.style_of("dim")),
             _gap(1, self.style_of("text")),
         ]
 

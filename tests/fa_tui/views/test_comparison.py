@@ -71,14 +71,15 @@ def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_t
     assert names(on("x/a.json"), on("x/b.json")) == ["dfa s42 (x/a.json)", "dfa s42 (x/b.json)"]
 
 
-def test_a_spread_that_is_only_rounding_is_no_spread() -> None:
+def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
     def said(*values: float) -> str:
         return spread_words(across_runs([[value] for value in values])[0])
 
-    assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0"
-    assert said(1e-9, math.nextafter(1e-9, 1)) == "1e-9 ± 0"
-    assert said(1.0, 3.0) == "2 ± 1"
-    assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2" and said(math.inf) == ""
+    assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0.00"
+    assert said(1e-9, math.nextafter(1e-9, 1)) == "(1.00 ± 0.00)e-9"
+    assert said(1.0, 3.0) == "2.00 ± 1.00"
+    assert said(0.0889, 0.1111) == "0.100 ± 0.011"
+    assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2.000" and said(math.inf) == ""
 
 
 def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
