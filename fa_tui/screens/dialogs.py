@@ -54,8 +54,7 @@ def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) ->
     """Move the sliders of the screen; one step of undo brings them back."""
     for panel in app.screen.query(SlidersPanel):
         panel.set_thresholds(thresholds)
-        panel.post_message(ThresholdsChanged(thresholds))
-        app.say(f"thresholds: {name}", "dim")
+        panel.post_message(ThresholdsChanged(thresholds, f"thresholds: {name}"))
 
 
 async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]) -> None:

@@ -164,6 +164,8 @@ class ExplorerScreen(Uniform, Screen[None]):
         if self.shown_runs.verdicts_changed(flips):
             self._show_title()
         self.panes.show_counts(flips, before)
+        # nothing to say takes back what was said of the change before
+        self.status.say(message.words, "dim")
         self._show_detail()
 
     def action_slider(self, letter: str) -> None:

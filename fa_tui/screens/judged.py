@@ -155,6 +155,8 @@ class JudgedScreen(Screen[None]):
         if self.judged is not self.session:
             flips = self.judged.set_thresholds(message.thresholds)
         self.count(flips, before)
+        # nothing to say takes back what was said of the change before, on the main screen
+        self.app.say(message.words, "dim", aloud=bool(message.words))
         self.soon()
 
     def soon(self) -> None:

@@ -86,14 +86,15 @@ class LatePanes:
         if self.charts is not None:
             self.charts.follow()
 
-    def show_counts(self, flips: Sequence[Flip] = (), before: DiagnosticThresholds | None = None) -> None:
+    def show_counts(self, flips: Sequence[Flip] | None = None, before: DiagnosticThresholds | None = None) -> None:
         """Say how many runs are walked back, and what just flipped.
 
         Args:
-            flips: the runs.
+            flips: the runs; None where nothing was judged anew: what flipped last still holds.
             before: the thresholds until now, where it was they that changed.
         """
-        self._flipped = flipped_words(self._session, flips, before, self._shown.rows) or self._flipped
+        if flips is not None:
+            self._flipped = flipped_words(self._session, flips, before, self._shown.rows)
         if self.sliders is not None:
             self.sliders.set_summary(count_words(self._session, self._shown.rows), self._flipped)
 

@@ -29,11 +29,11 @@ _TALL_SCREEN = 34
 
 
 class ThresholdsChanged(Message):
-    """The four thresholds, after a slider, undo or redo moved one."""
+    """The four thresholds, after a slider, undo or redo moved one, or a preset all; what is to be said of it."""
 
-    def __init__(self, thresholds: DiagnosticThresholds) -> None:
+    def __init__(self, thresholds: DiagnosticThresholds, words: str = "") -> None:
         super().__init__()
-        self.thresholds = thresholds
+        self.thresholds, self.words = thresholds, words
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ThresholdsChanged)

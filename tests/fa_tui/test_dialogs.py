@@ -13,8 +13,9 @@ from textual.widgets import Input
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.config.presets import Presets
+from fa_tui.config.presets import PROTOCOL, Presets
 from fa_tui.config.settings import Loaded, Settings, ThemeColours, load_settings
+from fa_tui.live.news import Reading
 from fa_tui.screens import giving
 from fa_tui.screens.choice import ChoiceList, ChoiceScreen
 from fa_tui.screens.entry import EntryScreen
@@ -269,6 +270,42 @@ async def test_what_was_changed_on_another_screen_is_undone_step_by_step(app: Ex
         await until(pilot, lambda: app.session.baseline is None)
         await pilot.press("u")
         await until(pilot, lambda: said(app) == " nothing to undo")
+
+
+async def test_a_change_takes_back_what_was_said_of_the_one_before(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await pilot.press("u")
+        await until(pilot, lambda: said(app) == " nothing to undo")
+        await pilot.press("a", "right")
+        await until(pilot, lambda: app.session.thresholds != DiagnosticThresholds())
+        await until(pilot, lambda: "nothing to undo" not in said(app))
+        await ask(pilot, "p", "1")
+        await until(pilot, lambda: said(app) == f" thresholds: {PROTOCOL}")
+        assert app.session.thresholds == DiagnosticThresholds()
+        await pilot.press("u")
+        await until(pilot, lambda: app.session.thresholds != DiagnosticThresholds())
+        await until(pilot, lambda: "thresholds:" not in said(app))
+        await ask(pilot, "w")
+        await pilot.press(*"0.349", "enter")
+        await until(pilot, lambda: "frozen baseline 0.349" in said(app))
+        await pilot.press("a", "right")
+        await until(pilot, lambda: "frozen baseline" not in said(app))
+
+
+async def test_what_flipped_is_of_the_last_change(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await ready(pilot)
+        await ask(pilot, "w")
+        await pilot.press(*"0.349", "enter")
+        await until(pilot, lambda: "flipped: ep" in screen_text(app))
+        app.session.merge([Reading("audit_table.json", app.session.rows[:1])])
+        app.explorer.rows_changed()
+        await until(pilot, lambda: "flipped: ep" not in screen_text(app))
+        await ask(pilot, "w")
+        await pilot.press(*"0.348", "enter")
+        await until(pilot, lambda: "no verdict flips" in said(app))
+        assert "flipped:" not in screen_text(app)
 
 
 @pytest.mark.parametrize("screen", ["C", "A"])
