@@ -75,7 +75,7 @@ class FieldRow(Vertical):
         self.entry = (
             Pick(field.values, value, glyphs)
             if field.values
-            else Input(value, select_on_focus=False, suggester=LastName(names) if names else None)
+            else Input(value, suggester=LastName(names) if names else None)
         )
 
     def compose(self) -> ComposeResult:
@@ -114,6 +114,7 @@ class StartScreen(Question[Planned | None]):
     help_text = """\
 A command and its options
 The fields are the options of the command and start with its defaults. Lists are written with commas.
+What stands in a field is selected when you come to it: typing replaces it, an arrow key keeps it.
 Below them stands the command line that they make: what is started, and what can be pasted into a shell.
 What the command would refuse is said below its field while you type; a name that begins like one there is
 can be completed with →. It runs beside the explorer, among the jobs (J):

@@ -188,6 +188,18 @@ class TestForm:
             await until(pilot, lambda: explorer.focused is rows["epochs"].entry)
             assert isinstance(explorer.screen, StartScreen), "nothing was started"
 
+    async def test_typing_replaces_what_stands_in_a_field(self, explorer: ExplorerApp) -> None:
+        async with explorer.run_test(size=(120, 40)) as pilot:
+            await pilot.press("N", "t")
+            await until(pilot, lambda: isinstance(explorer.screen, StartScreen))
+            rows = {row.field.name: row for row in explorer.screen.query(FieldRow)}
+            entry = rows["epochs"].entry
+            assert isinstance(entry, Input) and entry.value
+            explorer.screen.set_focus(entry)
+            await until(pilot, lambda: entry.selected_text == entry.value)
+            await pilot.press("7")
+            await until(pilot, lambda: entry.value == "7")
+
     async def test_a_click_picks_the_value_that_was_clicked(self, explorer: ExplorerApp) -> None:
         async with explorer.run_test(size=(120, 40)) as pilot:
             await pilot.press("N", "a")
