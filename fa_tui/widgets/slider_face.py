@@ -130,7 +130,8 @@ def _under_label(face: Face, width: int, ends: bool) -> Row:
     side = "fires above" if face.above else "fires below"
     low = f"{short(face.scale.lo)} " if ends else ""
     room = width - len(low) - 3
-    return [("   ", ""), (f"{side[:room]:{room}}{low}", "slider--hint")]
+    # a part of it would look like a mark on the track
+    return [("   ", ""), (f"{side if len(side) < room else '':{room}}{low}", "slider--hint")]
 
 
 def _value(face: Face, width: int, glyphs: Glyphs) -> Row:

@@ -205,3 +205,13 @@ async def test_in_one_row_the_runs_stand_on_the_track() -> None:
     assert line.count(ASCII.tick) == len(TICKS)
     assert ASCII.knob_home in line
     assert line.rstrip().endswith("> 50x")
+
+
+async def test_a_narrow_slider_cuts_no_word_against_its_track() -> None:
+    app = Stage()
+    async with app.run_test(size=(80, 20)) as pilot:
+        await until(pilot, lambda: "fires above" in app.lines()[1])
+        await pilot.resize_terminal(64, 20)
+        await until(pilot, lambda: app.slider.size.width == 64)
+        assert app.lines()[1].startswith("    ")
+        assert not app.lines()[1].startswith("     ")
