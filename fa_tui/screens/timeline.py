@@ -255,7 +255,8 @@ The runs over their epochs
         quantity = self.matrix.quantity
         showing = quantity.label if quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
-        self.set_title(*title_words(self._epochs, len(self.session), drawn, showing, skipped))
+        filter = self.app.explorer.shown_runs.filter_text
+        self.set_title(*title_words(self._epochs, len(self.session), drawn, showing, skipped, filter))
 
     def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
         epochs, stop = self._epochs, self._stops[chosen]

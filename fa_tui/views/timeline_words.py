@@ -14,7 +14,9 @@ from fa_tui.widgets.numbers import short
 Pieces = list[tuple[str, str]]
 
 
-def title_words(epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int = 0) -> Pieces:
+def title_words(
+    epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int = 0, filter: str = ""
+) -> Pieces:
     """What is replayed, how much of it is drawn.
 
     Args:
@@ -23,10 +25,13 @@ def title_words(epochs: EpochSession, runs: int, drawn: int | None, quantity: st
         drawn: how many have a curve, where that is known.
         quantity: what the matrix shows instead of letters, or ``""``.
         skipped: how many lines of these traces could not be read.
+        filter: of the matrix: none of these runs is left out by it.
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
     span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
     pieces = [(" timeline ", "accent"), (f" {runs_words(count)}, {span} ", "strong")]
+    if filter:
+        pieces.append((" all, not filtered ", "warn"))
     if runs > count:
         pieces.append((f" {runs - count} without a trace", "dim"))
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
