@@ -34,7 +34,13 @@ class Form(str, enum.Enum):
     json = "json"
 
 
-FormOption = Annotated[Form, typer.Option("--format", help="A table for reading, or JSON with every digit.")]
+FormOption = Annotated[
+    Form,
+    typer.Option(
+        "--format",
+        help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them).",
+    ),
+]
 
 
 def print_json(value: Any) -> None:

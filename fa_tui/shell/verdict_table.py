@@ -32,7 +32,10 @@ class Format(str, enum.Enum):
     markdown = "markdown"
 
 
-FormatOption = Annotated[Format, typer.Option("--format", help="How to print the rows.")]
+FormatOption = Annotated[
+    Format,
+    typer.Option("--format", help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."),
+]
 
 
 def print_table(

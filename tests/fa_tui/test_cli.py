@@ -124,6 +124,20 @@ def test_check_exit_codes(published_table, tmp_path, capsys):
     capsys.readouterr()
 
 
+def test_json_has_nan_and_infinity_as_python_writes_them(tmp_path, capsys):
+    odd = tmp_path / "dfa_s1.json"
+    odd.write_text('{"residual_norms": [1, Infinity], "bp_grad_norms": [1, NaN]}')
+    assert main(["show", str(odd), "--format", "json"]) == 0
+    out = capsys.readouterr().out
+    assert '"h_L": Infinity' in out and '"g_L": NaN' in out
+
+
+@pytest.mark.parametrize("command", ["show", "seeds"])
+def test_help_says_how_json_writes_nan(command, capsys):
+    assert main([command, "--help"]) == 0
+    assert "NaN and Infinity" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
 def test_check_never_passes_a_run_nobody_measured(tmp_path, capsys):
     nothing = tmp_path / "empty_report.json"
     nothing.write_text('{"method_name": "DFA", "residual_norms": [], "bp_grad_norms": []}')
