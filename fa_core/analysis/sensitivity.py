@@ -204,7 +204,9 @@ def _skipped(diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool 
             why = " (give a baseline with --frozen-baseline)" if diagnostic.letter == "d" else ""
             said.append(f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}")
         elif group.nonfinite:
-            said.append(f"{group.nonfinite} {name} runs are NaN or inf: they fire at every threshold")
+            one = group.nonfinite == 1
+            who, they = ("run is", "it fires") if one else ("runs are", "they fire")
+            said.append(f"{group.nonfinite} {name} {who} NaN or inf: {they} at every threshold")
     if separable is False:
         said.append("not separable: the groups overlap, no threshold parts them")
     return tuple(said)

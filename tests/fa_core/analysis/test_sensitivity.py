@@ -99,3 +99,9 @@ def test_a_gradient_of_zero_separates_without_a_ratio() -> None:
     assert found.separable is True
     assert found.gap is None
     assert found.gap_interval == (0.0, 1e-3)
+
+
+def test_one_nan_is_said_in_the_singular() -> None:
+    runs = table(row("bp", 1, growth=1.5), row("dfa", 1, growth=math.nan), row("dfa", 2, growth=90.0))
+    said = " ".join(sensitivity(runs, "a").skipped)
+    assert "1 degenerate run is NaN or inf: it fires at every threshold" in said
