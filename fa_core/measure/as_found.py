@@ -64,7 +64,7 @@ def _restore(buffer: Tensor, version: int, content: Tensor) -> None:
 def _same_random_state() -> Iterator[None]:
     numpy: Any = sys.modules.get("numpy")
     python_state = random.getstate()
-    numpy_state = numpy.random.get_state() if numpy else None
+    numpy_state = numpy.random.get_state(legacy=False) if numpy else {}
     cuda: Any = torch.cuda
     devices = range(torch.cuda.device_count()) if cuda.is_initialized() else ()
     with torch.random.fork_rng(devices=list(devices)):
@@ -72,5 +72,8 @@ def _same_random_state() -> Iterator[None]:
             yield
         finally:
             random.setstate(python_state)
-            if numpy:
+            if numpy_state.get("bit_generator") == "MT19937":
                 numpy.random.set_state(numpy_state)
+            elif numpy:
+                # one that the caller put in its place: `set_state` refuses those
+                numpy.random.get_bit_generator().state = numpy_state

@@ -66,7 +66,7 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
         assert changed >= 1
         assert len({run for run in runs if judge(run, here) != judge(run, there)}) == 1, "one value at a time"
         here, jumps = there, jumps + 1
-    beyond = math.inf if upward else -math.inf
+    beyond = math.inf if upward else 0.0  # below every value
     assert verdicts(here) == verdicts(beyond)
     assert jumps <= len(set(runs))
 
