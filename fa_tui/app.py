@@ -11,7 +11,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -171,7 +171,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
 
         self.explorer.rows_changed(flips, only)
         if isinstance(self.screen, JudgedScreen):
-            self.screen.runs_changed()
+            _when_there(self.screen, self.screen.runs_changed)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         self.explorer.jobs_changed(jobs)
@@ -179,7 +179,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
 
         for screen in self.screen_stack:
             if isinstance(screen, JobsScreen):
-                screen.jobs_changed()
+                _when_there(screen, screen.jobs_changed)
 
     def marks_changed(self) -> None:
         self.explorer.marks_changed()
@@ -323,3 +323,11 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         if answer:
             self.stops_commands = answer == "stop"
             self.exit(0)
+
+
+def _when_there(screen: Screen[None], show: Callable[[], None]) -> None:
+    """Show a change on a screen; one that was just opened has nothing to show it on yet, and takes it then."""
+    if screen.is_mounted:
+        show()
+    else:
+        screen.call_later(show)

@@ -17,6 +17,7 @@ from fa_tui.jobs.listing import Jobs, Listed
 from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
 from fa_tui.jobs.remaining import Pace, Stopwatch
 from fa_tui.screens import giving
+from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.choice import ChoiceScreen
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.sharing.clipboard import Copied
@@ -348,3 +349,24 @@ async def test_counts_too_long_for_their_column_are_cut_with_a_sign(
         await app.push_screen(JobsScreen(Jobs(Given(jobs)), glyphs=app.terminal.glyphs))
         await until(pilot, lambda: "1000/12000" in screen_text(app))
         assert "123456789/9876…" in screen_text(app)
+
+
+async def test_a_job_that_moves_before_the_screen_stands_is_shown_once_it_does(
+    app: ExplorerApp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
+    given = Given([])
+    async with app.run_test(size=SIZE) as pilot:
+        app.push_screen(JobsScreen(Jobs(given), glyphs=app.terminal.glyphs))
+        assert not app.screen.is_mounted
+        app.jobs_changed([])
+        await until(pilot, lambda: "none yet" in screen_text(app))
+
+
+async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(app: ExplorerApp) -> None:
+    async with app.run_test(size=SIZE) as pilot:
+        await until(pilot, lambda: "9 of 15 walk back" in screen_text(app))
+        app.push_screen(AnalysisScreen(app.session, glyphs=app.terminal.glyphs))
+        assert not app.screen.is_mounted
+        app.rows_changed()
+        await until(pilot, lambda: "9 of 15 walk back" in screen_text(app) and "analysis" in screen_text(app))
