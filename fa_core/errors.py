@@ -3,6 +3,8 @@
 Every message is one line: what happened, where (file, key or line), and what to do about it. Names in it may
 come from a file, so what is not printable is spelled out: no file sends commands to the person's terminal.
 ``exit_code`` is what the command line returns for that kind.
+
+What an exception says about the device it came from.
 """
 
 from __future__ import annotations
@@ -68,3 +70,16 @@ class TapError(FaError):
 
 class MeasureError(FaError):
     """A measurement that could not be made (data that does not fit the network, a lost device)."""
+
+
+def is_device_lost(error: BaseException | None) -> bool:
+    """Whether a CUDA error caused this: every later call of this process would fail with it too.
+
+    >>> is_device_lost(RuntimeError("CUDA error: device-side assert triggered")), is_device_lost(ValueError("no"))
+    (True, False)
+    """
+    while error is not None:
+        if "CUDA error" in str(error) and "ALLOC_FAILED" not in str(error):
+            return True
+        error = error.__cause__
+    return False

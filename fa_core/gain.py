@@ -1,8 +1,13 @@
-"""Backward gain: how much of the output error still reaches a layer, free of the loss and of the batch size."""
+"""Backward gain: how much of the output error still reaches a layer, free of the loss and of the batch size.
+
+Γ over a network's deep layers as one number; plain Python, so that a screen can show it without NumPy.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from fa_core.report import DiagnosticReport
 
@@ -91,3 +96,16 @@ def _numbers(report: DiagnosticReport) -> Iterator[str]:
         yield "γ_L N/A" if gains[-1] is None else f"γ_L {gains[-1]:.2g}"
     if error is not None:
         yield f"‖e_T‖ {error:.2g}"
+
+
+def deep_gamma(credit: Mapping[str, Any] | None) -> float:
+    """Mean of a credit table's Γ_l over l ≥ 1; NaN where it is missing or undefined.
+
+    >>> deep_gamma({"gamma": [0.9, 0.1, 0.3]})
+    0.2
+    """
+    layers = (credit or {}).get("gamma")
+    if not isinstance(layers, (list, tuple)):
+        return math.nan
+    deep = [float(value) for value in layers[1:] if isinstance(value, (int, float)) and math.isfinite(value)]
+    return sum(deep) / len(deep) if deep else math.nan

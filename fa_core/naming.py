@@ -1,9 +1,13 @@
-"""Names that people type: diagnostics by letter, and what to say about a name nobody knows."""
+"""Names that people type: diagnostics by letter, and what to say about a name nobody knows.
+
+Lists in sentences.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from itertools import islice
 
 from fa_core.errors import UsageError
 from fa_core.report import LETTERS
@@ -46,3 +50,13 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
     if not letters <= set(LETTERS):
         raise UsageError(f"{option} {text!r} is not a list of diagnostics", hint="write letters of a, b, c, d: a,b")
     return letters
+
+
+def listed(names: Collection[object], most: int = 8) -> str:
+    """Names with commas, at most so many, and how many more there are.
+
+    >>> listed(["a", "b"]), listed("abcdef", most=4)
+    ('a, b', 'a, b, c, d and 2 more')
+    """
+    rest = len(names) - most
+    return ", ".join(str(name) for name in islice(names, most)) + (f" and {rest} more" if rest > 0 else "")

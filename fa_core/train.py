@@ -14,8 +14,7 @@ from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.runs import Manifest, is_run
 from fa_core.training.loop import deterministic, steps_per_epoch
-from fa_core.training.plan import RunPlan, plan_runs, there_already
-from fa_core.training.recipe import Recipe
+from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
 from fa_core.training.run import Moment, Run
 
 __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]

@@ -21,10 +21,10 @@ from textual.command import Provider
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_tui.config.settings import NOTHING_SET, Loaded
 from fa_tui.jobs.setup import Setup
 from fa_tui.jobs.working import WorkingApp
 from fa_tui.session import Flip, Session
+from fa_tui.settings import NOTHING_SET, Loaded
 from fa_tui.terminal.abilities import Terminal, detect
 from fa_tui.terminal.keys import DIALOGS, KeysInOrder
 from fa_tui.views.look import Look
@@ -32,8 +32,7 @@ from fa_tui.views.look import Look
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
-    from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel
-    from fa_tui.widgets.threshold_history import ThresholdHistory
+    from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel, ThresholdHistory
 
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable that asks for tracebacks; `--debug` sets it."""
@@ -117,8 +116,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         self._close_messages_no_wait()
 
     def get_default_screen(self) -> ExplorerScreen:
-        from fa_tui.screens.explorer import ExplorerScreen
-        from fa_tui.screens.sizes import classes_at
+        from fa_tui.screens.explorer import ExplorerScreen, classes_at
 
         return ExplorerScreen(
             self.session,
@@ -156,18 +154,18 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         self.follow(self._own_files)
         if self._complaints:
             self.session.problems += self._complaints
-            from fa_tui.views.paths import briefly
+            from fa_tui.views.text import briefly
 
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
     def _own_files(self) -> list[Path]:
         """What is written here itself, and shown when it is."""
-        from fa_tui.jobs.saving import Results
+        from fa_tui.jobs.results import Results
 
         return [Results(self._setup.out).out]
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-        from fa_tui.screens.judged import JudgedScreen
+        from fa_tui.screens.threshold_screen import JudgedScreen
 
         self.explorer.rows_changed(flips, only)
         if isinstance(self.screen, JudgedScreen):
@@ -247,7 +245,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
 
     def action_ask(self, name: str) -> None:
         """Begin one of the dialogs: copy, export, presets, what_if."""
-        from fa_tui.screens.dialogs import converse
+        from fa_tui.screens.preset_dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
@@ -256,8 +254,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         """What judges the runs, now and before: the sliders of every screen undo and redo the same changes."""
         if self._history is None:
             # after the first paint
-            from fa_tui.widgets.sliders_panel import Judging
-            from fa_tui.widgets.threshold_history import ThresholdHistory
+            from fa_tui.widgets.sliders_panel import Judging, ThresholdHistory
 
             self._history = ThresholdHistory(Judging(self.session.thresholds, self.session.baseline))
         return self._history
@@ -286,13 +283,13 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
 
     def on_baseline_changed(self, message: BaselineChanged) -> None:
         """Undo or redo has brought another baseline."""
-        from fa_tui.screens.dialogs import assume
+        from fa_tui.screens.preset_dialogs import assume
 
         assume(self, message.baseline)
 
     def action_start(self) -> None:
         """Ask for a command and its options, and start it."""
-        from fa_tui.jobs.starting import start_something
+        from fa_tui.screens.start import start_something
 
         self.run_worker(start_something(self), group=DIALOGS, exclusive=True)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError, UsageError
-from fa_tui.shell import streams
+from fa_tui.commands import output
 
 if TYPE_CHECKING:
     import typer
@@ -81,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     # its exit code is its answer, whoever reads the rest
     answers_by_code = args[0] == "check"
     try:
-        streams.prepare(silent=answers_by_code)
+        output.prepare(silent=answers_by_code)
         if args[0] == "--version":
             from fa_core import __version__
 
@@ -97,14 +97,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     except FaError as error:
         return _complain(error, str(error), error.exit_code, debug)
     except BrokenPipeError:
-        streams.silence()
+        output.silence()
         return 0
     except KeyboardInterrupt as error:
         # a signal says which it was
         return _complain(error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug)
     except Exception as error:
-        if isinstance(error, OSError) and streams.is_full(error):
-            streams.silence()
+        if isinstance(error, OSError) and output.is_full(error):
+            output.silence()
             return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
         kind = type(error).__name__
         return _complain(error, f"internal error ({kind}: {error}); run again with --debug and report it", 70, debug)
@@ -175,6 +175,6 @@ def _flush(code: int, whoever_reads: bool = False) -> int:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        streams.silence()
+        output.silence()
         return code if whoever_reads else 0
     return code

@@ -20,10 +20,10 @@ from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_tui.config.settings import Loaded
     from fa_tui.jobs.setup import Setup
+    from fa_tui.options import FrozenBaseline
     from fa_tui.session import Session
-    from fa_tui.shell.options import FrozenBaseline
+    from fa_tui.settings import Loaded
     from fa_tui.views.look import Look
 
 
@@ -49,16 +49,16 @@ def open_explorer(
     """
     if not on_a_terminal():
         gc.enable()
-        from fa_tui.shell.options import FrozenBaseline
-        from fa_tui.shell.verdict_table import print_table
+        from fa_tui.commands.verdict_table import print_table
+        from fa_tui.options import FrozenBaseline
         from fa_tui.views.look import Look
 
         thresholds = msgspec.structs.replace(DiagnosticThresholds(), **(given or {}))
         return print_table(paths, thresholds, baseline or FrozenBaseline(), "table", look=look or Look())
     # as at the program's start; it is on again after the first paint
     gc.disable()
-    from fa_tui.config.settings import load_settings
-    from fa_tui.samples import sample_runs
+    from fa_tui.options import sample_runs
+    from fa_tui.settings import load_settings
 
     loaded = load_settings()
     return run_explorer(
@@ -101,9 +101,9 @@ def run_explorer(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fa_core.formats import scan
     from fa_tui.app import ExplorerApp
-    from fa_tui.config.settings import load_settings
     from fa_tui.jobs.setup import Setup
     from fa_tui.session import Session
+    from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect, preferring
     from fa_tui.views.look import Look, understood
 

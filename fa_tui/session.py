@@ -25,7 +25,7 @@ from fa_core.rows import AuditRow, Problem
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
-    from fa_tui.live.news import Reading
+    from fa_tui.live.changes import Reading
 
 BITS = {letter: 1 << place for place, letter in enumerate(LETTERS)}
 """Diagnostic letter → its bit in a mask."""
@@ -43,7 +43,7 @@ _NUMBERS = {
 
 
 class Baseline(Protocol):
-    """Something that fills in frozen-baseline accuracies (`fa_tui.shell.options.FrozenBaseline`)."""
+    """Something that fills in frozen-baseline accuracies (`fa_tui.options.FrozenBaseline`)."""
 
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]: ...
 

@@ -19,7 +19,7 @@ from safetensors.torch import save
 
 from fa_core.atomic import write_bytes
 from fa_core.data import DataSet, eval_batches, load_data
-from fa_core.engine.evaluation import Evaluation
+from fa_core.engine.loading import Evaluation
 from fa_core.report import DiagnosticReport
 from fa_core.runs import WEIGHTS
 from fa_core.train import Recipe, RunPlan, plan_runs, train_run

@@ -1,20 +1,26 @@
 """Analyses of a set of runs: pure functions over an `AuditTable`, or over traces. No torch, no terminal."""
 
+from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
 from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic
-from fa_core.analysis.families import Family, families
 from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip, plateau, verdict_curve
-from fa_core.analysis.groups import split_groups, varying_axes
+from fa_core.analysis.groups import Family, families, split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
-from fa_core.analysis.parting import LayerSpread, across_runs, first_parting
 from fa_core.analysis.replay import Replay
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat, over_seeds
 from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sensitivity
-from fa_core.analysis.timeline import EarlyStop, EpochPoint, Timeline, timeline
-from fa_core.analysis.timelines import MethodTimeline, by_method, frozen_baselines, timelines
+from fa_core.analysis.timeline import (
+    EarlyStop,
+    EpochPoint,
+    MethodTimeline,
+    Timeline,
+    by_method,
+    frozen_baselines,
+    timeline,
+    timelines,
+)
 from fa_core.analysis.utility import Strategy, Utility, decision_utility
-from fa_core.gain import backward_gain, cause_of_floor
-from fa_core.gamma import deep_gamma
+from fa_core.gain import backward_gain, cause_of_floor, deep_gamma
 
 __all__ = [
     "DIAGNOSTICS",

@@ -11,10 +11,10 @@ from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.flips import flip_points, plateau
 from fa_core.analysis.groups import split_groups
 from fa_core.analysis.result import Result
+from fa_core.baseline import assumed_words
 from fa_core.columns import Floats, Mask, Objects, read_only
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
-from fa_core.what_if import assumed_words
 
 
 class Spread(Result, frozen=True, kw_only=True):

@@ -1,15 +1,23 @@
-"""A labelled data set in memory, its hash, and evaluation batches fixed by a seed."""
+"""A labelled data set in memory, its hash, and evaluation batches fixed by a seed.
+
+A data set from four arrays of anybody's making.
+
+``key=value,key=value`` after the colon of a data SPEC.
+"""
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from fa_core.errors import UnreadableInput
+from fa_core.errors import UnreadableInput, UsageError
+from fa_core.naming import unknown_name
 
 
 @dataclass(frozen=True)
@@ -113,3 +121,82 @@ def eval_order(samples: int, k: int = 10, batch_size: int = 128, seed: int = 0) 
     order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
     full = max(1, min(k, samples // batch_size))
     return order, min(full * batch_size, samples)
+
+
+def from_arrays(spec: str, train_x: Any, train_y: Any, test_x: Any, test_y: Any) -> DataSet:
+    """A data set from arrays or tensors; bytes (uint8) become numbers in [0, 1], labels int64.
+
+    Raises:
+        UnreadableInput: samples that are no numbers, labels that are not whole numbers, sizes that do not fit.
+    """
+    labels = [_labels(spec, part) for part in (train_y, test_y)]
+    classes = 1 + max((int(y.max()) for y in labels if y.numel()), default=0)
+    return DataSet(spec, _samples(spec, train_x), labels[0], _samples(spec, test_x), labels[1], classes)
+
+
+def _samples(spec: str, values: Any) -> Tensor:
+    x = _tensor(spec, values)
+    return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
+
+
+def _labels(spec: str, values: Any) -> Tensor:
+    y = _tensor(spec, values)
+    if y.is_floating_point() or y.is_complex():
+        raise UnreadableInput(f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1")
+    return y.squeeze(-1).long() if y.ndim == 2 and y.shape[-1] == 1 else y.long()
+
+
+def _tensor(spec: str, values: Any) -> Tensor:
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UnreadableInput(f"not an array of numbers ({error})", where=spec) from None
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a data SPEC: its default, how its text is read, what it means."""
+
+    default: float
+    read: Callable[[str], float]
+    meaning: str
+
+
+def at_least(lowest: int) -> Callable[[str], int]:
+    """A reader of whole numbers from `lowest` on."""
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < lowest:
+            raise ValueError(f"must be at least {lowest}")
+        return value
+
+    return read
+
+
+def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[str, float]:
+    """Every option's value, given or default.
+
+    Args:
+        name: the data set, for messages.
+        text: e.g. ``"alpha=0.5,input=16"``; ``""`` for all defaults.
+        options: the known options.
+
+    Raises:
+        UsageError: not ``key=value``, an unknown key, a value that cannot be read.
+
+    >>> parse_options("synthetic", "input=16", {"input": Option(128, at_least(1), "")})
+    {'input': 16}
+    """
+    values = {key: option.default for key, option in options.items()}
+    for item in filter(None, text.split(",")):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise UsageError(f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(options)}")
+        if key not in options:
+            raise unknown_name(f"option of {name}", key, options)
+        try:
+            values[key] = options[key].read(value)
+        except ValueError as error:
+            raise UsageError(f"{key}={value} cannot be used ({error})", where=name) from None
+    return values

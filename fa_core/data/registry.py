@@ -10,10 +10,8 @@ from collections.abc import Callable, Mapping
 
 from fa_core.data.cifar import load_cifar10, load_cifar100
 from fa_core.data.dataset import DataSet
-from fa_core.data.digits import load_digits
-from fa_core.data.npz import load_npz
+from fa_core.data.files import load_digits, load_npz, load_user_data
 from fa_core.data.synthetic import load_synthetic
-from fa_core.data.user import load_user_data
 from fa_core.errors import UsageError
 from fa_core.naming import unknown_name
 from fa_core.user_code import is_callable_name

@@ -6,8 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fa_core.data.dataset import DataSet
-from fa_core.data.options import Option, at_least, parse_options
+from fa_core.data.dataset import DataSet, Option, at_least, parse_options
 from fa_core.errors import UsageError
 
 OPTIONS = {

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from fa_core import on_first_use
 
 if TYPE_CHECKING:
-    from fa_core.engine.board import JobCancelled, JobFailed
+    from fa_core.engine.devices import Placement
+    from fa_core.engine.job_table import JobCancelled, JobFailed
     from fa_core.engine.jobs import Job, JobState, JobView, MeasureOptions
-    from fa_core.engine.placement import Placement
-    from fa_core.engine.worker_pool import WorkerPool
+    from fa_core.engine.pool import WorkerPool
 
 __all__ = [
     "Job",
@@ -32,12 +32,12 @@ __getattr__ = on_first_use(
     __name__,
     {
         "Job": "jobs",
-        "JobCancelled": "board",
-        "JobFailed": "board",
+        "JobCancelled": "job_table",
+        "JobFailed": "job_table",
         "JobState": "jobs",
         "JobView": "jobs",
         "MeasureOptions": "jobs",
-        "Placement": "placement",
-        "WorkerPool": "worker_pool",
+        "Placement": "devices",
+        "WorkerPool": "pool",
     },
 )

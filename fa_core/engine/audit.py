@@ -8,14 +8,12 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.engine.board import OnEvent
-from fa_core.engine.jobs import Job, MeasureOptions, check_options, job_for, no_data
-from fa_core.engine.ledger import Adjust, Ledger, check_nothing_lost, check_writable
-from fa_core.engine.placement import Placement
-from fa_core.engine.pools import check_reachable, make_pool
+from fa_core.engine.audit_file import Adjust, Ledger, check_nothing_lost, check_writable, finished_before
+from fa_core.engine.devices import Placement
+from fa_core.engine.job_table import OnEvent
+from fa_core.engine.jobs import DEFAULT_MEASURE, Job, MeasureOptions, check_options, job_for, no_data
+from fa_core.engine.pool import check_reachable, make_pool
 from fa_core.engine.provenance import run_of
-from fa_core.engine.resume import finished_before
-from fa_core.engine.watch import DEFAULT_MEASURE
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem

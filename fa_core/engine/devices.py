@@ -1,7 +1,11 @@
-"""The devices of this machine and how busy they are, without importing torch.
+"""What processes use of the machine, read from /proc where there is one.
+
+The devices of this machine and how busy they are, without importing torch.
 
 CUDA devices are asked of NVML; whether torch could use them is read from its version file. MPS is a matter of which
 machine and system this is.
+
+Where runs are measured and how many at a time, as one value.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -18,6 +23,85 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import UsageError
+from fa_core.naming import unknown_name
+
+_PROC = Path("/proc")
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What some processes and all that they started use together.
+
+    Attributes:
+        processes: how many there are.
+        memory: resident bytes (shared pages count in each).
+        load: CPU cores they kept busy since the last reading; None at the first.
+    """
+
+    processes: int
+    memory: int
+    load: float | None = None
+
+
+class UsageMeter:
+    """Reads what processes use; the load is that between two readings."""
+
+    def __init__(self) -> None:
+        self._before: dict[int, float] = {}
+        self._at = 0.0
+
+    def read(self, pids: Iterable[int]) -> Usage | None:
+        """What these processes use now; None where the system does not tell, or none of them lives."""
+        family = _family(set(pids))
+        if not family:
+            return None
+        now = time.monotonic()
+        ran = {pid: seconds for pid, (seconds, _) in family.items()}
+        known = ran.keys() & self._before.keys()
+        spent = sum(ran[pid] - self._before[pid] for pid in known)
+        load = spent / (now - self._at) if known and now > self._at else None
+        self._before, self._at = ran, now
+        return Usage(len(family), sum(memory for _, memory in family.values()), load)
+
+
+def _family(pids: set[int]) -> dict[int, tuple[float, int]]:
+    """The processes and their descendants: CPU seconds and resident bytes of each."""
+    found, parents = {}, {}
+    for entry in _entries():
+        stat = _stat(entry)
+        if stat is not None:
+            parent, seconds, memory = stat
+            parents[int(entry.name)] = parent
+            found[int(entry.name)] = (seconds, memory)
+    return {pid: found[pid] for pid in found if _descends(pid, pids, parents)}
+
+
+def _entries() -> list[Path]:
+    try:
+        return [entry for entry in _PROC.iterdir() if entry.name.isdigit()]
+    except OSError:
+        return []
+
+
+def _stat(entry: Path) -> tuple[int, float, int] | None:
+    """Parent, CPU seconds and resident bytes of a process; None if it is gone."""
+    try:
+        # the name, in brackets, may hold anything
+        fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
+        ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
+        return int(fields[1]), (int(fields[11]) + int(fields[12])) / ticks, int(fields[21]) * page
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def _descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
+    seen: set[int] = set()
+    while pid in parents and pid not in seen:
+        if pid in ancestors:
+            return True
+        seen.add(pid)
+        pid = parents[pid]
+    return False
+
 
 RUNS_PER_WORKER = 8
 """Runs that repay starting another worker on a CPU."""
@@ -240,3 +324,71 @@ def _torch_has_cuda() -> bool:
     except OSError:
         return False
     return re.search(r"^(cuda|hip)\b.*=\s*['\"]", version, re.MULTILINE) is not None
+
+
+LOCAL, RAY = "local", "ray"
+ENGINES = (LOCAL, RAY)
+
+CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
+"""What may be asked of a cluster; which of its devices a job gets is Ray's business."""
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Where runs are measured, and how many at a time. What is None is found out where it is needed.
+
+    Attributes:
+        engine: ``"local"`` (worker processes of this machine) or ``"ray"`` (a cluster).
+        device: ``"auto"`` (every CUDA device, else the CPU) and what else `resolve_devices` knows; of a cluster
+            ``"auto"`` (a GPU per job where it has any, else a core), ``"cpu"`` or ``"cuda"``.
+        jobs: workers; None = one per device, on a CPU more for many runs (see `workers_for`). On a cluster, batches
+            of jobs that Ray gets at a time; None = twice as many as it has places.
+        group: networks that a worker measures at once; None = as its memory allows on CUDA, else 1.
+        address: ``host:port`` of the cluster's head; ``"auto"`` = the running one (RAY_ADDRESS, or this machine's);
+            None = the running one, or else one that is started on this machine for as long as it is needed.
+        patience: seconds without a word after which a cluster's job is tried on another node; None = learned from
+            the jobs (see `fa_core.engine.cluster.patience`).
+    """
+
+    engine: str = LOCAL
+    device: str = "auto"
+    jobs: int | None = None
+    group: int | None = None
+    address: str | None = None
+    patience: float | None = None
+
+    def check(self) -> None:
+        """Refuse what cannot be meant. No cluster is asked anything.
+
+        Raises:
+            UsageError: an engine or a device that is not there, numbers below 1, no patience at all, an address without
+                a cluster to go to, or one that is none.
+        """
+        if self.engine not in ENGINES:
+            raise unknown_name("engine", self.engine, ENGINES)
+        for name in ("jobs", "group"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise UsageError(f"--{name} {count}", hint="give at least 1")
+        # NaN is above nothing
+        if self.patience is not None and not self.patience > 0:
+            raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
+        if self.engine == LOCAL:
+            self._check_local()
+        else:
+            self._check_cluster()
+
+    def _check_local(self) -> None:
+        for name in ("address", "patience"):
+            if getattr(self, name) is not None:
+                raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
+        if self.device != "auto":
+            resolve_devices(self.device)
+
+    def _check_cluster(self) -> None:
+        if self.device not in CLUSTER_DEVICES:
+            raise UsageError(
+                f"--device {self.device} with --engine ray", hint=f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
+            )
+        from fa_core.engine.cluster.address import named_address
+
+        named_address(self.address)

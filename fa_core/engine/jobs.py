@@ -1,14 +1,18 @@
-"""What is to be measured, and what is said about it while it is: plain values, no torch."""
+"""What is to be measured, and what is said about it while it is: plain values, no torch.
+
+What a measuring function is given and gives back: the contract between a worker and what it runs.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
-from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage
 from fa_core.naming import unknown_name
 from fa_core.rows import AuditRow
@@ -148,3 +152,69 @@ def no_data(checkpoint: Path | str) -> FaError:
         where=checkpoint,
         hint="a checkpoint without a manifest needs --data SPEC, e.g. --data synthetic or --data cifar10:DIR",
     )
+
+
+DEFAULT_MEASURE = "fa_core.engine.group_runner:measure"
+"""The default `Measurer` of workers, which measure several jobs at once with it."""
+
+
+class Cancelled(Exception):
+    """The job that is being measured was cancelled."""
+
+
+class DeviceFull(MeasureError):
+    """The memory of a device is taken by other processes."""
+
+
+class Watch(Protocol):
+    """What a measuring function tells while it works."""
+
+    def progress(self, done: int, total: int) -> None:
+        """Batches measured so far.
+
+        Raises:
+            Cancelled: the job was cancelled; let it through.
+        """
+
+    def note(self, text: str) -> None:
+        """Something the person should know about this run."""
+
+
+Measure = Callable[[Job, str, Watch], dict[str, Any]]
+"""(job, device, watch) → the report's dict. Raises FaError for what a person can understand."""
+
+
+class Outlet(Protocol):
+    """Where measuring of several jobs tells what happens to each."""
+
+    def begin(self, jobs: Sequence[Job]) -> Watch:
+        """Work on these begins; tells of all of them, and its `progress` raises `Cancelled` once all are cancelled."""
+
+    def note(self, job: Job, text: str) -> None:
+        """Something the person should know about one run."""
+
+    def is_cancelled(self, job: Job) -> bool:
+        """Whether nobody wants this one any more."""
+
+    def done(self, job: Job, report: dict[str, Any]) -> None:
+        """Its report."""
+
+    def failed(self, job: Job, error: Exception) -> None:
+        """Why there is none."""
+
+    def stopped(self, job: Job) -> None:
+        """It was cancelled."""
+
+
+class Measurer(Protocol):
+    """Measures several jobs; one per worker, so that it can keep what the next ones need."""
+
+    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
+        """Measure jobs and tell the outlet one outcome of each.
+
+        Args:
+            jobs: what to measure, in this order.
+            ahead: what will probably come next.
+            outlet: where to tell.
+            group: how many networks at once; None = as many as is fastest.
+        """

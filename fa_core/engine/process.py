@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
-from fa_core.engine import protocol
+from fa_core.engine import messages
 
 LAST_WORDS_BYTES = 4096
 """How much of a dead worker's log is read for the message about it."""
@@ -142,14 +142,14 @@ class WorkerProcess(ChildProcess):
         arguments = ["fa_core.engine.worker", "--device", device, "--measure", measure, "--cwd", str(Path.cwd())]
         super().__init__(arguments, log=log, environment=environment(threads))
 
-    def send(self, message: protocol.ToWorker) -> bool:
+    def send(self, message: messages.ToWorker) -> bool:
         """Hand a message over; False if the worker is gone."""
-        return self.write(protocol.encode(message))
+        return self.write(messages.encode(message))
 
-    def receive(self) -> protocol.FromWorker | None:
+    def receive(self) -> messages.FromWorker | None:
         """The next message (blocks); None when the worker is gone."""
         line = self.read()
-        return None if line is None else protocol.from_worker(line)
+        return None if line is None else messages.from_worker(line)
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:

@@ -1,4 +1,6 @@
-"""The worker process: reads jobs from stdin, measures them, writes what happens to stdout.
+"""The worker's end of the conversation: what is measured is told to the client, not more often than it can use.
+
+The worker process: reads jobs from stdin, measures them, writes what happens to stdout.
 
 Started by `fa_core.engine.process`; a person never needs to. Ends when its stdin closes.
 """
@@ -12,14 +14,110 @@ import queue
 import signal
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Sequence
-from typing import IO
+from collections.abc import Callable, Sequence
+from typing import IO, Any
 
-from fa_core.engine import protocol
-from fa_core.engine.desk import Desk, OneByOne
+from fa_core.engine import messages
+from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Measurer, Outlet, Watch
 from fa_core.engine.process import private_stdout
-from fa_core.engine.watch import DEFAULT_MEASURE, Measure, Measurer
+from fa_core.errors import FaError, is_device_lost
+
+Send = Callable[[messages.FromWorker], None]
+
+WORDS_PER_SECOND = 160
+"""Most words on progress: each job of a group that goes one batch further is one for its client to show."""
+
+
+class Desk:
+    """An `Outlet` that writes to the client.
+
+    Args:
+        send: hands a message over.
+        is_cancelled: whether the client cancelled a job id.
+    """
+
+    def __init__(self, send: Send, is_cancelled: Callable[[str], bool]) -> None:
+        self._send, self._is_cancelled = send, is_cancelled
+
+    def begin(self, jobs: Sequence[Job]) -> Watch:
+        self._send(messages.Begun([job.id for job in jobs]))
+        return _DeskWatch([job.id for job in jobs], self._send, self._is_cancelled)
+
+    def note(self, job: Job, text: str) -> None:
+        self._send(messages.Note([job.id], text))
+
+    def is_cancelled(self, job: Job) -> bool:
+        return self._is_cancelled(job.id)
+
+    def done(self, job: Job, report: dict[str, Any]) -> None:
+        self._send(messages.Done(job.id, report))
+
+    def stopped(self, job: Job) -> None:
+        self._send(messages.Stopped(job.id))
+
+    def failed(self, job: Job, error: Exception) -> None:
+        if isinstance(error, FaError):
+            parts = (error.what, error.where, error.hint)
+        else:
+            traceback.print_exception(error)
+            what = traceback.format_exception_only(error)[-1].strip()
+            parts = (what, job.checkpoint, messages.TRACEBACK_IN_LOG)
+        self._send(messages.Failed(job.id, *parts, _device_state(error)))
+
+
+class _DeskWatch:
+    """The `Watch` of the jobs that are measured at once."""
+
+    def __init__(self, job_ids: list[str], send: Send, is_cancelled: Callable[[str], bool]) -> None:
+        self._job_ids, self._send, self._is_cancelled = job_ids, send, is_cancelled
+        self._next_word = 0.0
+        self._total = 0
+
+    def progress(self, done: int, total: int) -> None:
+        if all(map(self._is_cancelled, self._job_ids)):
+            raise Cancelled
+        now = time.monotonic()
+        if now >= self._next_word or done == total or total != self._total:
+            self._next_word, self._total = now + max(8, len(self._job_ids)) / WORDS_PER_SECOND, total
+            self._send(messages.Progress(self._job_ids, done, total))
+
+    def note(self, text: str) -> None:
+        self._send(messages.Note(self._job_ids, text))
+
+
+class OneByOne:
+    """A `Measurer` out of a function that measures one job.
+
+    Args:
+        measure: the function.
+        device: what it is told to measure on.
+    """
+
+    def __init__(self, measure: Measure, device: str) -> None:
+        self._measure, self._device = measure, device
+
+    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
+        for job in jobs:
+            if outlet.is_cancelled(job):
+                outlet.stopped(job)
+                continue
+            try:
+                report = self._measure(job, self._device, outlet.begin([job]))
+            except Cancelled:
+                outlet.stopped(job)
+            except Exception as error:
+                outlet.failed(job, error)
+            else:
+                outlet.done(job, report)
+
+
+def _device_state(error: Exception) -> str:
+    if is_device_lost(error):
+        return "lost"
+    return "full" if isinstance(error, DeviceFull) else ""
+
 
 POLITENESS = 10
 """Niceness of a worker that computes on the CPU: who types, here or elsewhere, comes first."""
@@ -30,17 +128,17 @@ class Control(threading.Thread):
 
     def __init__(self, stdin: IO[bytes]) -> None:
         super().__init__(name="control", daemon=True)
-        self.runs: queue.SimpleQueue[protocol.Run] = queue.SimpleQueue()
+        self.runs: queue.SimpleQueue[messages.Run] = queue.SimpleQueue()
         self._stdin = stdin
         self._cancelled: set[str] = set()
 
     def run(self) -> None:
         for line in self._stdin:
-            match protocol.to_worker(line):
-                case protocol.Run() as run:
+            match messages.to_worker(line):
+                case messages.Run() as run:
                     self._cancelled.difference_update(job.id for job in run.jobs)
                     self.runs.put(run)
-                case protocol.Cancel(job_id=job_id):
+                case messages.Cancel(job_id=job_id):
                     self._cancelled.add(job_id)
         # The client is gone, or wants no more: nothing here is worth finishing.
         os._exit(0)
@@ -64,19 +162,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     control = Control(sys.stdin.buffer)
     control.start()
 
-    def send(message: protocol.FromWorker) -> None:
-        wire.write(protocol.encode(message))
+    def send(message: messages.FromWorker) -> None:
+        wire.write(messages.encode(message))
         wire.flush()
 
     os.chdir(args.cwd)
     try:
         measurer = _measurer(args.measure, args.device, args.cwd)
         desk = Desk(send, control.is_cancelled)
-        send(protocol.Ready(os.getpid()))
+        send(messages.Ready(os.getpid()))
         while True:
             run = control.runs.get()
             measurer.measure(run.jobs, run.ahead, desk, run.group)
-            send(protocol.Idle())
+            send(messages.Idle())
     except Exception:
         traceback.print_exc()
         # not by returning: Python cannot shut down in order while a thread waits on its stdin
@@ -90,7 +188,7 @@ def _measurer(spec: str, device: str, cwd: str) -> Measurer:
     measure: Measure = getattr(importlib.import_module(module), name)
     if spec != DEFAULT_MEASURE:
         return OneByOne(measure, device)
-    from fa_core.engine.together import Together
+    from fa_core.engine.group_runner import Together
 
     return Together(device)
 

@@ -1,12 +1,11 @@
 """Measuring a network: torch from here down."""
 
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.credit_quality import CreditQuality, credit_quality
+from fa_core.measure.credit import CreditQuality, NullGamma, credit_quality, method_credit_quality, null_gamma
 from fa_core.measure.diagnose import diagnose
-from fa_core.measure.method_credit import NullGamma, method_credit_quality, null_gamma
 from fa_core.measure.precision import reference_precision
 from fa_core.measure.resampling import bootstrap, diagnose_resampled
-from fa_core.reliability import ReferencePrecision, Resampling
+from fa_core.report import ReferencePrecision, Resampling
 
 __all__ = [
     "CreditQuality",

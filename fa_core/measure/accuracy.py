@@ -10,9 +10,8 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError
 from fa_core.measure.batches import counted, placed
-from fa_core.measure.borrow import HALF, Borrowed, borrow, float64_copy
 from fa_core.measure.fused import check_logits, explained
-from fa_core.measure.inputs import lent
+from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy, lent
 from fa_core.measure.taps import Taps, read_logits, resolve_taps
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Tensor], Tensor]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import MeasureError
-from fa_core.measure.borrow import Borrowed
+from fa_core.measure.isolate import Borrowed
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:

@@ -1,4 +1,6 @@
-"""Tensors from a checkpoint file, without ever running code that the file names.
+"""Which classes and functions a pickle would import: read from its opcodes, nothing is run.
+
+Tensors from a checkpoint file, without ever running code that the file names.
 
 ``.safetensors`` files cannot hold code. ``.pt`` and ``.pth`` files are pickles: they are read with
 ``weights_only=True``, always; one that needs more is refused, and the message says what it wanted.
@@ -8,6 +10,7 @@ Files are recognised by their first bytes, so that a large file of another kind 
 from __future__ import annotations
 
 import pickle
+import pickletools
 import re
 import struct
 import zipfile
@@ -21,7 +24,32 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint
-from fa_core.measure.pickle_globals import pickle_globals
+
+PICKLES_PER_FILE = 4
+"""What torch's old format puts in a row: magic number, protocol, system, then the content."""
+
+
+def pickle_globals(path: Path) -> list[str]:
+    """``module.name`` of every global in a pickle file that is no zip archive.
+
+    Names that the pickle builds while it runs are not found; those that stand in it are.
+    """
+    found: list[str] = []
+    strings: list[str] = []
+    try:
+        with path.open("rb") as file:
+            for _ in range(PICKLES_PER_FILE):
+                for opcode, argument, _ in pickletools.genops(file):
+                    if opcode.name == "GLOBAL":
+                        found.append(str(argument).replace(" ", "."))
+                    elif opcode.name == "STACK_GLOBAL":
+                        found.append(".".join(strings[-2:]))
+                    elif isinstance(argument, str):
+                        strings.append(argument)
+    except (ValueError, OSError):
+        pass
+    return list(dict.fromkeys(found))
+
 
 WEIGHT_KEYS = ("model", "state_dict", "model_state_dict")
 """Where a training script's checkpoint keeps the network's state dict."""

@@ -1,19 +1,65 @@
-"""The fused pass: logits, states and the wanted gradients of one batch from one forward and one backward."""
+"""Backward passes of the user's own: with them autograd's gradient need not be the gradient.
+
+The fused pass: logits, states and the wanted gradients of one batch from one forward and one backward.
+
+A batch too large for memory, measured in parts: the same numbers as in one pass.
+
+Telling a full memory from a broken network.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 
 from fa_core.errors import MeasureError, TapError
-from fa_core.measure.custom_backward import custom_functions
-from fa_core.measure.stream import activation_gradients
-from fa_core.measure.taps import Tapped
+from fa_core.measure.taps import Tapped, activation_gradients
+
+
+def custom_functions(output: Tensor) -> list[str]:
+    """Names of the custom `torch.autograd.Function`s in the graph of a tensor, sorted; torch's own left out.
+
+    Feedback alignment is often written as a Function whose backward multiplies by a fixed random matrix.
+    Autograd through such a network gives the method's credit signal where the BP gradient is wanted:
+    Γ would read 1, and (b) and (c) would judge the wrong vector.
+
+    >>> import torch
+    >>> class Feedback(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         return -g
+    >>> custom_functions(Feedback.apply(torch.ones(1, requires_grad=True)) + 1)
+    ['Feedback']
+    """
+    functions = {node._forward_cls for node in backward_functions(output)}
+    return sorted({function.__name__ for function in functions if function.__module__.split(".")[0] != "torch"})
+
+
+def backward_functions(output: Tensor) -> list[Any]:
+    """The nodes in the graph of a tensor that a Python `torch.autograd.Function` made, torch's own among them."""
+    seen: set[Any] = set()
+    waiting: list[Any] = [output.grad_fn]
+    found = []
+    while waiting:
+        node = waiting.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        waiting += [source for source, _ in node.next_functions]
+        if isinstance(node, BackwardCFunction):
+            found.append(node)
+    return found
 
 
 class PassFailed(MeasureError, RuntimeError):
@@ -130,3 +176,86 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
             where=where,
             hint="do these data belong to this network?",
         )
+
+
+def pass_in_parts(
+    tapped: Tapped,
+    model: nn.Module,
+    x: Tensor,
+    y: Tensor,
+    layers: Sequence[int] | None = None,
+    where: str = "",
+    largest: int | None = None,
+) -> Pass:
+    """`fused_pass` with at most ``largest`` samples in memory at a time (see `in_parts`).
+
+    Args:
+        tapped: how to tap `model`.
+        model: the network, borrowed for measuring.
+        x: inputs (B, ...).
+        y: labels (B,).
+        layers: whose gradients are wanted; None = all.
+        where: the batch's name, for messages.
+        largest: samples per pass; None = all at once.
+
+    Raises:
+        PassFailed, TapError: as `fused_pass`.
+    """
+    return in_parts(lambda a, b: fused_pass(tapped, model, a, b, layers, where), x, y, largest)
+
+
+def in_parts(
+    run: Callable[[Tensor, Tensor], Pass], x: Tensor, y: Tensor, largest: int | None = None, samples_axis: int = 0
+) -> Pass:
+    """One batch's pass from passes over its parts.
+
+    In eval mode samples do not see each other, so ∂CE/∂h of a sample in a part of b samples is (B/b) times that
+    in the batch of B: scaled by b/B and put back together, it is the batch's, up to rounding (relative 2^-24;
+    exact where b/B is a power of two).
+
+    Args:
+        run: (x, y) → their pass.
+        x: inputs (B, ...).
+        y: labels (B,).
+        largest: samples per pass; None = all at once.
+        samples_axis: where the samples are in what ``run`` gives.
+    """
+    if largest is None or largest >= len(y):
+        return run(x, y)
+    parts = [(run(a, b), len(b) / len(y)) for a, b in zip(cut(x, largest), cut(y, largest), strict=True)]
+    passes, shares = zip(*parts, strict=True)
+    first: Pass = passes[0]
+    return Pass(
+        logits=torch.cat([part.logits for part in passes], samples_axis),
+        hidden=[torch.cat(states, samples_axis) for states in zip(*(part.hidden for part in passes), strict=True)],
+        gradients=[
+            torch.cat([g * share for g, share in zip(gradients, shares, strict=True)], samples_axis)
+            for gradients in zip(*(part.gradients for part in passes), strict=True)
+        ],
+        logit_gradient=torch.cat([part.logit_gradient * share for part, share in parts], samples_axis),
+        names=first.names,
+        custom_functions=first.custom_functions,
+    )
+
+
+def cut(tensor: Tensor, largest: int) -> list[Tensor]:
+    """The tensor in pieces of at most ``largest`` samples."""
+    return [tensor[at : at + largest] for at in range(0, len(tensor), largest)]
+
+
+_MESSAGES = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")
+
+
+def is_out_of_memory(error: BaseException | None) -> bool:
+    """Whether an exception, or what caused it, says that memory ran out.
+
+    >>> is_out_of_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory")), is_out_of_memory(None)
+    (True, False)
+    """
+    while error is not None:
+        if isinstance(error, (MemoryError, torch.OutOfMemoryError)):
+            return True
+        if isinstance(error, RuntimeError) and any(message in str(error) for message in _MESSAGES):
+            return True
+        error = error.__cause__
+    return False

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.measure.borrow import HALF
 from fa_core.measure.checkpoint import Checkpoint
-from fa_core.measure.draws import Draws
+from fa_core.measure.isolate import HALF, Draws
 from fa_core.models.registry import build, recognise
 from fa_core.runs import MANIFEST, Manifest
 from fa_core.user_code import import_callable

@@ -1,11 +1,19 @@
-"""Norms, medians and cosines that lose nothing: float64, no eps, from 1e-300 to 1e300."""
+"""Norms, medians and cosines that lose nothing: float64, no eps, from 1e-300 to 1e300.
+
+How a hidden state becomes one vector per sample.
+
+Γ: does the credit signal point where the gradient points?
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from fa_core.measure.borrow import wide
+from fa_core.errors import TapError
+from fa_core.measure.isolate import wide
 
 _SQUARABLE = (1e-140, 1e140)
 """float64 norms outside this range may have lost a square to under- or overflow."""
@@ -112,3 +120,152 @@ def sample_cosines(a: Tensor, b: Tensor) -> Tensor:
     0.7071067811865475
     """
     return (unit_rows(a) * unit_rows(b)).sum(dim=1)
+
+
+AS_IS = "as is"
+FLATTENED = "flattened"
+CLS_TOKEN = "cls token"
+
+
+def choose_flatten(hidden: Sequence[Tensor], g_L: Tensor) -> str:
+    """How this network's states become vectors: ``"as is"``, ``"flattened"`` or ``"cls token"``.
+
+    (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) stands for its first
+    token where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly zero at every
+    other token. Else it is flattened; also where that gradient is zero everywhere, as nothing shows then.
+
+    Args:
+        hidden: h_0..h_L, each (B, ...).
+        g_L: the gradient at h_L, shaped like it.
+
+    Source: PROTOCOL §2.
+    """
+    return choose_flattens([h[None] for h in hidden], g_L[None])[0]
+
+
+def choose_flattens(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
+    """`choose_flatten` for N networks of one shape.
+
+    Args:
+        hidden: h_0..h_L, each (N, B, ...).
+        g_L: the gradients at h_L, (N, B, ...).
+
+    Returns:
+        N choices.
+    """
+    if all(h.dim() == 3 for h in hidden):
+        return [AS_IS] * len(g_L)
+    if not all(h.dim() == 4 and h.shape[2] > 1 for h in hidden):
+        return [FLATTENED] * len(g_L)
+    nothing_else = (g_L[:, :, 1:] == 0).flatten(1).all(dim=1)
+    something = (g_L[:, :, 0] != 0).flatten(1).any(dim=1)
+    return [CLS_TOKEN if only else FLATTENED for only in (nothing_else & something).tolist()]
+
+
+def vectors(state: Tensor, flatten: str) -> Tensor:
+    """`state` as one vector per sample.
+
+    Args:
+        state: (B, ...).
+        flatten: from `choose_flatten`.
+
+    Returns:
+        (B, D), a view where possible.
+
+    >>> import torch
+    >>> vectors(torch.zeros(2, 5, 3), CLS_TOKEN).shape
+    torch.Size([2, 3])
+    """
+    return (state[:, 0] if flatten == CLS_TOKEN else state).flatten(1)
+
+
+def member_vectors(state: Tensor, flatten: str) -> Tensor:
+    """`vectors` for N networks of one shape: (N, B, ...) → (N, B, D)."""
+    return (state[:, :, 0] if flatten == CLS_TOKEN else state).flatten(2)
+
+
+def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:
+    """Refuse states whose first axis is not the batch.
+
+    Raises:
+        TapError: names the tap and its shape.
+    """
+    for name, h in zip(names, hidden, strict=True):
+        if h.dim() < 2 or h.shape[0] != batch_size:
+            raise TapError(
+                f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
+                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W)",
+            )
+
+
+def into_state(steps: Tensor, state: Tensor, flatten: str) -> Tensor:
+    """The state moved by steps given as vectors: the inverse of `vectors`, for M steps at once.
+
+    Args:
+        steps: (M, B, D).
+        state: (B, ...).
+        flatten: from `choose_flatten`.
+
+    Returns:
+        (M, B, ...).
+
+    >>> import torch
+    >>> into_state(torch.ones(4, 2, 3), torch.zeros(2, 5, 3), CLS_TOKEN).sum(dim=(1, 3))[0].tolist()
+    [6.0, 0.0, 0.0, 0.0, 0.0]
+    """
+    if flatten != CLS_TOKEN:
+        return state + steps.reshape(len(steps), *state.shape)
+    moved = state.expand(len(steps), *state.shape).clone()
+    moved[:, :, 0] += steps
+    return moved
+
+
+def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
+    """Γ_l = (1/n)·Σ_i cos(a_l,i, g_l,i) over the n samples where it is defined; float64, no clamp.
+
+    Args:
+        credit: a_l, (B, ...); None where the method gives none.
+        gradient: g_l, the same shape, at any scale (a cosine does not see the 1/B).
+
+    Returns:
+        In [−1, 1]; None, never 0 or 1, where no credit is given or every sample has a norm of 0;
+        NaN where a value is not finite.
+
+    Source: PROTOCOL §4.
+
+    >>> import torch
+    >>> gamma(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.tensor([[1e-30, 1e-30], [1.0, 1.0]]))
+    0.7071067811865475
+    >>> gamma(None, torch.ones(1, 2)) is None
+    True
+    """
+    if credit is None:
+        return None
+    defined = (sample_norms(credit) != 0) & (sample_norms(gradient) != 0)
+    return mean_where(sample_cosines(credit, gradient), defined)
+
+
+def mean_where(values: Tensor, defined: Tensor) -> float | None:
+    """The mean of the values that are defined; None where none is.
+
+    Args:
+        values: (B,).
+        defined: (B,) bool.
+
+    >>> import torch
+    >>> mean_where(torch.tensor([1.0, 5.0]), torch.tensor([True, False]))
+    1.0
+    """
+    return float(values[defined].mean()) if bool(defined.any()) else None
+
+
+def mean_over(values: list[float | None], first: int = 1) -> float | None:
+    """The mean over layers l ≥ `first` of what is defined there: 1 = the deep mean, without the embedding.
+
+    Source: PROTOCOL §4 ("deep Γ = mean over l ≥ 1").
+
+    >>> mean_over([0.9, 0.25, None, 0.75])
+    0.5
+    """
+    kept = [value for value in values[first:] if value is not None]
+    return sum(kept) / len(kept) if kept else None

@@ -6,15 +6,20 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from fa_core.measure.alignment import mean_where
 from fa_core.measure.batches import placed
-from fa_core.measure.borrow import borrow
-from fa_core.measure.fused import Pass
-from fa_core.measure.in_parts import pass_in_parts
-from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
-from fa_core.measure.per_sample import check_states, choose_flatten, vectors
+from fa_core.measure.fused import Pass, pass_in_parts
+from fa_core.measure.isolate import borrow
+from fa_core.measure.norms import (
+    check_states,
+    choose_flatten,
+    lower_median,
+    mean_where,
+    sample_cosines,
+    sample_norms,
+    vectors,
+)
 from fa_core.measure.taps import Taps, resolve_taps
-from fa_core.reliability import ReferencePrecision
+from fa_core.report import ReferencePrecision
 
 
 def reference_precision(

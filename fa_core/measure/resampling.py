@@ -12,10 +12,9 @@ from torch import Tensor, nn
 
 from fa_core.errors import UsageError
 from fa_core.measure.diagnose import check_accuracies, run_diagnosis
-from fa_core.measure.measured import Samples
 from fa_core.measure.norms import lower_median
-from fa_core.reliability import Resampling
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.measure.tally import Samples
+from fa_core.report import DiagnosticReport, DiagnosticThresholds, Resampling
 
 RESAMPLES = 1000
 

@@ -1,4 +1,6 @@
-"""What a credit rule is: the credit it gives every hidden state, and the loss it trains on.
+"""The residual-scale penalty, added to any method's loss.
+
+What a credit rule is: the credit it gives every hidden state, and the loss it trains on.
 
 A new rule is one file with one subclass of `Method` and, in the package that brings it, one entry point:
 
@@ -13,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -23,11 +25,29 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fa_core.methods.penalty import branch_penalty
 from fa_core.models.base import StreamNet
 
 if TYPE_CHECKING:
     from typing_extensions import Self
+
+
+def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
+    """Σ_l mean over samples of ‖f_l(h_l)‖².
+
+    Args:
+        branches: f_0(h_0)..f_{L-1}(h_{L-1}), each (B, ...); at least one.
+
+    Returns:
+        A scalar with the graph of the branches. For a local method they were computed on sg[h_l], so
+        each term reaches its own block only; for backprop it reaches the earlier blocks too.
+
+    Source: PROTOCOL §5, λ ∈ {1e-4, 1e-3, 1e-2}.
+
+    >>> branch_penalty([torch.tensor([[3.0, 4.0], [0.0, 0.0]])])
+    tensor(12.5000)
+    """
+    return torch.stack([f.flatten(1).square().sum(1).mean() for f in branches]).sum()
+
 
 Credit = list[Tensor | None]
 """a_0..a_L, per sample (the gradient of the summed CE has this scale); None = no credit at that layer."""

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fa_core.methods.base import Credit, Method, StepInfo
-from fa_core.methods.penalty import branch_penalty
+from fa_core.methods.base import Credit, Method, StepInfo, branch_penalty
 from fa_core.models.base import StreamNet
 
 

@@ -2,9 +2,8 @@
 
 from fa_core.models.base import StreamNet
 from fa_core.models.registry import ARCHS, build, recognise
-from fa_core.models.resmlp import ResMLP
+from fa_core.models.residual_mlp import ResMLP, StudentNet
 from fa_core.models.smallcnn import SmallCNN
-from fa_core.models.studentnet import StudentNet
 from fa_core.models.vit_mini import ViTMini
 
 __all__ = ["ARCHS", "ResMLP", "SmallCNN", "StreamNet", "StudentNet", "ViTMini", "build", "recognise"]

@@ -10,9 +10,8 @@ import torch
 
 from fa_core.errors import UnknownNetwork, UsageError
 from fa_core.models.base import Shape, StreamNet
-from fa_core.models.resmlp import ResMLP
+from fa_core.models.residual_mlp import ResMLP, StudentNet
 from fa_core.models.smallcnn import SmallCNN
-from fa_core.models.studentnet import StudentNet
 from fa_core.models.vit_mini import ViTMini
 from fa_core.naming import nearest, unknown_name
 

@@ -9,13 +9,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from fa_core.errors import UsageError
-from fa_core.pitfalls.aggregations import aggregate, aggregations, layer_zero
-from fa_core.pitfalls.cosine_eps import cosine_eps
+from fa_core.pitfalls.credit import aggregate, aggregations, layer_zero, missing_feedback, null_feedback
 from fa_core.pitfalls.demonstration import Demonstration
-from fa_core.pitfalls.half_flush import half_flush
-from fa_core.pitfalls.missing_feedback import missing_feedback
-from fa_core.pitfalls.norm_axis import norm_axis
-from fa_core.pitfalls.null_feedback import null_feedback
+from fa_core.pitfalls.numerics import cosine_eps, half_flush, norm_axis
 
 if TYPE_CHECKING:
     from fa_core.pitfalls.subject import Subject

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa_core.analysis.families import Family, families
+from fa_core.analysis.groups import Family, families
 from fa_core.columns import Floats
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting import svg

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fa_core.analysis.families import families
-from fa_core.analysis.groups import collections, varying_axes
+from fa_core.analysis.groups import collections, families, varying_axes
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.sensitivity import sensitivities
-from fa_core.analysis.timelines import timelines
+from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
 from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.axis_figure import axis_figure

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from fa_core.analysis.families import families
-from fa_core.analysis.groups import varying_axes
-from fa_core.analysis.timelines import timelines
+from fa_core.analysis.groups import families, varying_axes
+from fa_core.analysis.timeline import timelines
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds

@@ -1,16 +1,82 @@
-"""Which runs a `train` command means: method × seed × sweep axes. Plain values, no torch."""
+"""How a run is trained: optimizer, schedule, batch, length. Plain values, no torch.
+
+Which runs a `train` command means: method × seed × sweep axes. Plain values, no torch.
+
+What can be trained, by name, for whoever must know it without importing torch.
+"""
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Mapping, Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from fa_core.errors import UsageError
-from fa_core.training.recipe import Recipe
+from fa_core.naming import unknown_name
+from fa_core.rows import canonical_method
+from fa_core.user_code import is_callable_name
+
+OPTIMIZERS = ("adamw", "adam", "sgd")
+SCHEDULES = ("cosine", "constant")
+
+
+class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+    """The training recipe; the defaults are the published one but for its length.
+
+    Attributes:
+        epochs: passes over the training samples.
+        lr: learning rate at the start.
+        weight_decay: decoupled for AdamW.
+        schedule: ``"cosine"`` (to 0 over all steps) or ``"constant"``.
+        batch_size: samples per step; what is left over at the end of an epoch is dropped.
+        lam: λ of the penalty λ·Σ_l mean ‖f_l(h_l)‖².
+        optimizer: ``"adamw"``, ``"adam"`` or ``"sgd"``.
+
+    Raises:
+        UsageError: a value that cannot be meant.
+
+    Source: PROTOCOL §5 (AdamW, 1e-3, 0.01, cosine, 128; 100 epochs, 30 with penalty).
+    """
+
+    epochs: int = 30
+    lr: float = 1e-3
+    weight_decay: float = 0.01
+    schedule: Literal["cosine", "constant"] = "cosine"
+    batch_size: int = 128
+    lam: float = 0.0
+    optimizer: Literal["adamw", "adam", "sgd"] = "adamw"
+
+    def __post_init__(self) -> None:
+        if self.optimizer not in OPTIMIZERS:
+            raise unknown_name("optimizer", self.optimizer, OPTIMIZERS)
+        if self.schedule not in SCHEDULES:
+            raise unknown_name("schedule", self.schedule, SCHEDULES)
+        for name, value, lowest in (
+            ("epochs", self.epochs, 0),
+            ("batch_size", self.batch_size, 1),
+            ("weight_decay", self.weight_decay, 0),
+            ("lam", self.lam, 0),
+        ):
+            if not value >= lowest or math.isinf(value):
+                raise UsageError(f"{name} is {value}", hint=f"give a number of at least {lowest}")
+        if not self.lr > 0 or math.isinf(self.lr):
+            raise UsageError(f"lr is {self.lr}", hint="give a number above 0")
+
+    def lr_at(self, step: int, total: int) -> float:
+        """Learning rate of step 0..total−1: lr·½(1 + cos(π·step/total)), or lr if constant.
+
+        >>> Recipe(lr=0.1).lr_at(50, 100)
+        0.05
+        """
+        if self.schedule == "constant":
+            return self.lr
+        return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
+
 
 BASELINE = "frozen"
 """The control whose accuracy is (d)'s baseline."""
@@ -131,3 +197,36 @@ def there_already(folder: Path) -> UsageError:
 
 def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else f"-{value}" if isinstance(value, str) else str(value)
+
+
+METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
+"""The built-in credit rules and controls (`fa_core.methods.METHODS`)."""
+
+ARCHS = ("resmlp", "vit_mini", "studentnet", "smallcnn")
+"""The built-in networks (`fa_core.models.ARCHS`)."""
+
+DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
+"""What a data SPEC may begin with (`fa_core.data.SPECS`)."""
+
+
+def check_names(method: str, arch: str, data: str) -> None:
+    """Refuse a name that nothing has.
+
+    Args:
+        method: in any spelling.
+        arch: of the network.
+        data: the data SPEC.
+
+    Raises:
+        UsageError: an unknown name.
+    """
+    name = canonical_method(method)
+    if name not in METHODS:
+        plugins = sorted(point.name for point in entry_points(group="fa_core.methods"))
+        if name not in plugins:
+            raise unknown_name("method", name, [*METHODS, *plugins])
+    if arch not in ARCHS:
+        raise unknown_name("network", arch, ARCHS)
+    kind, _, _ = data.partition(":")
+    if kind not in DATA_SETS and not is_callable_name(data):
+        raise unknown_name("data set", kind, [*DATA_SETS, "module:callable"])

@@ -11,22 +11,19 @@ import msgspec
 import torch
 
 from fa_core.data import DataSet, eval_batches
-from fa_core.engine.evaluation import Evaluation
+from fa_core.engine.loading import Evaluation
 from fa_core.engine.provenance import versions
 from fa_core.errors import UsageError
-from fa_core.measure.method_credit import method_gamma
+from fa_core.measure.credit import method_gamma
 from fa_core.methods import make_method, method_class
 from fa_core.models import build
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.run_writer import RunWriter
 from fa_core.runs import RESUME, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry
-from fa_core.training.audit import audit_run
-from fa_core.training.baseline import sibling_baseline
-from fa_core.training.fit import fitted_args
-from fa_core.training.loop import Diverged, make_optimizer, steps_per_epoch, train_epoch
+from fa_core.training.audit import audit_run, measure_epoch, sibling_baseline
+from fa_core.training.loop import Diverged, fitted_args, make_optimizer, steps_per_epoch, train_epoch
 from fa_core.training.plan import RunPlan, there_already
-from fa_core.training.record import measure_epoch
 from fa_core.training.resume import load_state, read_trace, save_state
 
 

@@ -10,14 +10,13 @@ from typing import Annotated
 
 import typer
 
-from fa_core.engine.placement import Placement
+from fa_core.engine.devices import Placement
 from fa_core.report import DiagnosticThresholds
-from fa_tui.shell import options
-from fa_tui.shell.judging import judging
-from fa_tui.shell.placing import placing
-from fa_tui.shell.stopping import stoppable
-from fa_tui.shell.verdict_rows import judged
-from fa_tui.shell.verdict_table import Format, FormatOption, print_rows
+from fa_tui import options
+from fa_tui.commands.progress import stoppable
+from fa_tui.commands.verdict_rows import judged
+from fa_tui.commands.verdict_table import Format, FormatOption, print_rows
+from fa_tui.options import judging, placing
 
 MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
@@ -112,7 +111,7 @@ def audit_command(
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
-    from fa_tui.shell.audit_progress import AuditProgress
+    from fa_tui.commands.progress import AuditProgress
     from fa_tui.views.names import labels, with_seed
 
     found = options.open_paths(paths)

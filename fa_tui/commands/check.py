@@ -11,10 +11,10 @@ import typer
 from fa_core.errors import printable
 from fa_core.report import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_tui.shell import inputs, options
-from fa_tui.shell.judged import Judged
-from fa_tui.shell.judging import judging
-from fa_tui.shell.verdict_rows import named
+from fa_tui import options
+from fa_tui.commands import inputs
+from fa_tui.commands.verdict_rows import Judged, named
+from fa_tui.options import judging
 from fa_tui.views.names import with_seed
 
 

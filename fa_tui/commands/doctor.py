@@ -187,7 +187,7 @@ def folders() -> Iterator[Finding]:
     import platformdirs
 
     from fa_core.errors import UnreadableInput
-    from fa_tui.samples import sample_runs
+    from fa_tui.options import sample_runs
 
     try:
         yield Finding("folders", "sample runs", State.ok, str(sample_runs()))
@@ -225,7 +225,7 @@ def _index() -> Finding:
 
 
 def _settings() -> Iterator[Finding]:
-    from fa_tui.config.settings import load_settings, settings_file
+    from fa_tui.settings import load_settings, settings_file
 
     for problem in load_settings().problems:
         what, _, fix = problem.message.removeprefix(f"{settings_file()}: ").rpartition("; ")

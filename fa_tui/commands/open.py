@@ -6,15 +6,14 @@ from typing import Annotated
 
 import typer
 
+from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.placement import Placement
 from fa_core.report import DiagnosticThresholds
+from fa_tui import options
 from fa_tui.jobs.setup import Setup
 from fa_tui.opening import open_explorer
-from fa_tui.shell import options
-from fa_tui.shell.judging import judging
-from fa_tui.shell.placing import placing
-from fa_tui.views.look import LETTERS, Look
+from fa_tui.options import judging, placing
+from fa_tui.views.look import CELL_LETTERS, Look
 from fa_tui.views.quantities import BY_NAME
 
 _AXES = "method, seed, source, or what the runs name, such as lam"
@@ -24,7 +23,7 @@ ShowOption = Annotated[
     typer.Option(
         "--show",
         metavar="WHAT",
-        help=f"What the matrix shows: {', '.join((LETTERS, *BY_NAME))}.",
+        help=f"What the matrix shows: {', '.join((CELL_LETTERS, *BY_NAME))}.",
         show_default="what the settings say",
     ),
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_tui.shell import output
+from fa_tui.commands import output
 
 if TYPE_CHECKING:
     from fa_core.pitfalls import Demonstration
@@ -64,7 +64,7 @@ def pitfalls_command(
 
 def _sample_run() -> Path | None:
     from fa_core.pitfalls.subject import find_run
-    from fa_tui.samples import sample_runs
+    from fa_tui.options import sample_runs
 
     return find_run([sample_runs()])
 

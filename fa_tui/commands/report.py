@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from fa_core.report import DiagnosticThresholds
-from fa_tui.shell import inputs, options
-from fa_tui.shell.judging import judging
+from fa_tui import options
+from fa_tui.commands import inputs
+from fa_tui.options import judging
 
 OutOption = Annotated[
     Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .csv or .parquet.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fa_tui.shell import output
+from fa_tui.commands import output
 
 NameArgument = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Which kind of file; default: lists them.", show_default=False)
@@ -31,7 +31,7 @@ def schema_command(name: NameArgument = None) -> None:
     """
     from fa_core.naming import unknown_name
     from fa_core.schema import SCHEMAS, schema_of
-    from fa_tui.config.settings import Settings
+    from fa_tui.settings import Settings
 
     schemas = {**SCHEMAS, "settings": schema_of(Settings)}
     if name is None:

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from fa_core.report import DiagnosticThresholds
-from fa_tui.shell import inputs, options, output
-from fa_tui.shell.judging import judging
+from fa_tui import options
+from fa_tui.commands import inputs, output
+from fa_tui.options import judging
 from fa_tui.views.look import Look, arranged
 
 ByOption = Annotated[
@@ -48,7 +49,7 @@ def seeds_command(
     from fa_core.analysis import over_seeds
     from fa_core.reporting.sections.analyses import seeds_blocks
     from fa_core.table import AuditTable
-    from fa_tui.shell.left_out import left_out_blocks
+    from fa_tui.commands.inputs import left_out_blocks
     from fa_tui.views.records import seeds_record
 
     runs = inputs.runs(paths, baseline, methods, seeds, audits=True)

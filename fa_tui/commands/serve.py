@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from fa_core.errors import UsageError
-from fa_tui.shell import options
+from fa_tui import options
 
 
 def register(app: typer.Typer) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import typer
 
 from fa_core.report import DiagnosticThresholds
-from fa_tui.shell import options
-from fa_tui.shell.judging import judging
-from fa_tui.shell.verdict_table import Format, FormatOption, print_table
+from fa_tui import options
+from fa_tui.commands.verdict_table import Format, FormatOption, print_table
+from fa_tui.options import judging
 from fa_tui.views.look import Look
 
 

@@ -11,8 +11,9 @@ import typer
 from fa_core.errors import UsageError
 from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticThresholds
-from fa_tui.shell import inputs, options, output
-from fa_tui.shell.judging import judging
+from fa_tui import options
+from fa_tui.commands import inputs, output
+from fa_tui.options import judging
 
 StopOnOption = Annotated[
     str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
@@ -75,7 +76,7 @@ def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
     """Print now, and again after every change under the paths."""
     from watchfiles import watch
 
-    from fa_tui.samples import sample_runs
+    from fa_tui.options import sample_runs
 
     code = once()
     try:

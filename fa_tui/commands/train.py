@@ -13,9 +13,9 @@ import typer
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import canonical_method
-from fa_tui.shell import options
-from fa_tui.shell.judging import judging
-from fa_tui.shell.stopping import stoppable
+from fa_tui import options
+from fa_tui.commands.progress import stoppable
+from fa_tui.options import judging
 
 if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
@@ -113,9 +113,7 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     Raises:
         UsageError: an option that cannot be meant, or nothing to train.
     """
-    from fa_core.training.names import check_names
-    from fa_core.training.plan import plan_runs
-    from fa_core.training.recipe import Recipe
+    from fa_core.training.plan import Recipe, check_names, plan_runs
 
     for method in options.split_list(given["method"]):
         check_names(method, given["arch"], given["data"])
@@ -152,7 +150,7 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
     from fa_core.data import load_data
     from fa_core.engine.devices import resolve_devices
     from fa_core.train import check_plans, train_run
-    from fa_tui.shell.training_progress import TrainingProgress
+    from fa_tui.commands.progress import TrainingProgress
 
     if threads is not None:
         torch.set_num_threads(threads)

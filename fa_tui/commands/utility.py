@@ -8,8 +8,9 @@ import typer
 
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticThresholds
-from fa_tui.shell import inputs, options, output
-from fa_tui.shell.judging import judging
+from fa_tui import options
+from fa_tui.commands import inputs, output
+from fa_tui.options import judging
 from fa_tui.views.look import Look, arranged
 
 ChanceOption = Annotated[
@@ -45,7 +46,7 @@ def utility_command(
     from fa_core.analysis import decision_utility
     from fa_core.reporting.sections.analyses import utility_blocks
     from fa_core.table import AuditTable
-    from fa_tui.shell.left_out import left_out_blocks
+    from fa_tui.commands.inputs import left_out_blocks
 
     if not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")

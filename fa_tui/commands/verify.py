@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fa_core.engine.placement import Placement
-from fa_tui.shell import options
-from fa_tui.shell.placing import placing
+from fa_core.engine.devices import Placement
+from fa_tui import options
+from fa_tui.options import placing
 
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
@@ -51,7 +51,7 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     from fa_core.engine.verify import verify
-    from fa_tui.shell.audit_progress import AuditProgress
+    from fa_tui.commands.progress import AuditProgress
 
     found = options.open_paths(paths)
     with AuditProgress() as progress:

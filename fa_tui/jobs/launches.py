@@ -19,12 +19,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fa_core.runs import TRACE
-from fa_tui.jobs.command_form import shell_line
+from fa_tui.jobs.form import Planned, shell_line
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.planning import Planned
-from fa_tui.jobs.remaining import Pace, Stopwatch
-from fa_tui.jobs.step_file import STEP_FILE, read_steps
-from fa_tui.jobs.trained import epochs_of, last_words
+from fa_tui.jobs.pace import STEP_FILE, Pace, Stopwatch, epochs_of, last_words, read_steps
 
 _LOOK_SECONDS = 0.25
 _COUNTED = re.compile(r"^\[(\d+)/(\d+)\]|^(\d+) runs? to measure")

@@ -1,11 +1,17 @@
-"""What the jobs screen lists: runs that are measured here, and commands that run beside. No terminal code."""
+"""What the jobs screen lists: runs that are measured here, and commands that run beside. No terminal code.
+
+How far the jobs are, in one line.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
 import msgspec
+
+from fa_tui.jobs.pace import time_words
 
 OVER = ("done", "failed", "cancelled")
 """States that do not change by themselves any more."""
@@ -111,3 +117,30 @@ class Jobs:
     def pids(self) -> list[int]:
         """Every process that works."""
         return [pid for source in self._sources for pid in source.pids()]
+
+
+def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:
+    """How far the jobs are, as pieces of one line; nothing once all are done and none failed."""
+    states = Counter(job.state for job in jobs)
+    pieces: list[tuple[str, str]] = []
+    running = [job for job in jobs if job.state == "running"]
+    if not running:
+        # between two jobs: the next one is about to start, and the line keeps its shape
+        running = [job for job in jobs if job.state == "queued"][:1]
+    queued = states["queued"] - sum(job.state == "queued" for job in running)
+    if running:
+        first = running[0]
+        doing = "measuring " if first.unit == "batch" else ""
+        done = f"{first.done}/{first.total}" if first.total else "starting"
+        pieces.append((f"{doing}{first.name} {done}", "accent"))
+        if first.left is not None:
+            pieces.append((f" {time_words(first.left)} left", "dim"))
+        if len(running) > 1:
+            pieces.append((f" and {len(running) - 1} more", "accent"))
+    if queued:
+        pieces.append((f", {queued} queued", "dim"))
+    if pieces and states["done"]:
+        pieces.append((f", {states['done']} done", "dim"))
+    if states["failed"]:
+        pieces.append((f"{', ' if pieces else ''}{states['failed']} failed (J)", "bad"))
+    return pieces

@@ -11,8 +11,7 @@ import msgspec
 from fa_tui.widgets.glyphs import Glyphs
 
 if TYPE_CHECKING:
-    from fa_core.engine.devices import Device
-    from fa_core.engine.usage import Usage
+    from fa_core.engine.devices import Device, Usage
 
 _SECONDS = 1.0
 _BAR = 10
@@ -49,8 +48,7 @@ class MachineWatch(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        from fa_core.engine.devices import list_devices, why_no_cuda
-        from fa_core.engine.usage import UsageMeter
+        from fa_core.engine.devices import UsageMeter, list_devices, why_no_cuda
 
         meter = UsageMeter()
         seen: dict[str, None] = {}

@@ -14,8 +14,8 @@ from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.remaining import Pace, Stopwatch
-from fa_tui.jobs.saving import Results
+from fa_tui.jobs.pace import Pace, Stopwatch
+from fa_tui.jobs.results import Results
 from fa_tui.jobs.setup import Setup
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ class Measuring:
     def pool(self) -> Pool:
         """The pool, made on first use."""
         if self._pool is None:
-            from fa_core.engine.placement import Placement
-            from fa_core.engine.pools import make_pool
-            from fa_core.engine.watch import DEFAULT_MEASURE
+            from fa_core.engine.devices import Placement
+            from fa_core.engine.jobs import DEFAULT_MEASURE
+            from fa_core.engine.pool import make_pool
 
             placement, measure = self._setup.placement or Placement(), self._setup.measure or DEFAULT_MEASURE
             self._pool = make_pool(placement, self._moved, on_notice=self._on_notice, measure=measure)

@@ -33,7 +33,7 @@ class Setup(msgspec.Struct, frozen=True):
         >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed", "blocks.*"])).as_options()
         ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
         """
-        from fa_core.engine.placement import Placement
+        from fa_core.engine.devices import Placement
 
         said = self.placement or Placement()
         usual = {name: getattr(Placement(), name) for name in said.__struct_fields__}
@@ -44,7 +44,7 @@ class Setup(msgspec.Struct, frozen=True):
 
     def preferring(self, device: str) -> Setup:
         """This one, on the device that the person prefers where nothing but this machine was said."""
-        from fa_core.engine.placement import LOCAL, Placement
+        from fa_core.engine.devices import LOCAL, Placement
 
         said = Placement() if self.placement is None else self.placement
         if (said.engine, said.device) != (LOCAL, "auto"):

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from fa_tui.config.settings import Settings
 from fa_tui.jobs.setup import Setup
 from fa_tui.live.following import FollowingApp
 from fa_tui.session import Session
+from fa_tui.settings import Settings
 from fa_tui.terminal.abilities import Terminal
-from fa_tui.views.paths import short_path
+from fa_tui.views.text import short_path
 
 if TYPE_CHECKING:
+    from fa_tui.jobs.form import Planned
     from fa_tui.jobs.launches import Launches
     from fa_tui.jobs.listing import Jobs, Listed
     from fa_tui.jobs.measuring import Failed, Measured, Measuring
-    from fa_tui.jobs.planning import Planned
 
 _SHOW_SECONDS = 0.1
 """Progress is shown at most so often: a key must never wait for it."""
@@ -163,7 +163,7 @@ class WorkingApp(FollowingApp):
         self.session.marked.clear()
         self.marks_changed()
         if started:
-            from fa_tui.views.overview import queued_words
+            from fa_tui.views.words import queued_words
 
             self.say(f"{queued_words(self.session, [int(job) for job in started], shown)} to measure", "dim")
         else:

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from textual.message import Message
 
 from fa_core.formats.many_rows import column_of
-from fa_tui.config.settings import FILE, Settings
 from fa_tui.session import Flip, News, Session
+from fa_tui.settings import FILE, Settings
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.dressed import DressedApp
 
 if TYPE_CHECKING:
-    from fa_tui.live.news import Reading
-    from fa_tui.live.watching import Watcher
+    from fa_tui.live.changes import Reading
+    from fa_tui.live.watcher import Watcher
 
 _BEGIN_SECONDS = 0.3
 """The watchers start when everything is on screen."""
@@ -84,7 +84,7 @@ class FollowingApp(DressedApp):
             self._watch([path], ())
 
     def _watch(self, paths: Sequence[Path], own_files: Sequence[Path]) -> None:
-        from fa_tui.live.watching import Watcher, roots_of
+        from fa_tui.live.watcher import Watcher, roots_of
 
         session, settings = self.session, self.settings
         # what is wrong with the settings was not read from a place

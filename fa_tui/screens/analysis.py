@@ -21,27 +21,32 @@ from fa_core.analysis import (
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.screens.giving import reopening, reproducing
-from fa_tui.screens.judged import JudgedScreen
-from fa_tui.screens.runs_given import look_given
-from fa_tui.screens.several import SeveralScreen
-from fa_tui.screens.tidying import tidy_soon
+from fa_tui.screens.copy_export import reopening, reproducing
+from fa_tui.screens.explorer_panes import look_given, tidy_soon
+from fa_tui.screens.questions import SeveralScreen
+from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing.shared import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
-from fa_tui.views.analysed import Analysed
+from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
+from fa_tui.views.analysed import (
+    Analysed,
+    curve_chart,
+    curve_words,
+    group_words,
+    parts,
+    reordered,
+    strategy_words,
+    with_methods,
+)
 from fa_tui.views.filters import Filter
-from fa_tui.views.lens_text import curve_chart, curve_words, group_words, parts, reordered, strategy_words, with_methods
 from fa_tui.views.look import Look
-from fa_tui.views.overview import count_words
 from fa_tui.views.records import seeds_record, sweep_record
-from fa_tui.widgets.canvas import Canvas
+from fa_tui.views.words import count_words
+from fa_tui.widgets.chart import Canvas
 from fa_tui.widgets.diagnostics import with_keys
 from fa_tui.widgets.glyphs import Glyphs
-from fa_tui.widgets.grid_table import GridTable
-from fa_tui.widgets.line import Line
-from fa_tui.widgets.line_table import LineTable
-from fa_tui.widgets.tabs import TabLine
-from fa_tui.widgets.text_lines import TextLines
+from fa_tui.widgets.line import Line, TextLines
+from fa_tui.widgets.pick import TabLine
+from fa_tui.widgets.table import GridTable, LineTable
 
 NAMES = ("sweep", "utility", "seeds")
 

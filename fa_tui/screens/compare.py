@@ -10,16 +10,25 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_tui.screens.giving import reopening, reproducing
-from fa_tui.screens.judged import ROOMY, JudgedScreen
-from fa_tui.screens.runs_given import look_given
+from fa_tui.screens.copy_export import reopening, reproducing
+from fa_tui.screens.explorer_panes import look_given
+from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import SCALAR_LIMIT, Session, letters_of
-from fa_tui.sharing.compared import compared_grid
-from fa_tui.sharing.shared import Piece, Shared, Table, cell_piece, run_pieces, runs_words, table_pieces, traces_of
-from fa_tui.views.cells import cell_text
+from fa_tui.sharing.pieces import (
+    Piece,
+    Shared,
+    Table,
+    cell_piece,
+    compared_grid,
+    run_pieces,
+    runs_words,
+    table_pieces,
+    traces_of,
+)
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import Filter, picking
 from fa_tui.views.look import Look
+from fa_tui.views.words import cell_text
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts

@@ -1,40 +1,92 @@
-"""The main screen: the matrix (or the long view), the run under the cursor, the sliders, what happens now."""
+"""The sizes of terminal that the main screen tells apart, as classes for its style sheet.
+
+The keys of the main screen; those of its panes are with the panes.
+
+The main screen: the matrix (or the long view), the run under the cursor, the sliders, what happens now.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_tui.screens.explorer_keys import EXPLORER_KEYS
-from fa_tui.screens.late_panes import LatePanes
-from fa_tui.screens.runs_shown import RunsShown
-from fa_tui.screens.sizes import HEIGHTS, WIDTHS, is_too_small
+from fa_core.report import LETTERS
+from fa_tui.screens.explorer_panes import LatePanes, RunsShown
 from fa_tui.session import Flip, Session
-from fa_tui.views.overview import title_pieces
-from fa_tui.views.paths import short_paths
+from fa_tui.views.text import short_paths
+from fa_tui.views.words import title_pieces
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line
-from fa_tui.widgets.line_table import LineTable
+from fa_tui.widgets.line import Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.status_line import StatusLine
-from fa_tui.widgets.uniform import Place, Uniform
+from fa_tui.widgets.painted import Place, Uniform
+from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.jobs.listing import Listed
-    from fa_tui.sharing.shared import Shared
+    from fa_tui.sharing.pieces import Shared
     from fa_tui.views.axes import Axes
     from fa_tui.views.look import Look
     from fa_tui.widgets.filter_line import FilterLine
     from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
+
+
+WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
+HEIGHTS = [(0, "-flat"), (10, "-short"), (16, "-low"), (34, "-high")]
+"""From so many cells on, the class."""
+
+
+def classes_at(size: Size) -> Iterator[str]:
+    """The classes of a size.
+
+    >>> list(classes_at(Size(80, 24)))
+    ['-narrow', '-low']
+    """
+    for length, classes in ((size.width, WIDTHS), (size.height, HEIGHTS)):
+        yield [name for least, name in classes if length >= least][-1]
+
+
+def is_too_small(size: Size) -> bool:
+    """Whether nothing can be shown there."""
+    return not {"-tiny", "-flat"}.isdisjoint(classes_at(size))
+
+
+EXPLORER_KEYS: list[BindingType] = [
+    Binding("m", "measure", "Measure", tooltip="measure the marked runs, or the one under the cursor"),
+    *(
+        Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
+        for letter in LETTERS
+    ),
+    Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
+    Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
+    Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
+    Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
+    Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
+    Binding(
+        "escape", "back", "Back", show=False, tooltip="from the sliders to the runs, from the long view to the matrix"
+    ),
+    Binding("C", "app.show_lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
+    Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
+    Binding("A", "app.show_lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
+    Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
+    Binding(
+        "P",
+        "app.show_problems",
+        "Problems",
+        key_display="P",
+        tooltip="files and settings that were not read, or only in part, and why",
+    ),
+]
+
 
 _FLUSH_SECONDS = 0.001
 _SETTLE_SECONDS = 0.01
@@ -272,7 +324,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def shared(self) -> Shared:
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
-        from fa_tui.screens.runs_given import given_runs
+        from fa_tui.screens.explorer_panes import given_runs
 
         return given_runs(self.app, self._session, self.shown_runs, self._chosen())
 
@@ -294,7 +346,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
         """Show how far the jobs are."""
-        from fa_tui.jobs.line import progress_line
+        from fa_tui.jobs.listing import progress_line
 
         self.status.show_progress(progress_line(jobs))
 

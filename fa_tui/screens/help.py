@@ -10,10 +10,10 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_tui.screens.dialog import Dialog
-from fa_tui.views.wrapping import reflowed
+from fa_tui.screens.questions import Dialog
+from fa_tui.views.text import reflowed
 from fa_tui.widgets.glyphs import Glyphs
-from fa_tui.widgets.text_lines import TextLines
+from fa_tui.widgets.line import TextLines
 
 
 class HelpScreen(Dialog[None]):

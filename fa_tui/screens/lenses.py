@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.screens.judged import JudgedScreen
+    from fa_tui.screens.threshold_screen import JudgedScreen
 
 
 def lens(name: str, app: ExplorerApp) -> JudgedScreen:

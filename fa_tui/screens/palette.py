@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
-from fa_tui.screens.dialog import Question
+from fa_tui.screens.questions import Question
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
@@ -110,8 +110,8 @@ class ExplorerCommands(Provider):
             )
 
     def _presets(self) -> Iterator[Command]:
-        from fa_tui.config.presets import Presets
-        from fa_tui.screens.dialogs import use_preset
+        from fa_tui.presets import Presets
+        from fa_tui.screens.preset_dialogs import use_preset
 
         app = self._explorer_app
         for name, thresholds in Presets().read().items():

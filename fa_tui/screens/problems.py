@@ -9,12 +9,11 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from fa_tui.session import Session
-from fa_tui.sharing.shared import Piece, Shared
-from fa_tui.views.overview import problem_words
+from fa_tui.sharing.pieces import Piece, Shared
+from fa_tui.views.words import problem_words
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line
-from fa_tui.widgets.text_lines import TextLines
+from fa_tui.widgets.line import Line, TextLines
 
 
 class ProblemsScreen(Screen[None]):

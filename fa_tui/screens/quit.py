@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_tui.screens.dialog import Dialog
+from fa_tui.screens.questions import Dialog
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import Line
 

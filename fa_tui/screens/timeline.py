@@ -12,30 +12,39 @@ from textual.widget import Widget
 
 from fa_core.analysis import EarlyStop
 from fa_core.errors import UsageError
-from fa_tui.screens.giving import reopening, reproducing
-from fa_tui.screens.judged import JudgedScreen
-from fa_tui.screens.runs_given import look_given
+from fa_tui.screens.copy_export import reopening, reproducing
+from fa_tui.screens.explorer_panes import look_given
+from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
-from fa_tui.sharing.replayed import shared_replay, timeline_table
-from fa_tui.sharing.shared import Shared
-from fa_tui.views.epoch_curves import Drawn, curves_of, drawn_runs
-from fa_tui.views.epochs import EpochSession, replay_of, run_of
-from fa_tui.views.timeline_words import (
+from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
+from fa_tui.views.epochs import (
+    EpochSession,
     accuracy_words,
     all_words,
     fire_words,
     number_words,
+    replay_of,
+    run_of,
     stop_words,
     title_words,
     verdict_words,
 )
-from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, points_of
-from fa_tui.widgets.epoch_matrix import EpochMatrix
+from fa_tui.widgets.epoch_chart import (
+    SHOWN,
+    Drawn,
+    EpochChart,
+    EpochMatrix,
+    Scrubbed,
+    Scrubber,
+    curves_of,
+    drawn_runs,
+    nearest,
+    points_of,
+)
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.scrubber import Scrubber, nearest
+from fa_tui.widgets.table import LineTable
 
 STOP_ON = ("ab", "a", "b", "abc", "abcd")
 

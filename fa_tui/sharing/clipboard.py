@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fa_core.atomic import write_bytes
-from fa_tui.config.places import state_folder
+from fa_tui.settings import state_folder
 
 LONGEST = 74_994
 """Bytes of base64 that terminals take in one sequence; longer ones they drop without a word."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from fa_core.atomic import write_bytes
 from fa_core.errors import UsageError
-from fa_tui.sharing.shared import Shared, table_csv, table_json
+from fa_tui.sharing.pieces import Shared, table_csv, table_json
 
 
 class Kind(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App
 from textual.binding import Binding
 
-from fa_tui.config.settings import Settings
+from fa_tui.settings import Settings
 from fa_tui.terminal.abilities import Terminal, forget_empty_no_color
 from fa_tui.terminal.painting import FrugalApp
 from fa_tui.terminal.themes import THEMES
@@ -29,7 +29,7 @@ class DressedApp(FrugalApp):
         for theme in THEMES:
             self.register_theme(theme)
         if settings.themes:
-            from fa_tui.terminal.own_themes import own_themes
+            from fa_tui.terminal.themes import own_themes
 
             for theme in own_themes(settings.themes):
                 self.register_theme(theme)
@@ -37,7 +37,7 @@ class DressedApp(FrugalApp):
         if not terminal.unicode:
             from textual.scrollbar import ScrollBar
 
-            from fa_tui.widgets.plain_scrollbar import PlainScrollBar
+            from fa_tui.widgets.painted import PlainScrollBar
 
             self.add_class("-ascii")
             ScrollBar.renderer = PlainScrollBar
@@ -59,7 +59,7 @@ class DressedApp(FrugalApp):
         Raises:
             FaError: the settings file cannot be written; the colours are changed all the same.
         """
-        from fa_tui.config.settings import remember_theme
+        from fa_tui.settings import remember_theme
 
         self.theme = name
         return f"theme {name}, kept in {remember_theme(name)}"

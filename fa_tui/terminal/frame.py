@@ -1,10 +1,15 @@
-"""What the terminal shows, cell by cell, and the shortest text that turns it into the next picture."""
+"""Lines that only moved up or down: the terminal moves them itself, for a few bytes.
+
+What the terminal shows, cell by cell, and the shortest text that turns it into the next picture.
+"""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from unicodedata import category
 
 from rich.cells import cell_len, get_character_cell_size
@@ -13,8 +18,119 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
+_CHUNK = 24
+"""Cells that are taken to move or stay together: what stands beside a table does not move with it."""
+_TELLING = 4
+"""Characters besides blanks that a chunk must have to be recognized elsewhere."""
+_OFTEN = 4
+"""What stands on more lines than this does not tell where they went."""
+UNKNOWN = "\0"
+"""Stands for a cell whose content is not known."""
+
+_Line = TypeVar("_Line")
+_Chunks = list[str]
+
+
+@dataclass(frozen=True)
+class Scroll:
+    """The lines [top, bottom) move up by `up` lines, or down if that is negative; the others stay.
+
+    >>> Scroll(0, 3, 1).moved(["a", "b", "c", "d"], "-")
+    ['b', 'c', '-', 'd']
+    >>> Scroll(1, 4, -2).moved(["a", "b", "c", "d"], "-")
+    ['a', '-', '-', 'b']
+    """
+
+    top: int
+    bottom: int
+    up: int
+
+    def moved(self, lines: Sequence[_Line], new: _Line) -> list[_Line]:
+        """The lines after it, with `new` for each line that came in."""
+        inside = lines[self.top : self.bottom]
+        came = [new] * min(abs(self.up), len(inside))
+        inside = [*inside[self.up :], *came] if self.up > 0 else [*came, *inside[: self.up]]
+        return [*lines[: self.top], *inside, *lines[self.bottom :]]
+
+    def codes(self) -> str:
+        r"""Resets the colours, sets the margins, scrolls and takes the margins away; the cursor is anywhere then.
+
+        Some terminals give the lines that come in the current background, others their own.
+
+        >>> Scroll(1, 4, -2).codes()
+        '\x1b[0m\x1b[2;4r\x1b[2H\x1bM\x1bM\x1b[r'
+        """
+        line, scroll = (self.bottom, "\x1bD") if self.up > 0 else (self.top + 1, "\x1bM")
+        return f"\x1b[0m\x1b[{self.top + 1};{self.bottom}r\x1b[{line}H{scroll * abs(self.up)}\x1b[r"
+
+
+def find_scroll(before: Sequence[str], after: Sequence[str]) -> Scroll | None:
+    """The scroll that brings most of the text to where it is to be; None where nothing moved.
+
+    Args:
+        before, after: the lines of the terminal, `UNKNOWN` for a cell whose content is not known.
+    """
+    old, new = [_chunks(line) for line in before], [_chunks(line) for line in after]
+    up = _most_common_move(old, new)
+    if up is None:
+        return None
+    lines = range(max(0, -up), len(new) - max(0, up))
+    start, stop = _best_stretch([_gain(old[y], old[y + up], new[y]) for y in lines])
+    if start == stop:
+        return None
+    top, bottom = lines[start] + min(0, up), lines[stop - 1] + 1 + max(0, up)
+    if any(UNKNOWN in line for line in after[top:bottom]):
+        # what is not known cannot be painted again where the scroll took it away
+        return None
+    return Scroll(top, bottom, up)
+
+
+def _chunks(line: str) -> _Chunks:
+    return [line[start : start + _CHUNK] for start in range(0, len(line), _CHUNK)]
+
+
+def _most_common_move(old: Sequence[_Chunks], new: Sequence[_Chunks]) -> int | None:
+    """By how many lines most of the chunks that changed went up."""
+    left: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
+    came: list[tuple[int, int, str]] = []
+    for y, (was, now) in enumerate(zip(old, new, strict=True)):
+        for column, (one, other) in enumerate(zip(was, now, strict=True)):
+            if one != other:
+                left[column, one].append(y)
+                came.append((y, column, other))
+    moves: Counter[int] = Counter()
+    for y, column, chunk in came:
+        places = left.get((column, chunk), [])
+        if 0 < len(places) <= _OFTEN and len(chunk) - chunk.count(" ") >= _TELLING:
+            moves.update(place - y for place in places)
+    return max(moves, key=lambda up: moves[up]) if moves else None
+
+
+def _gain(was: _Chunks, comes: _Chunks, now: _Chunks) -> int:
+    """How many more chunks of a line are right when another line comes in its place."""
+    return sum((one == right) - (other == right) for one, other, right in zip(comes, was, now, strict=True))
+
+
+def _best_stretch(gains: Sequence[int]) -> tuple[int, int]:
+    """The range [start, stop) with the highest sum; empty where none is above 0.
+
+    >>> _best_stretch([-1, 2, -1, 3, -4, 1])
+    (1, 4)
+    """
+    best = total = 0
+    start = 0
+    found = (0, 0)
+    for place, gain in enumerate(gains):
+        if total <= 0:
+            total, start = 0, place
+        total += gain
+        if total > best:
+            best, found = total, (start, place + 1)
+    return found
+
+
 if TYPE_CHECKING:
-    from fa_tui.terminal.scrolling import Scroll
+    pass
 
 Codes = tuple[str, str, str]
 """SGR codes of attributes, foreground and background; ``39`` and ``49`` are the terminal's own colours."""
@@ -71,7 +187,6 @@ class Frame:
         text = pen.text()
         if not self._scrolls or len(text) < _MUCH:
             return text
-        from fa_tui.terminal.scrolling import find_scroll
 
         scroll = find_scroll(_texts(before), _texts(self._lines))
         if scroll is None:
@@ -235,7 +350,6 @@ def _from_to(now: Codes | None, wanted: Codes) -> str:
 
 
 def _texts(lines: Iterable[list[Cell | None]]) -> list[str]:
-    from fa_tui.terminal.scrolling import UNKNOWN
 
     return ["".join([UNKNOWN if cell is None else cell[0] for cell in line]) for line in lines]
 

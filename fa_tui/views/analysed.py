@@ -1,21 +1,33 @@
-"""The runs that an analysis is of: those that the matrix's filter leaves, or all. Pure."""
+"""The runs that an analysis is of: those that the matrix's filter leaves, or all. Pure.
+
+What the analysis screen says about the line under its cursor. Pure.
+"""
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fa_core.analysis import deep_gamma
+from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
+from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.naming import listed
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
+from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
-from fa_core.wording import listed
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 from fa_tui.views.quantities import has_no_credit
+from fa_tui.widgets.chart import Chart, Curve
+from fa_tui.widgets.numbers import short
+from fa_tui.widgets.scale import Scale, covering
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
+
 
 _NAMED = 6
 """Methods named in a sentence."""
@@ -156,3 +168,153 @@ def left_out_words(
     partly = [f"{name} {analysed} of {every}" for name, (analysed, every) in counts.items() if 0 < analysed < every]
     if partly:
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
+
+
+_lens_text_NAMED = 60
+"""So many runs of a list are read; nobody reads ten thousand."""
+_LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
+SLICES = 400
+"""Steps drawn at most: a braille dot is no finer on the widest screen."""
+
+
+def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
+    """The table among some blocks, and what is said beside it."""
+    grid, said = Grid(headings=("",), rows=()), []
+    for block in blocks:
+        if isinstance(block, Grid):
+            grid = block
+        elif isinstance(block, Bullets):
+            said += [f"- {item}" for item in block.items]
+        elif isinstance(block, Paragraph):
+            said.append(block.text)
+    return grid, said
+
+
+def reordered(grid: Grid, first: Sequence[str]) -> Grid:
+    """The table with some columns moved to the front, all set left."""
+    order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
+    return Grid(
+        headings=tuple(grid.headings[i] for i in order),
+        rows=tuple(tuple(row[i] for i in order) for row in grid.rows),
+        caption=grid.caption,
+        words=len(order),
+        marked=grid.marked,
+    )
+
+
+def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
+    """The table of strategies with a column per method: how many of its runs each walks back; as it is if too wide.
+
+    Args:
+        grid: a line per strategy.
+        analysis: the strategies.
+        measured: method → its measured runs.
+        room: cells there are, two of them before each further column.
+    """
+    counts = [
+        tuple(f"{strategy.by_method.get(method, 0)}/{runs}" for method, runs in measured.items())
+        for strategy in analysis.strategies
+    ]
+    wide = Grid(
+        headings=(*grid.headings, *measured),
+        rows=tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True)),
+        caption=grid.caption,
+        words=grid.words,
+        marked=grid.marked,
+    )
+    widths = [max(map(len, column)) + 2 for column in zip(wide.headings, *wide.rows, strict=True)]
+    return wide if sum(widths) <= room else grid
+
+
+def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
+    """How many runs fire and how many walk back, as functions of one threshold, which the cursor marks.
+
+    Args:
+        curve: the step functions.
+        threshold: where it stands.
+        runs: how many there are.
+    """
+    diagnostic = DIAGNOSTICS[curve.letter]
+    drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
+    # they are sorted, and many: the outermost two say how far they go
+    x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
+    kept = thinned(curve.points.data, x)
+    points = [float(curve.points[at]) for at in kept]
+    fired, walked = (
+        [int(counts[at]) for at in (0, *(at + 1 for at in kept))] for counts in (curve.fired, curve.walk_backs)
+    )
+    return Chart(
+        [
+            Curve(steps(points, fired, x), "chart--1", curve.letter),
+            Curve(steps(points, walked, x), "chart--6", "w"),
+        ],
+        x,
+        # quarters of it are whole numbers
+        Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4)),
+        cursor=threshold,
+        x_label=f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}",
+    )
+
+
+def thinned(points: Sequence[float], x: Scale) -> list[int]:
+    """Indices of the points that can be told apart on an axis: the last one of each of its small slices.
+
+    >>> thinned([1.0, 2.0, 3.0], Scale(0.0, 4.0)), len(thinned(list(range(10_000)), Scale(0.0, 1e4))) <= SLICES + 1
+    ([0, 1, 2], True)
+    """
+    if len(points) <= SLICES:
+        return list(range(len(points)))
+    ends = (bisect_right(points, x.value(slice_ / SLICES)) - 1 for slice_ in range(SLICES + 1))
+    return sorted({end for end in ends if end >= 0})
+
+
+def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:
+    """A step function as the corners of its line.
+
+    >>> steps([2.0, 3.0], [5, 1, 0], Scale(1.0, 4.0))
+    [(1.0, 5.0), (2.0, 5.0), (2.0, 1.0), (3.0, 1.0), (3.0, 0.0), (4.0, 0.0)]
+    """
+    edges = [x.lo, *(edge for point in points for edge in (point, point)), x.hi]
+    return list(zip(edges, (float(count) for count in counts for _ in range(2)), strict=True))
+
+
+def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
+    """What the chart's curves and its cursor are."""
+    fired, walked = curve.at(one.threshold)
+    span = f", no verdict changes in {plateau_words(one)}" if one.plateau else ""
+    return [
+        (f" {curve.letter}", "accent"),
+        (f" fires on {fired}   ", ""),
+        ("w", "accent"),
+        (f" walks back {walked}   ", ""),
+        (f"at {short(one.threshold)}{span}", "dim"),
+    ]
+
+
+def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:
+    """Which runs a reporting habit withdraws, and which it lets pass."""
+    seen = set(strategy.walked_back)
+    missed = [name for name in full.walked_back if name not in seen]
+    yield f"# {strategy.name}: {strategy.looks_at}"
+    yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _NAMED) or 'none'}"
+    if strategy.name != full.name:
+        yield f"  lets pass what {full.name} walks back: {listed(missed, _NAMED) or 'none'}"
+    yield f"  could look at what it needs on {strategy.judged} of {analysis.runs} runs"
+    counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
+    if counts:
+        yield f"  by method: {counts}"
+
+
+def group_words(group: SeedGroup) -> Iterator[str]:
+    """One method over its seeds: verdicts in words, and every number's range."""
+    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _lens_text_NAMED)
+    yield f"# {group.method}: seeds {seeds}"
+    for text, count in group.verdicts.items():
+        yield f"  {count} × {text}"
+    if group.disagree:
+        yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"
+    for name, stat in group.stats.items():
+        if stat.min is not None and stat.max is not None:
+            runs = "1 run" if stat.n == 1 else f"{stat.n} runs"
+            yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs}"
+    yield from (f"  {note}" for note in group.notes)

@@ -11,8 +11,8 @@ from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import own_axes, sign
-from fa_tui.views.fitting import cut_start, width_of
 from fa_tui.views.quantities import QUANTITIES, Quantity, is_assumed, value_of
+from fa_tui.views.text import cut_start, width_of
 
 _KEYS, _SOURCES = range(7, 25), range(7, 33)
 """Cells for the names of runs and of their files: what they leave is for the words beside them."""

@@ -1,4 +1,6 @@
-"""Filters as people type them: ``method:dfa flag:b growth>100 -seed:42``.
+"""Names as people type them: in another case, or as the screen spells them.
+
+Filters as people type them: ``method:dfa flag:b growth>100 -seed:42``.
 
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
@@ -23,7 +25,22 @@ from fa_core.report import LETTERS
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.quantities import BY_NAME, QUANTITIES, value_of
-from fa_tui.views.spelling import meant
+
+_ON_SCREEN = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L"}
+
+
+def meant(typed: str, known: Collection[str]) -> str | None:
+    """The name that was meant, or None.
+
+    >>> meant("λ", ["lam", "d"]), meant("GROWTH", ["growth"]), meant("growht", ["growth"])
+    ('lam', 'growth', None)
+    """
+    if typed in known:
+        return typed
+    sought = _ON_SCREEN.get(typed, typed).lower()
+    folded = [name for name in known if name.lower() == sought]
+    return folded[0] if len(folded) == 1 else None
+
 
 Test = Callable[[Session, int], bool]
 

@@ -10,13 +10,13 @@ from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_of, own_axes
+from fa_tui.views.filters import meant
 from fa_tui.views.quantities import BY_NAME
-from fa_tui.views.spelling import meant
 
 if TYPE_CHECKING:
     from fa_tui.views.filters import Filter
 
-LETTERS = "letters"
+CELL_LETTERS = "letters"
 """What a cell shows where it shows no number."""
 
 
@@ -24,7 +24,7 @@ class Look(NamedTuple):
     """How the explorer begins; empty where the person did not say.
 
     Attributes:
-        show: `LETTERS`, or the name of a quantity.
+        show: `CELL_LETTERS`, or the name of a quantity.
         rows: the axis that the lines of the matrix are.
         columns: the axis that its columns are.
         filter: as it is typed.
@@ -47,7 +47,7 @@ class Look(NamedTuple):
             axes = axes.having(place, axis) if axis else axes
         return axes
 
-    def options(self, usual: str = LETTERS) -> Iterator[str]:
+    def options(self, usual: str = CELL_LETTERS) -> Iterator[str]:
         """The options of `fa-tui open` that begin with this look.
 
         Args:
@@ -56,7 +56,7 @@ class Look(NamedTuple):
         >>> list(Look(show="growth", columns="lam", sort="-acc").options())
         ['--show', 'growth', '--columns', 'lam', '--sort', '-acc']
         """
-        if self.show and not self.show == usual == LETTERS:
+        if self.show and not self.show == usual == CELL_LETTERS:
             yield from ("--show", self.show)
         for option, axis, default in zip(("--rows", "--columns"), self.axes, METHODS_BY_SEEDS, strict=True):
             if axis != default:
@@ -76,7 +76,7 @@ def understood(look: Look, session: Session) -> Look:
         UsageError: a name that is not known here, with those that are; a filter that means nothing.
     """
     if look.show:
-        look = look._replace(show=_known("--show", look.show, (LETTERS, *BY_NAME)))
+        look = look._replace(show=_known("--show", look.show, (CELL_LETTERS, *BY_NAME)))
     if look.rows or look.columns:
         axes = axes_of(session.rows)
         rows = look.rows and _known("--rows", look.rows, axes)

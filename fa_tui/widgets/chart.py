@@ -1,23 +1,91 @@
-"""Curves on a small canvas: 2×4 braille dots per cell, or plain characters; pure drawing.
+"""Where the characters at the ends of curves stand, so that none hides another. Pure.
+
+Curves on a small canvas: 2×4 braille dots per cell, or plain characters; pure drawing.
 
 1e4 ┤            ⢀⡠⠤⠒⠉a
  50 ┼╌╌╌╌╌╌╌⡠⠔⠊╌╌╌╌╌╌ limit
   1 ┤⠤⠤⠤⠔⠊⠁         b
     0 ── epoch ── 40
+
+A chart as a widget: a change repaints the cells it touches.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from fa_tui.widgets.end_marks import End, side_by_side
-from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.numbers import short
-from fa_tui.widgets.painted import Row
-from fa_tui.widgets.scale import Scale
-from fa_tui.widgets.ticks import tick_labels
+from fa_tui.widgets.painted import PaintedWidget, Row
+from fa_tui.widgets.scale import Scale, tick_labels
+
+BESIDE = 6
+"""Marks to each side of the place where several curves end; farther away nobody would look for them."""
+
+
+class End(NamedTuple):
+    """Where a curve ends.
+
+    Attributes:
+        column, line: the cell.
+        mark: its character.
+        style: component class of its colour.
+    """
+
+    column: int
+    line: int
+    mark: str
+    style: str
+
+
+def side_by_side(ends: Sequence[End], taken: Collection[tuple[int, int]], columns: int) -> tuple[list[End], int]:
+    """The ends with marks that share a cell moved apart along its line, and how many found no room there.
+
+    Args:
+        ends: in drawing order: of those that share a cell the last one stays.
+        taken: cells (column, line) that are to be left as they are.
+        columns: of the chart.
+
+    >>> side_by_side([End(9, 0, "a", "x"), End(9, 0, "b", "y"), End(4, 1, "c", "x")], (), 10)
+    ([End(column=9, line=0, mark='b', style='y'), End(column=4, line=1, mark='c', style='x'), \
+End(column=8, line=0, mark='a', style='x')], 0)
+    """
+    cells: dict[tuple[int, int], dict[str, End]] = {}
+    for end in ends:
+        here = cells.setdefault((end.column, end.line), {})
+        # a mark that comes again counts as drawn now
+        here.pop(end.mark, None)
+        here[end.mark] = end
+    placed = [list(here.values())[-1] for cell, here in cells.items() if cell not in taken]
+    occupied = {*taken, *cells}
+    left_out = 0
+    for (column, line), here in cells.items():
+        waiting = list(here.values())
+        if (column, line) not in taken:
+            waiting.pop()
+        free = _free(column, line, occupied, columns)
+        while waiting:
+            place = next(free, None)
+            if place is None:
+                break
+            occupied.add((place, line))
+            placed.append(waiting.pop()._replace(column=place))
+        left_out += len(waiting)
+    return placed, left_out
+
+
+def _free(column: int, line: int, occupied: Collection[tuple[int, int]], columns: int) -> Iterator[int]:
+    """Free cells beside a cell: those after it, then those before it, up to the next one that is not free."""
+    for step in (1, -1):
+        for away in range(1, BESIDE + 1):
+            place = column + step * away
+            if not 0 <= place < columns or (place, line) in occupied:
+                break
+            yield place
+
 
 _BRAILLE = 0x2800
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
@@ -203,3 +271,57 @@ def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int
     for step in range(steps + 1):
         share = step / steps
         yield round(start[0] + share * (end[0] - start[0])), round(start[1] + share * (end[1] - start[1]))
+
+
+class Canvas(PaintedWidget):
+    """Shows a `Chart`.
+
+    Curves and levels take their styles from ``chart--1`` .. ``chart--6``, ``chart--fires``, ``chart--level``.
+
+    Args:
+        glyphs: characters to draw with.
+    """
+
+    DEFAULT_CSS = """
+    Canvas {
+        height: 1fr;
+        & > .chart--axis { color: $text-muted; }
+        & > .chart--cursor { color: $warning; }
+        & > .chart--level { color: $text-muted; }
+        & > .chart--fires { color: $error; text-style: bold; }
+        & > .chart--1 { color: $primary; }
+        & > .chart--2 { color: $error; }
+        & > .chart--3 { color: $accent; }
+        & > .chart--4 { color: $warning; }
+        & > .chart--5 { color: $secondary; }
+        & > .chart--6 { color: $foreground; }
+    }
+    """
+    COMPONENT_CLASSES = {f"chart--{part}" for part in ("axis", "cursor", "level", "fires", *"123456")}
+
+    help_text = """\
+Curves over one shared scale. Dashed lines are thresholds, the letter at a curve's end names it, letters
+side by side are of curves that end in one place, and a gap is a value that is not finite (or not positive
+on a log scale).
+"""
+
+    def __init__(
+        self,
+        chart: Chart | None = None,
+        *,
+        glyphs: Glyphs = UNICODE,
+        name: str | None = None,
+        id: str | None = None,
+        classes: str | None = None,
+    ) -> None:
+        super().__init__(name=name, id=id, classes=classes)
+        self._chart = chart
+        self._glyphs = glyphs
+
+    def set_chart(self, chart: Chart) -> None:
+        """Show another chart."""
+        self._chart = chart
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        return [] if self._chart is None else draw_chart(self._chart, width, height, self._glyphs)

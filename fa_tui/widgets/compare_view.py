@@ -1,4 +1,6 @@
-"""Runs side by side: one column per run, one line per layer, bars on one shared log scale.
+"""What stands in the columns of a comparison: bars, and names cut to fit.
+
+Runs side by side: one column per run, one line per layer, bars on one shared log scale.
 
 A few columns are on screen at a time; what compares the runs (ratio, mean, where they part) is of all of them.
 """
@@ -14,19 +16,45 @@ from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from fa_core.analysis.parting import PARTS_AT
+from fa_core.analysis.comparison import PARTS_AT
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
-from fa_tui.views.comparison import ComparedLine, compared_lines, spread_words
-from fa_tui.views.fitting import cut, padded, width_of
-from fa_tui.views.window import Window
-from fa_tui.widgets.compared_text import half_bar, shortened
+from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
+from fa_tui.views.text import cut, cut_start, padded, width_of
 from fa_tui.widgets.detail_layers import peak_block
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.numbers import short
+from fa_tui.widgets.run_cells import verdict_segments
 from fa_tui.widgets.scale import Scale
-from fa_tui.widgets.verdict_cell import verdict_segments
+from fa_tui.widgets.table import LineTable
+
+
+def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
+    """A bar of half cells: the smallest is one half.
+
+    >>> from fa_tui.widgets.glyphs import UNICODE
+    >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
+    ('━╸', '╸')
+    """
+    whole, half = ("━", "╸") if glyphs.braille else ("=", "-")
+    halves = max(1, round(fraction * 2 * cells))
+    return whole * (halves // 2) + half * (halves % 2)
+
+
+def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
+    """A name cut so that its end, which tells it from others, still fits.
+
+    >>> from fa_tui.widgets.glyphs import UNICODE
+    >>> shortened("state_bridge", " s42", 12, UNICODE)
+    'state_b… s42'
+    >>> shortened("dfa", " s42 d=128 λ=0.1", 12, UNICODE)
+    '…d=128 λ=0.1'
+    """
+    name, end = glyphs.say(name), glyphs.say(end)
+    if width_of(end) > width > len(glyphs.ellipsis):
+        return cut_start(end, width, glyphs.ellipsis)
+    return cut(cut(name, max(len(glyphs.ellipsis), width - width_of(end)), glyphs.ellipsis) + end, width)
+
 
 SIDE_BY_SIDE = 6
 """Runs on screen at a time: more columns than that cannot be told apart."""

@@ -9,8 +9,7 @@ from typing import Any
 
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.views.fitting import cut, cut_start, padded
-from fa_tui.views.wrapping import folded
+from fa_tui.views.text import cut, cut_start, folded, padded
 from fa_tui.widgets.detail_layers import apart, signed
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.numbers import short

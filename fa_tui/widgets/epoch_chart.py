@@ -1,24 +1,38 @@
-"""One quantity of many runs over their epochs, with its threshold; a click or a drag scrubs."""
+"""One quantity of many runs over their epochs, with its threshold; a click or a drag scrubs.
+
+The matrix as it was at an epoch; it doubles as the legend of the curves.
+
+A track of epochs: where the timeline stands, where letters change, where a run would have been stopped.
+
+What a chart of the timeline shows: curves, first fires, the threshold, where a run would have ended.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, NamedTuple
 
+from rich.segment import Segment
+from rich.style import Style
 from textual import events
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.analysis import Replay
 from fa_core.report import DiagnosticThresholds
-from fa_tui.widgets.canvas import Canvas
-from fa_tui.widgets.chart import AXIS, Chart, Curve
+from fa_tui.session import Session
+from fa_tui.views.epochs import EpochSession
+from fa_tui.views.grid import build_grid
+from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Level
 from fa_tui.widgets.diagnostics import DIAGNOSTICS
-from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line import Line
+from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.numbers import short
+from fa_tui.widgets.painted import PaintedWidget, Row
 from fa_tui.widgets.scale import Scale, covering
 
 COLOURS = 6
@@ -218,3 +232,318 @@ def marks_for(names: Sequence[str]) -> list[str]:
         wanted = [character for character in name.lower() if character.isascii() and character.isalnum()]
         taken.append(next((character for character in [*wanted, *spare] if character not in taken), "+"))
     return taken
+
+
+class EpochMatrix(Matrix):
+    """A matrix whose lines are led by the character and colour of their curves."""
+
+    lead = 2
+
+    help_text = """\
+The matrix as it was at the scrubbed epoch; a run not begun by then reads ?····
+The character before a method marks its curves; the run under the cursor is drawn on top of the others.
+
+  ↑ ↓ ← → or h j k l   choose a run
+  space                draw this run, and only those marked so
+  *                    draw all again
+  v, V                 show a number instead of letters
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "mark", "Draw", tooltip="draw only the runs marked so"),
+        Binding("asterisk", "unmark", "Draw all", show=False, tooltip="draw all runs again"),
+    ]
+
+    COMPONENT_CLASSES: ClassVar[set[str]] = {f"legend--{colour}" for colour in range(1, COLOURS + 1)}
+
+    DEFAULT_CSS = """
+    EpochMatrix {
+        & .legend--1 { color: $primary; text-style: bold; }
+        & .legend--2 { color: $warning; text-style: bold; }
+        & .legend--3 { color: $accent; text-style: bold; }
+        & .legend--4 { color: $secondary-lighten-2; text-style: bold; }
+        & .legend--5 { color: $primary-darken-2; text-style: bold; }
+        & .legend--6 { color: $accent-darken-2; text-style: bold; }
+    }
+    """
+
+    def __init__(self, session: Session, *, glyphs: Glyphs, id: str | None = None) -> None:
+        self._looks: dict[int, Look] = {}
+        super().__init__(session, glyphs=glyphs, id=id)
+
+    def look(self, run: int) -> Look:
+        """How a run's curve looks."""
+        return self._looks[run]
+
+    def refit(self) -> None:
+        """Runs came or went."""
+        grid = build_grid(self._session.rows)
+        lines = [line for line in grid.lines if not line.is_heading]
+        marks = marks_for([line.label for line in lines])
+        self._looks = {
+            run: Look(mark, f"chart--{place % COLOURS + 1}")
+            for place, (line, mark) in enumerate(zip(lines, marks, strict=True))
+            for run in line.runs()
+        }
+        self.lay_out()
+
+    def on_mount(self) -> None:
+        self.refit()
+
+    def frozen(self, line: int | None) -> list[Segment]:
+        first, *rest = super().frozen(line)
+        looks = (
+            [self._looks[run] for run in self._grid.lines[line].runs() if run in self._looks]
+            if line is not None
+            else []
+        )
+        if not looks:
+            return [first, *rest]
+        look = looks[0]
+        return [Segment(look.mark, self._legend(look)), Segment(first.text[1:], first.style), *rest]
+
+    def _legend(self, look: Look) -> Style:
+        return self.get_component_rich_style(look.style.replace("chart", "legend"))
+
+    def action_unmark(self) -> None:
+        """Draw all runs again."""
+        self._session.marked.clear()
+        self.refresh()
+        self.post_message(self.Marked())
+
+
+class Scrubber(PaintedWidget, can_focus=True):
+    """One line, aligned with the chart above it; posts `Scrubbed` and `Scrubber.Chosen`.
+
+    Args:
+        glyphs: characters to draw with.
+    """
+
+    help_text = """\
+The epochs. The matrix shows how the runs stood at the epoch under the knob.
+
+  ← → or h l     one epoch
+  PgUp PgDn      a tenth of them
+  Home End       the first, the last (or g G)
+  [ ]            to the next epoch at which some letter changes
+  ↑ ↓ or k j     choose another run
+  click, drag    go there, here or on a chart
+
+Letters on the track are first fires of the chosen run, ┴ an epoch at which
+some other run's letters change.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("left,h", "step(-1)", "Earlier", key_display="←"),
+        Binding("right,l", "step(1)", "Later", key_display="→"),
+        Binding("pageup", "stride(-1)", "Tenth back", show=False),
+        Binding("pagedown", "stride(1)", "Tenth on", show=False),
+        Binding("home,g", "edge(0)", "First", show=False),
+        Binding("end,G", "edge(-1)", "Last", show=False),
+        Binding("up,k", "choose(-1)", "Run", key_display="↑↓", tooltip="choose another run"),
+        Binding("down,j", "choose(1)", "Run below", show=False),
+    ]
+
+    COMPONENT_CLASSES = {"scrubber--track", "scrubber--done", "scrubber--knob", "scrubber--fires", "scrubber--label"}
+
+    DEFAULT_CSS = """
+    Scrubber {
+        height: 1;
+        & > .scrubber--label { color: $foreground; text-style: bold; }
+        & > .scrubber--track { color: $text-muted; }
+        & > .scrubber--done { color: $accent; }
+        & > .scrubber--fires { color: $error; text-style: bold; }
+        & > .scrubber--knob { color: $accent; text-style: bold; }
+        &:focus > .scrubber--knob {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+        }
+    }
+    """
+
+    class Chosen(Message):
+        """Another run is asked for: so many further down."""
+
+        def __init__(self, step: int) -> None:
+            super().__init__()
+            self.step = step
+
+    def __init__(self, epochs: Sequence[int], *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._glyphs = glyphs
+        self._epochs = list(epochs)
+        self._epoch = self._epochs[-1]
+        self._flips: Sequence[int] = ()
+        self._fires: Mapping[str, int | None] = {}
+
+    def set(self, epochs: Sequence[int], epoch: int, flips: Sequence[int], fires: Mapping[str, int | None]) -> None:
+        """Show a place.
+
+        Args:
+            epochs: all there are.
+            epoch: where the knob stands.
+            flips: epochs at which letters of some run change.
+            fires: letter → the chosen run's first epoch.
+        """
+        self._epochs, self._epoch, self._flips, self._fires = list(epochs), epoch, flips, fires
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        cells = max(1, width - AXIS)
+        knob = self._cell(self._epoch, cells)
+        signs = {self._cell(epoch, cells): (self._glyphs.tick, "scrubber--track") for epoch in self._flips}
+        for letter, epoch in reversed(list(self._fires.items())):
+            if epoch is not None:
+                signs[self._cell(epoch, cells)] = (letter, "scrubber--fires")
+        signs[knob] = (
+            signs[knob][0] if knob in signs and signs[knob][0].isalpha() else self._glyphs.knob,
+            "scrubber--knob",
+        )
+        done, rest = self._glyphs.plateau_passing, self._glyphs.rule
+        row: Row = [(f" ep {self._epoch}"[:AXIS].ljust(AXIS), "scrubber--label")]
+        row += [
+            signs.get(cell, (done, "scrubber--done") if cell < knob else (rest, "scrubber--track"))
+            for cell in range(cells)
+        ]
+        return [row]
+
+    def _cell(self, epoch: int, cells: int) -> int:
+        return epoch_scale(self._epochs).cell(epoch, cells)
+
+    def _go(self, place: int) -> None:
+        self.post_message(Scrubbed(self._epochs[max(0, min(place, len(self._epochs) - 1))]))
+
+    def action_step(self, step: int) -> None:
+        """Go some recorded epochs on."""
+        self._go(self._place + step)
+
+    def action_stride(self, direction: int) -> None:
+        """Go a tenth of all epochs on."""
+        self._go(self._place + direction * max(1, len(self._epochs) // 10))
+
+    def action_edge(self, place: int) -> None:
+        """Go to the first or last epoch."""
+        self._go(place % len(self._epochs))
+
+    def action_choose(self, step: int) -> None:
+        """Ask for another run."""
+        self.post_message(self.Chosen(step))
+
+    @property
+    def _place(self) -> int:
+        return self._epochs.index(self._epoch)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        self.capture_mouse()
+        self._to_pointer(event)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self._to_pointer(event)
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
+
+    def _to_pointer(self, event: events.MouseEvent) -> None:
+        fraction = (event.x - AXIS) / max(1, self.size.width - AXIS - 1)
+        wanted = epoch_scale(self._epochs).value(min(1.0, max(0.0, fraction)))
+        self.post_message(Scrubbed(nearest(self._epochs, wanted)))
+
+
+def epoch_scale(epochs: Sequence[int]) -> Scale:
+    """The axis from the first to the last epoch."""
+    return Scale(float(epochs[0]), float(max(epochs[-1], epochs[0] + 1)))
+
+
+def nearest(epochs: Sequence[int], wanted: float) -> int:
+    """The recorded epoch nearest to a number.
+
+    >>> nearest([1, 5, 10], 7.6)
+    10
+    """
+    return min(epochs, key=lambda epoch: abs(epoch - wanted))
+
+
+DRAWN_AT_MOST = 60
+"""Curves drawn at a time; more are a smear, and too much work for a key press."""
+
+Points = Sequence[Sequence[tuple[float, float]]]
+"""Per run, (epoch, value)."""
+
+
+class Drawn(NamedTuple):
+    """Which runs are drawn, and how.
+
+    Attributes:
+        runs: in drawing order; the chosen one is the last, on top.
+        looks: per run, character and colour.
+        first: run → letter → epoch of the first fire.
+        stop: the epoch at which the chosen run would have been stopped, if it would.
+    """
+
+    runs: Sequence[int]
+    looks: Sequence[Look]
+    first: Mapping[int, Mapping[str, int | None]]
+    stop: int | None
+
+    @property
+    def chosen(self) -> int:
+        """The run on top."""
+        return self.runs[-1]
+
+
+class Said(NamedTuple):
+    """A chart and the words above it: when its diagnostic fires, the chosen run's value."""
+
+    chart: Chart
+    threshold: str
+    value: str
+
+
+def drawn_runs(epochs: EpochSession, chosen: int) -> list[int]:
+    """The runs that get a curve: the marked ones, or all; the chosen one last."""
+    wanted = sorted(epochs.marked) or range(len(epochs.rows))
+    return [*[run for run in wanted if run != chosen][: DRAWN_AT_MOST - 1], chosen]
+
+
+def curves_of(
+    epochs: EpochSession,
+    shown: Shown,
+    points: Points,
+    drawn: Drawn,
+    thresholds: DiagnosticThresholds,
+    glyphs: Glyphs,
+) -> Said:
+    """One quantity of the runs over their epochs."""
+    chosen, numbers = drawn.chosen, epochs.replay.epochs
+    line = line_of(shown, thresholds, _baseline(epochs, chosen))
+    scale = scale_of(points, line, shown)
+    curves = [
+        Curve(points[run], look.style, look.mark) for run, look in zip(drawn.runs[:-1], drawn.looks[:-1], strict=True)
+    ]
+    knob = glyphs.knob if glyphs.braille else drawn.looks[-1].mark
+    curves.append(Curve(points[chosen], "chart--chosen", knob))
+    marks = (fire_point(points[run], drawn.first[run].get(shown.letter), scale, glyphs) for run in drawn.runs)
+    curves += [mark for mark in marks if mark is not None]
+    chart = Chart(
+        curves,
+        epoch_scale(numbers),
+        scale,
+        [Level(line, "chart--threshold")] if math.isfinite(line) else [],
+        cursor=float(epochs.epoch),
+        x_label="epoch",
+        stop=None if drawn.stop is None else float(drawn.stop),
+        x_spans=len(numbers) > 1,
+    )
+    return Said(chart, fires_when(shown.letter, thresholds), _value(epochs, shown, points, chosen))
+
+
+def _value(epochs: EpochSession, shown: Shown, points: Points, chosen: int) -> str:
+    if not any(math.isfinite(value) for run in points for _, value in run):
+        return "not recorded"
+    value = dict(points[chosen]).get(float(epochs.epoch))
+    return "" if value is None or math.isnan(value) else f"{epochs.label(chosen)}: {short(value)}"
+
+
+def _baseline(epochs: EpochSession, run: int) -> float:
+    acc = epochs.rows[run].report.baseline_acc
+    return math.nan if acc is None else acc

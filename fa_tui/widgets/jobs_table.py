@@ -8,10 +8,10 @@ from rich.segment import Segment
 
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.machine import share_bar
-from fa_tui.jobs.remaining import time_words
-from fa_tui.views.fitting import cut, padded, width_of
+from fa_tui.jobs.pace import time_words
+from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.line_table import LineTable
+from fa_tui.widgets.table import LineTable
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
 _HEADINGS = ("state", "progress", "left/took", "device", "what it says")

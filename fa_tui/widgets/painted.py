@@ -2,21 +2,28 @@
 
 A widget returns rows of styled text from `draw`; `repaint` compares them with what is on screen and
 refreshes the spans that differ. One slider step then costs some hundred bytes instead of whole lines.
+
+Widgets with nothing in them: a place for others.
+
+A scrollbar for terminals without block characters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.containers import Vertical
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
+from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
 from textual.widget import Widget
 
-from fa_tui.views.fitting import cut, width_of
+from fa_tui.views.text import cut, width_of
 
 Row = list[tuple[str, str]]
 """One line: pieces of text, each with the name of the component class that styles it."""
@@ -232,3 +239,24 @@ class PaintedScroll(ScrollView):
 
     def _drawn(self) -> list[Row]:
         return [clip(row, self._width, "") for row in self.draw(self._width)]
+
+
+class Uniform:
+    """Made before a class of widgets, has one line of it made for all: they are alike, and mostly covered."""
+
+    def render_lines(self, crop: Region) -> list[Strip]:
+        """The lines of a region."""
+        first = Region(crop.x, crop.y, crop.width, min(1, crop.height))
+        lines: list[Strip] = super().render_lines(first)  # type: ignore[misc]  # the widget's
+        return lines * crop.height
+
+
+class Place(Uniform, Vertical):
+    """A container without content, title, or border above or below."""
+
+
+class PlainScrollBar(ScrollBarRender):
+    """A scrollbar of whole blanks, for terminals without block characters."""
+
+    VERTICAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.VERTICAL_BARS)
+    HORIZONTAL_BARS: ClassVar[list[str]] = [" "] * len(ScrollBarRender.HORIZONTAL_BARS)

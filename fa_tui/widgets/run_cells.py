@@ -1,22 +1,117 @@
-"""What stands in a cell of the matrix: the verdict or a number, of one run or of several."""
+"""Backgrounds from a widget's own colour towards its theme's first: darker or lighter, never another hue.
+
+One hue by lightness reads the same for every kind of colour vision. It ends well before the full
+colour, so that text in the verdict's colours stays readable on the highest shade.
+
+A run's verdict as five styled characters, the same in the matrix and in the long view; several runs' as a count.
+
+What stands in a cell of the matrix: the verdict or a number, of one run or of several.
+"""
 
 from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from itertools import chain
+from functools import lru_cache
+from itertools import chain, groupby
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.color import Color
+from textual.widget import Widget
 
-from fa_tui.session import BITS, Session
-from fa_tui.views.grid_parts import Cells
-from fa_tui.views.heat import Scale, scale_of
-from fa_tui.views.quantities import Quantity, is_assumed, values_of
+from fa_tui.session import BITS, Session, letters_of
+from fa_tui.views.grid import Cells
+from fa_tui.views.quantities import SHADES, Quantity, Scale, is_assumed, scale_of, values_of
+from fa_tui.views.words import cell_text
 from fa_tui.widgets.glyphs import Glyphs
-from fa_tui.widgets.line_table import LineTable
-from fa_tui.widgets.shades import Shades
-from fa_tui.widgets.verdict_cell import WIDTH, several_text, several_tone, verdict_segments
+from fa_tui.widgets.table import LineTable
+
+_FULL = 0.34
+
+
+class Shades:
+    """The shades behind the cells of a widget; none where the terminal chooses the colours.
+
+    Args:
+        widget: whose background the lowest shade starts from.
+        towards: the component class whose colour the highest goes towards.
+    """
+
+    def __init__(self, widget: Widget, towards: str) -> None:
+        self._widget, self._towards = widget, towards
+        self._styles: list[Style] | None = None
+
+    def behind(self, style: Style, shade: int | None) -> Style:
+        """A style with a shade behind it."""
+        found = None if shade is None else self.style(shade)
+        return style if found is None else style + found
+
+    def style(self, shade: int) -> Style | None:
+        """A shade alone; None where the terminal chooses the colours."""
+        if self._styles is None:
+            self._styles = self._made()
+        return self._styles[shade] if self._styles else None
+
+    def clear(self) -> None:
+        """The theme changed."""
+        self._styles = None
+
+    def _made(self) -> list[Style]:
+        low = self._widget.background_colors[1]
+        high = self._widget.get_component_styles(self._towards).color
+        if self._widget.app.ansi_color or low.ansi is not None or high.ansi is not None:
+            return []
+        return [Style(bgcolor=shade_colour(low, high, number).rich_color) for number in range(SHADES)]
+
+
+def shade_colour(low: Color, high: Color, number: int) -> Color:
+    """The colour of one shade; the lowest is the background itself."""
+    return low.blend(high, _FULL * number / (SHADES - 1), alpha=1.0)
+
+
+WIDTH = 5
+
+
+@lru_cache(maxsize=512)
+def verdict_pieces(flags: int, coverage: int, ascii_only: bool) -> tuple[tuple[bool, str], ...]:
+    """The cell for the masks of fired and measured diagnostics, in pieces that speak for the verdict or do not.
+
+    >>> verdict_pieces(1, 3, False)
+    ((True, '✗a'), (False, '-··'))
+    """
+    text = cell_text(letters_of(flags), letters_of(coverage), ascii_only=ascii_only)
+    speaks = [place == 0 or sign.isalpha() for place, sign in enumerate(text)]
+    pieces = groupby(zip(speaks, text, strict=True), key=lambda pair: pair[0])
+    return tuple((speaking, "".join(sign for _, sign in pair)) for speaking, pair in pieces)
+
+
+def verdict_segments(flags: int, coverage: int, table: LineTable, glyphs: Glyphs) -> list[Segment]:
+    """The cell, painted: the glyph and the letters in the verdict's colour, the rest dimmed."""
+    tone = table.style_of("bad" if flags else "good" if coverage else "dim")
+    dim = table.style_of("dim")
+    pieces = verdict_pieces(flags, coverage, glyphs.name == "ascii")
+    return [Segment(text, tone if speaking else dim) for speaking, text in pieces]
+
+
+def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs) -> str:
+    """Several runs in one cell: how many of those measured are walked back.
+
+    >>> from fa_tui.widgets.glyphs import UNICODE
+    >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
+    ['✗ 2/3', '✓ 0/2', '? -/3']
+    """
+    if not measured:
+        return f"{glyphs.unknown} -/{runs}"
+    return f"{glyphs.fires if walked else glyphs.passes} {walked}/{measured}"
+
+
+def several_tone(fired: int, measured: int) -> str:
+    """The style of several runs: ``warn`` where they disagree."""
+    if 0 < fired < measured:
+        return "warn"
+    return "bad" if fired else "good" if measured else "dim"
+
 
 _NUMBER_WIDTH = 7
 

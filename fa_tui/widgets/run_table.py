@@ -13,11 +13,11 @@ from fa_core.errors import printable
 from fa_core.formats.many_rows import column_of
 from fa_tui.session import BITS, Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
-from fa_tui.views.fitting import cut, padded, padded_left, width_of
+from fa_tui.views.text import cut, padded, padded_left, width_of
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.line_table import LineTable
 from fa_tui.widgets.matrix import no_runs_words
-from fa_tui.widgets.verdict_cell import verdict_segments
+from fa_tui.widgets.run_cells import verdict_segments
+from fa_tui.widgets.table import LineTable
 
 METHOD_LIMIT = 22
 

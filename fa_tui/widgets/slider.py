@@ -1,10 +1,14 @@
-"""A threshold on a track of runs: the control that verdicts answer to."""
+"""A number under a person's fingers, key by key.
+
+A threshold on a track of runs: the control that verdicts answer to.
+"""
 
 from __future__ import annotations
 
 import math
 from array import array
 from collections.abc import Sequence
+from enum import Enum
 
 from textual import events
 from textual.binding import Binding
@@ -12,11 +16,54 @@ from textual.message import Message
 
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.ladder import Flips
-from fa_tui.widgets.number_entry import NumberEntry, Pressed
 from fa_tui.widgets.numbers import exact, parse
 from fa_tui.widgets.painted import PaintedWidget, Row
-from fa_tui.widgets.slider_face import PARTS, TRACK_LEGEND, Face, Rug, draw_face, widths
-from fa_tui.widgets.track import Track
+from fa_tui.widgets.slider_face import PARTS, TRACK_LEGEND, Face, Rug, Track, draw_face, widths
+
+_STARTS = "0123456789.-+"
+
+
+class Pressed(Enum):
+    """What a key did to the entry."""
+
+    NOTHING = "the key is for somebody else"
+    EDITED = "the text changed, or the key was swallowed"
+    ENTERED = "the text is finished"
+
+
+class NumberEntry:
+    """The text so far; None while nothing is being typed.
+
+    >>> entry = NumberEntry()
+    >>> [entry.press(key, key).name for key in "q1e7"], entry.text
+    (['NOTHING', 'EDITED', 'EDITED', 'EDITED'], '1e7')
+    """
+
+    def __init__(self) -> None:
+        self.text: str | None = None
+
+    def takes(self, character: str | None) -> bool:
+        """Whether a character starts a number, or goes on in one: then any does, to be refused as it was typed."""
+        return character is not None and (self.text is not None or character in _STARTS)
+
+    def press(self, key: str, character: str | None) -> Pressed:
+        """Type a key (its name, and what it prints if it does). Tab leaves; any other key waits for Enter or Esc."""
+        if self.text is None:
+            if not self.takes(character):
+                return Pressed.NOTHING
+            self.text = character
+        elif key == "enter":
+            return Pressed.ENTERED
+        elif key in ("tab", "shift+tab"):
+            return Pressed.NOTHING
+        elif key == "escape":
+            self.text = None
+        elif key == "backspace":
+            self.text = self.text[:-1] or None
+        elif character is not None:
+            self.text += character
+        return Pressed.EDITED
+
 
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60

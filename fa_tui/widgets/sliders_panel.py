@@ -1,11 +1,14 @@
-"""The four threshold sliders, and above them what they make of the runs."""
+"""Undo and redo of what judges the runs, where a held key or a drag is one change.
+
+The four threshold sliders, and above them what they make of the runs.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 from textual import events
@@ -22,7 +25,72 @@ from fa_tui.widgets.line import Line
 from fa_tui.widgets.scale import covering
 from fa_tui.widgets.slider import SLIDER_KEYS, ThresholdSlider
 from fa_tui.widgets.slider_face import TRACK_LEGEND
-from fa_tui.widgets.threshold_history import ThresholdHistory
+
+_GESTURE_SECONDS = 0.8
+"""Changes of one series closer in time than this are one gesture."""
+
+StateT = TypeVar("StateT")
+
+
+class ThresholdHistory(Generic[StateT]):
+    """The thresholds (and what else judges the runs) now, those before, and those undone.
+
+    >>> from fa_core.report import DiagnosticThresholds
+    >>> history = ThresholdHistory(DiagnosticThresholds())
+    >>> history.record(DiagnosticThresholds(g_norm_floor=1e-6), "b", at=0.0)
+    >>> history.record(DiagnosticThresholds(g_norm_floor=1e-5), "b", at=0.1)
+    >>> history.undo().g_norm_floor, history.redo().g_norm_floor
+    (1e-07, 1e-05)
+    """
+
+    def __init__(self, initial: StateT) -> None:
+        self.current = initial
+        self._past: list[StateT] = []
+        self._future: list[StateT] = []
+        self._last: tuple[str | None, float] = None, 0.0
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a change to undo."""
+        return bool(self._past)
+
+    @property
+    def can_redo(self) -> bool:
+        """Whether there is an undo to take back."""
+        return bool(self._future)
+
+    def record(self, state: StateT, series: str | None, at: float) -> None:
+        """Make `state` current.
+
+        Args:
+            state: the new values.
+            series: what moves so, e.g. one slider by steps; None: a change of its own (a preset, a typed value).
+            at: the time in seconds.
+        """
+        if state == self.current:
+            return
+        before, then = self._last
+        if series is None or series != before or at - then >= _GESTURE_SECONDS:
+            self._past.append(self.current)
+        self.current = state
+        self._future.clear()
+        self._last = (series, at)
+
+    def undo(self) -> StateT:
+        """Step back; stays where it is at the beginning."""
+        return self._travel(self._past, self._future)
+
+    def redo(self) -> StateT:
+        """Take the last undo back."""
+        return self._travel(self._future, self._past)
+
+    def _travel(self, source: list[StateT], target: list[StateT]) -> StateT:
+        if source:
+            target.append(self.current)
+            self.current = source.pop()
+            self._last = (None, 0.0)
+        return self.current
+
 
 _TALL_SCREEN = 34
 """From this many lines on every slider has both its rows; below, only the one last focused."""

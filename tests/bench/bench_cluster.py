@@ -23,7 +23,7 @@ from safetensors.torch import save_file
 
 from fa_core.engine import Job, WorkerPool
 from fa_core.engine.cluster import RayPool
-from fa_core.engine.placement import Placement
+from fa_core.engine.devices import Placement
 from fa_core.engine.pool import Pool
 from fa_core.models import build
 from fa_core.runs import MANIFEST, WEIGHTS, Manifest

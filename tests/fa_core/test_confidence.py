@@ -15,8 +15,7 @@ from msgspec.structs import replace
 
 from fa_core.confidence import confidence, interval
 from fa_core.errors import InvalidReport
-from fa_core.reliability import ReferencePrecision, Resampling
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport, DiagnosticThresholds, ReferencePrecision, Resampling
 from tests.fa_core.strategies import accuracies, broken, cosines, norms, thresholds
 
 REPORT = DiagnosticReport(

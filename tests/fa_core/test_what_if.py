@@ -11,13 +11,13 @@ import msgspec
 import pytest
 
 from fa_core.analysis import decision_utility, over_seeds, partial_audit, sensitivities, timeline, timelines
+from fa_core.baseline import Baseline, assumed_words
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.write import write_audit_table
 from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
 from fa_core.reporting import audit_figure, reporting_form, to_csv, to_html, to_markdown
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
-from fa_core.what_if import Baseline, assumed_words
 
 REPORT = DiagnosticReport(
     method_name="EP",

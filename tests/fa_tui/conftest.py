@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from textual.scrollbar import ScrollBar, ScrollBarRender
 
-from fa_core.engine.placement import Placement
+from fa_core.engine.devices import Placement
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp

@@ -8,8 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from fa_core.engine.jobs import Job
-from fa_core.engine.watch import Watch
+from fa_core.engine.jobs import Job, Watch
 from fa_core.errors import MeasureError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.judged import JudgedScreen
+from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.waiting import until

@@ -12,8 +12,7 @@ import msgspec
 from textual.pilot import Pilot
 from textual.widgets import Input
 
-from fa_core.engine.devices import Device
-from fa_core.engine.usage import Usage
+from fa_core.engine.devices import Device, Usage
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
@@ -21,9 +20,9 @@ from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Jobs, Listed
 from fa_tui.jobs.machine import Machine
 from fa_tui.screens.jobs import JobsScreen, MachineSeen
-from fa_tui.screens.judged import JudgedScreen
 from fa_tui.screens.problems import ProblemsScreen
 from fa_tui.screens.quit import QuitScreen
+from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from tests.conftest import REPOSITORY

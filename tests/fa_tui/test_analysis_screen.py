@@ -18,10 +18,10 @@ from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.live.news import Reading
+from fa_tui.live.changes import Reading
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
-from fa_tui.views.lens_text import SLICES, curve_chart, parts
+from fa_tui.views.analysed import SLICES, curve_chart, parts
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
 from tests.fa_tui.waiting import until
 

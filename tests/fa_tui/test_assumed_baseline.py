@@ -16,16 +16,14 @@ from fa_core.reporting.sections.beyond import beyond_table
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.samples import sample_runs
+from fa_tui.options import FrozenBaseline, sample_runs
 from fa_tui.session import Session
-from fa_tui.sharing.compared import compared_grid
 from fa_tui.sharing.export import KINDS, export, left_out_words
-from fa_tui.sharing.shared import Shared, run_pieces
-from fa_tui.shell.options import FrozenBaseline
+from fa_tui.sharing.pieces import Shared, compared_grid, run_pieces
 from fa_tui.views.columns import columns_of
 from fa_tui.views.comparison import compared_lines
 from fa_tui.views.look import Look
-from fa_tui.widgets.detail_lines import detail_lines
+from fa_tui.widgets.detail import detail_lines
 from fa_tui.widgets.glyphs import UNICODE
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until

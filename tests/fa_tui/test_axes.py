@@ -12,8 +12,8 @@ from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.terminal.themes import THEMES
-from fa_tui.views.heat import SHADES, scale_of
-from fa_tui.widgets.shades import shade_colour
+from fa_tui.views.quantities import SHADES, scale_of
+from fa_tui.widgets.run_cells import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
 from tests.fa_tui.waiting import until

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fa_tui.cli import COMMANDS, main
-from fa_tui.shell.options import parse_frozen_baseline, split_list
+from fa_tui.options import parse_frozen_baseline, split_list
 
 
 def run(*args: str | Path) -> subprocess.CompletedProcess[str]:

@@ -16,7 +16,7 @@ from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.compare import scales_of
 from fa_tui.session import SCALAR_LIMIT, Session
-from fa_tui.widgets.compared_text import half_bar
+from fa_tui.widgets.compare_view import half_bar
 from fa_tui.widgets.glyphs import ASCII, UNICODE
 from fa_tui.widgets.layer_charts import layer_chart
 from fa_tui.widgets.numbers import short

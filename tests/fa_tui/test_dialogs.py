@@ -13,17 +13,16 @@ from textual.widgets import Input
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.config.presets import PROTOCOL, Presets
-from fa_tui.config.settings import Loaded, Settings, ThemeColours, load_settings
-from fa_tui.live.news import Reading
-from fa_tui.screens import giving
-from fa_tui.screens.choice import ChoiceList, ChoiceScreen
-from fa_tui.screens.entry import EntryScreen
+from fa_tui.live.changes import Reading
+from fa_tui.options import FrozenBaseline
+from fa_tui.presets import PROTOCOL, Presets
+from fa_tui.screens import copy_export
 from fa_tui.screens.palette import ExplorerCommands
+from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
+from fa_tui.settings import Loaded, Settings, ThemeColours, load_settings
 from fa_tui.sharing import clipboard
 from fa_tui.sharing.clipboard import Copied
-from fa_tui.shell.options import FrozenBaseline
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.widgets.line import Line
 from tests.fa_tui.looks import screen_text
@@ -54,7 +53,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(giving, "copy", take)
+    monkeypatch.setattr(copy_export, "copy", take)
     return texts
 
 

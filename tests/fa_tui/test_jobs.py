@@ -9,17 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine.devices import Device
-from fa_core.engine.usage import Usage, UsageMeter
+from fa_core.engine.devices import Device, Usage, UsageMeter
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.line import progress_line
-from fa_tui.jobs.listing import Jobs, Listed
+from fa_tui.jobs.listing import Jobs, Listed, progress_line
 from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
-from fa_tui.jobs.remaining import Pace, Stopwatch
-from fa_tui.screens import giving
+from fa_tui.jobs.pace import Pace, Stopwatch
+from fa_tui.screens import copy_export
 from fa_tui.screens.analysis import AnalysisScreen
-from fa_tui.screens.choice import ChoiceScreen
 from fa_tui.screens.jobs import JobsScreen
+from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.widgets.glyphs import ASCII
 from fa_tui.widgets.jobs_table import JobsTable
@@ -261,7 +259,7 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
         copied.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(giving, "copy", take)
+    monkeypatch.setattr(copy_export, "copy", take)
     app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")

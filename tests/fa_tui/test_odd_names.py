@@ -10,14 +10,14 @@ from textual.widget import Widget
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
-from fa_tui.screens.choice import ChoiceList
+from fa_tui.screens.questions import ChoiceList
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
-from fa_tui.views.fitting import width_of
 from fa_tui.views.look import Look
+from fa_tui.views.text import width_of
 from fa_tui.widgets.glyphs import ASCII, UNICODE
 from fa_tui.widgets.jobs_table import JobsTable
-from fa_tui.widgets.line_view import LineView
+from fa_tui.widgets.table import LineView
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
@@ -119,7 +119,7 @@ async def test_the_cursor_moves_over_whole_names(size: tuple[int, int]) -> None:
 
 
 def test_a_list_to_choose_from() -> None:
-    from fa_tui.screens.choice import Choice
+    from fa_tui.screens.questions import Choice
 
     for glyphs in (UNICODE, ASCII):
         rows = ChoiceList([Choice("", name, "note", "") for name in ODD_NAMES], glyphs, print).draw(300)

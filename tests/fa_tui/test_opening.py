@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.engine.placement import Placement
+from fa_core.engine.devices import Placement
 from fa_tui import opening
 from fa_tui.cli import main
 

@@ -16,10 +16,10 @@ from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import session as session_module
-from fa_tui.live.news import Reading
+from fa_tui.live.changes import Reading
+from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session, letters_of
-from fa_tui.shell.options import FrozenBaseline
-from fa_tui.views.overview import flip_text
+from fa_tui.views.words import flip_text
 from fa_tui.widgets.sliders_panel import SlidersPanel
 
 JUDGED = DiagnosticReport(residual_norms=[1.0, 2.0], bp_grad_norms=[1.0, 1.0], headline_acc=0.5)

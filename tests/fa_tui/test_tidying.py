@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.formats import scan
-from fa_tui.screens import tidying
+from fa_tui.screens import explorer_panes
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
 from tests.fa_tui.looks import app_on, opened
@@ -29,7 +29,7 @@ def no_collection_by_itself() -> Iterator[None]:
 async def test_an_analysis_that_was_left_is_freed_where_there_are_many_runs(
     published_table: Path, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
-    monkeypatch.setattr(tidying, "_MANY", many)
+    monkeypatch.setattr(explorer_panes, "_MANY", many)
     session = Session(scan([published_table]).rows)
     app = app_on(session)
     async with app.run_test(size=(120, 40)) as pilot:

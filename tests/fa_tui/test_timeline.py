@@ -16,16 +16,23 @@ from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths
+from fa_tui.options import FrozenBaseline
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
-from fa_tui.shell.options import FrozenBaseline
-from fa_tui.views.epoch_curves import DRAWN_AT_MOST, drawn_runs
-from fa_tui.views.epochs import EpochSession, replay_of
-from fa_tui.views.timeline_words import title_words
-from fa_tui.widgets.epoch_chart import SHOWN, EpochChart, Scrubbed, fire_point, marks_for, scale_of
+from fa_tui.views.epochs import EpochSession, replay_of, title_words
+from fa_tui.widgets.epoch_chart import (
+    DRAWN_AT_MOST,
+    SHOWN,
+    EpochChart,
+    Scrubbed,
+    Scrubber,
+    drawn_runs,
+    fire_point,
+    marks_for,
+    scale_of,
+)
 from fa_tui.widgets.glyphs import UNICODE
 from fa_tui.widgets.scale import Scale
-from fa_tui.widgets.scrubber import Scrubber
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
 from tests.fa_tui.scenes import EPOCHS, four_traces, trace
 from tests.fa_tui.scenes import epochs as epochs_of

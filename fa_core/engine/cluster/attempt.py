@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 import ray
 
-from fa_core.engine import protocol
+from fa_core.engine import messages
 from fa_core.engine.cluster.nodes import Nodes
 from fa_core.engine.cluster.patience import Patience
 from fa_core.engine.cluster.wire import FromDriver, FromNode, Here, Placed, Refused, Said, Unseen
@@ -21,7 +21,7 @@ from fa_core.engine.jobs import Job
 GO_ON = "the same command with --resume measures the rest"
 """What to do when this machine's Ray node died, where Ray was started for one audit."""
 
-Final: TypeAlias = protocol.Done | protocol.Failed | protocol.Stopped
+Final: TypeAlias = messages.Done | messages.Failed | messages.Stopped
 
 
 class Lost(msgspec.Struct, frozen=True):
@@ -120,9 +120,9 @@ class Attempt:
                 self._send(Placed(list(self._wanted), f"{self._nodes.short_name(node_id)}/{device}"))
             case Said(text=text):
                 print(f"{self._nodes.name(self.node_id)} said:\n{text}", file=sys.stderr, flush=True)
-            case protocol.Begun() | protocol.Progress() | protocol.Note():
+            case messages.Begun() | messages.Progress() | messages.Note():
                 self._send(message)
-            case protocol.Done() | protocol.Failed() | protocol.Stopped() | Unseen():
+            case messages.Done() | messages.Failed() | messages.Stopped() | Unseen():
                 self._end(message.job_id, message)
 
     def _end(self, job_id: str, end: End) -> None:
@@ -145,7 +145,7 @@ def _cannot_run(error: Exception) -> Broken:
     text = str(error).strip().splitlines()[-1]
     if "No module named 'fa_core" in text:
         return Broken("fa-tui is not installed there", "install it on every node, at the same version")
-    return Broken(text, protocol.TRACEBACK_IN_LOG)
+    return Broken(text, messages.TRACEBACK_IN_LOG)
 
 
 def _first_line(error: Exception) -> str:

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import ray
 
-from fa_core.engine import protocol
+from fa_core.engine import messages
 from fa_core.engine.cluster import wire
 from fa_core.engine.cluster.address import how_to_join
 from fa_core.engine.cluster.attempt import GO_ON, Attempt
@@ -68,14 +68,14 @@ class Driver:
         self._running: set[asyncio.Task[None]] = set()
         self._attempts: weakref.WeakSet[Attempt] = weakref.WeakSet()
 
-    async def serve(self, inbox: asyncio.Queue[protocol.ToWorker | None]) -> None:
+    async def serve(self, inbox: asyncio.Queue[messages.ToWorker | None]) -> None:
         """Until the client is gone."""
         looking = asyncio.create_task(self._look_around())
         while (message := await inbox.get()) is not None:
             match message:
-                case protocol.Run(jobs=jobs):
+                case messages.Run(jobs=jobs):
                     self._begin(jobs)
-                case protocol.Cancel(job_id=job_id):
+                case messages.Cancel(job_id=job_id):
                     if job_id in self._errands:
                         self._errands[job_id].cancel()
         looking.cancel()
@@ -96,7 +96,7 @@ class Driver:
         except Exception as error:
             # a fault of this program must not leave the client waiting for ever
             traceback.print_exc()
-            end = protocol.Failed(job_id, f"{type(error).__name__}: {error}", "", protocol.TRACEBACK_IN_LOG)
+            end = messages.Failed(job_id, f"{type(error).__name__}: {error}", "", messages.TRACEBACK_IN_LOG)
         del self._errands[job_id]
         self._nodes.over(job_id)
         self._send(end)
@@ -129,7 +129,7 @@ class Control(threading.Thread):
         super().__init__(name="control", daemon=True)
         self._stdin = stdin
         self._loop: asyncio.AbstractEventLoop | None = None
-        self.inbox: asyncio.Queue[protocol.ToWorker | None] = asyncio.Queue()
+        self.inbox: asyncio.Queue[messages.ToWorker | None] = asyncio.Queue()
 
     def follow(self, loop: asyncio.AbstractEventLoop) -> None:
         """Hand messages to this loop from now on."""
@@ -139,7 +139,7 @@ class Control(threading.Thread):
     def run(self) -> None:
         assert self._loop is not None
         for line in self._stdin:
-            self._loop.call_soon_threadsafe(self.inbox.put_nowait, protocol.to_worker(line))
+            self._loop.call_soon_threadsafe(self.inbox.put_nowait, messages.to_worker(line))
         # Nobody is left to tell anything; a cluster that is silent does not keep us.
         leaving = threading.Timer(FAREWELL, os._exit, [0])
         leaving.daemon = True
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         joined = where
         send(wire.Reached(where))
 
-    send(protocol.Ready(os.getpid()))
+    send(messages.Ready(os.getpid()))
     try:
         cluster = connect(args.address, reached)
         count = Nodes("CPU")

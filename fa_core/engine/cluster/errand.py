@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from fa_core.engine import protocol
+from fa_core.engine import messages
 from fa_core.engine.cluster.attempt import Attempt, Broken, Final, Lost
 from fa_core.engine.cluster.nodes import Nodes
 from fa_core.engine.cluster.patience import Patience
@@ -77,7 +77,7 @@ class Errand:
                     [self._cancelled, *ends], timeout=timeout, return_when=asyncio.FIRST_COMPLETED
                 )
                 if self._cancelled in done:
-                    return protocol.Stopped(self._job.id)
+                    return messages.Stopped(self._job.id)
                 for attempt in [ends[end] for end in ends if end in done]:
                     self._attempts.remove(attempt)
                     final = self._after(attempt)
@@ -99,12 +99,12 @@ class Errand:
             case Lost(why=why):
                 return self._after_loss(attempt.node_id, why)
             case Broken(what=what, hint=hint):
-                return self._after_failure(attempt.node_id, protocol.Failed(self._job.id, what, "", hint, "lost"))
-            case protocol.Failed() as failed:
+                return self._after_failure(attempt.node_id, messages.Failed(self._job.id, what, "", hint, "lost"))
+            case messages.Failed() as failed:
                 return self._after_failure(attempt.node_id, failed)
-            case protocol.Stopped() as final:
+            case messages.Stopped() as final:
                 return final
-            case protocol.Done(report=report) as final:
+            case messages.Done(report=report) as final:
                 facts = {**report.get("provenance", {}), "node": self._nodes.name(attempt.node_id)}
                 return replace(final, report={**report, "provenance": facts})
 
@@ -125,19 +125,19 @@ class Errand:
     def _unmeasurable(self) -> Final:
         """No node is left that could measure it."""
         if not self._blind:
-            return protocol.Failed(
+            return messages.Failed(
                 self._job.id,
                 f"the device is lost or full on {self._nodes.names(self._spoilt)}, and no other node is left",
                 self._job.checkpoint,
             )
-        return protocol.Failed(
+        return messages.Failed(
             self._job.id,
             f"no node of the cluster sees it: it is not there on {self._nodes.names(self._blind)}",
             self._job.checkpoint,
             "put it on a disk that every node mounts at this path",
         )
 
-    def _after_failure(self, node_id: str, failed: protocol.Failed) -> Final | None:
+    def _after_failure(self, node_id: str, failed: messages.Failed) -> Final | None:
         """A node whose device is lost or full spoils job after job; others need not suffer from it."""
         place = self._nodes.name(node_id)
         if failed.device:
@@ -154,7 +154,7 @@ class Errand:
         place = f"on {self._nodes.name(node_id)}" if node_id else "before it had begun"
         self._lives -= 1
         if self._lives <= 0:
-            return protocol.Failed(self._job.id, f"lost {LIVES} times, last {place}: {why}", self._job.checkpoint)
+            return messages.Failed(self._job.id, f"lost {LIVES} times, last {place}: {why}", self._job.checkpoint)
         if not self._attempts:
             self._note(f"lost {place}: measured again ({why})")
             self._try_elsewhere(set())
@@ -197,4 +197,4 @@ class Errand:
         return self._patience.limit() * 2.0**self._silences
 
     def _note(self, text: str) -> None:
-        self._send(protocol.Note([self._job.id], text))
+        self._send(messages.Note([self._job.id], text))

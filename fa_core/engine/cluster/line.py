@@ -10,10 +10,10 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.engine import protocol
-from fa_core.engine.board import JobFailed
+from fa_core.engine import messages
 from fa_core.engine.cluster import wire
 from fa_core.engine.cluster.address import check_address, no_answer, no_entry
+from fa_core.engine.job_table import JobFailed
 from fa_core.engine.process import ChildProcess, environment
 from fa_core.errors import FaError, MeasureError
 
@@ -93,12 +93,12 @@ class Line(threading.Thread):
             self.connected.set_exception(error)
         self._on_end(error)
 
-    def send(self, message: protocol.ToWorker) -> None:
+    def send(self, message: messages.ToWorker) -> None:
         """Hand a message over; nobody hears it when the driver is gone, of which `on_end` tells."""
         with self._lock:
             process = self._process
         if process is not None:
-            process.write(protocol.encode(message))
+            process.write(messages.encode(message))
 
     def close(self, grace: float) -> None:
         """Hang up, and see to it that the driver ends."""
@@ -124,7 +124,7 @@ class Line(threading.Thread):
         self._allow(reach)
         while (line := process.read()) is not None:
             match wire.from_driver(line):
-                case protocol.Ready():
+                case messages.Ready():
                     pass
                 case wire.Reached(address=address) as message:
                     self._reached = message

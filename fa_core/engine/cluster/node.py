@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.engine import protocol
+from fa_core.engine import messages
 from fa_core.engine.cluster.wire import FromNode, Here, Said, Unseen
 from fa_core.engine.jobs import Job
 from fa_core.engine.process import WorkerProcess, log_tail
@@ -111,7 +111,7 @@ def _measured(left: dict[str, Job], station: Station) -> Iterator[FromNode]:
             worker = _bench.worker(station)
         except OSError as error:
             died = f"no worker could be started ({error.strerror})"
-            yield from (protocol.Failed(left.pop(job.id).id, died, job.checkpoint, device="lost") for job in jobs)
+            yield from (messages.Failed(left.pop(job.id).id, died, job.checkpoint, device="lost") for job in jobs)
             continue
         written = worker.log.stat().st_size
         yield from _conversation(left, jobs, worker, station)
@@ -129,29 +129,29 @@ def _conversation(
     left: dict[str, Job], jobs: Sequence[Job], worker: WorkerProcess, station: Station
 ) -> Iterator[FromNode]:
     """Hand jobs to the worker and pass on its words, until it is idle, or of no use any more."""
-    worker.send(protocol.Run([*jobs], group=station.group))
+    worker.send(messages.Run([*jobs], group=station.group))
     quiet_until = 0.0
     while (message := _received(worker)) is not None:
         match message:
-            case protocol.Ready():
+            case messages.Ready():
                 worker.ready = True
-            case protocol.Idle():
+            case messages.Idle():
                 return
-            case protocol.Progress():
+            case messages.Progress():
                 if time.monotonic() >= quiet_until:
                     yield message
                     quiet_until = time.monotonic() + PROGRESS_EVERY
-            case protocol.Done(job_id=job_id) | protocol.Failed(job_id=job_id) | protocol.Stopped(job_id=job_id):
+            case messages.Done(job_id=job_id) | messages.Failed(job_id=job_id) | messages.Stopped(job_id=job_id):
                 left.pop(job_id, None)
                 yield message
-                if isinstance(message, protocol.Failed) and message.device == "lost":
+                if isinstance(message, messages.Failed) and message.device == "lost":
                     worker.kill()
                     return
             case _:
                 yield message
 
 
-def _received(worker: WorkerProcess) -> protocol.FromWorker | None:
+def _received(worker: WorkerProcess) -> messages.FromWorker | None:
     try:
         return worker.receive()
     except (ValueError, msgspec.ValidationError):
@@ -160,7 +160,7 @@ def _received(worker: WorkerProcess) -> protocol.FromWorker | None:
         return None
 
 
-def _death(job: Job, worker: WorkerProcess, station: Station) -> protocol.Failed:
+def _death(job: Job, worker: WorkerProcess, station: Station) -> messages.Failed:
     """What to say about a worker that is gone; one that never started says something about the node, not the job."""
     cause, words = worker.cause_of_death(), worker.last_words()
     if cause.endswith("SIGKILL"):
@@ -169,7 +169,7 @@ def _death(job: Job, worker: WorkerProcess, station: Station) -> protocol.Failed
     hints = [f"its last words: {words}"] if words else []
     if cause.endswith("SIGKILL"):
         hints.append("the system may have run out of memory")
-    return protocol.Failed(job.id, what, job.checkpoint, "; ".join(hints), "" if worker.ready else "lost")
+    return messages.Failed(job.id, what, job.checkpoint, "; ".join(hints), "" if worker.ready else "lost")
 
 
 def _ray_logs() -> str | None:

@@ -6,16 +6,22 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from fa_core.engine import protocol
-from fa_core.engine.board import JobFailed, NobodyLeft, OnEvent, cancellation_of, outcome_of, under_its_name
+from fa_core.engine import messages
 from fa_core.engine.cluster.flying import Flying
 from fa_core.engine.cluster.line import Line
 from fa_core.engine.cluster.wire import Capacity, Connected, FromDriver, Placed, Waiting, Word
-from fa_core.engine.jobs import JobState
-from fa_core.engine.placement import RAY, Placement
+from fa_core.engine.devices import RAY, Placement
+from fa_core.engine.job_table import (
+    JobFailed,
+    NobodyLeft,
+    OnEvent,
+    cancellation_of,
+    most_together,
+    outcome_of,
+    under_its_name,
+)
+from fa_core.engine.jobs import DEFAULT_MEASURE, JobState
 from fa_core.engine.pool import Pool
-from fa_core.engine.queueing import most_together
-from fa_core.engine.watch import DEFAULT_MEASURE
 from fa_core.errors import FaError
 
 ON_ITS_WAY = "ray"
@@ -83,7 +89,7 @@ class RayPool(Pool):
         job = self._flying.drop(job_id)
         if job is None:
             return False
-        self._tell_driver(protocol.Cancel(job_id))
+        self._tell_driver(messages.Cancel(job_id))
         self._board.finish(job_id, cancellation_of(job))
         return True
 
@@ -119,10 +125,10 @@ class RayPool(Pool):
                 jobs, _ = self._board.take(self, most_together(self._device, self._group), self._flying.take)
             handed = self._flying.among([job.id for job in jobs])
             self._board.update(handed, device=ON_ITS_WAY, log=str(self._log), note=self._waiting)
-            line.send(protocol.Run([*jobs], group=self._group))
+            line.send(messages.Run([*jobs], group=self._group))
             for job in jobs:
                 if self._flying.is_dropped(job.id):
-                    line.send(protocol.Cancel(job.id))
+                    line.send(messages.Cancel(job.id))
 
     def _connection(self) -> Line:
         """The conversation with the driver; a new one if there is none."""
@@ -134,7 +140,7 @@ class RayPool(Pool):
                     self._line.close(self._grace)
             return self._line
 
-    def _tell_driver(self, message: protocol.ToWorker) -> None:
+    def _tell_driver(self, message: messages.ToWorker) -> None:
         with self._lock:
             line = self._line
         if line is not None:
@@ -158,20 +164,20 @@ class RayPool(Pool):
             case Placed(job_ids=job_ids, device=device):
                 self._update(job_ids, device=device)
                 self._wait_no_more(job_ids, self._waiting)
-            case protocol.Begun(job_ids=job_ids):
+            case messages.Begun(job_ids=job_ids):
                 self._update(job_ids, state=JobState.RUNNING)
-            case protocol.Progress(job_ids=job_ids, done=done, total=total):
+            case messages.Progress(job_ids=job_ids, done=done, total=total):
                 self._update(job_ids, done=done, total=total)
-            case protocol.Note(job_ids=job_ids, text=text):
+            case messages.Note(job_ids=job_ids, text=text):
                 self._update(job_ids, note=text)
-            case protocol.Done(job_id=job_id, report=report):
+            case messages.Done(job_id=job_id, report=report):
                 if (job := self._flying.land(job_id)) is not None:
                     self._board.finish(job_id, outcome_of(report, job.checkpoint))
-            case protocol.Failed(job_id=job_id, what=what, where=where, hint=hint):
+            case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
                 if self._flying.land(job_id) is not None:
-                    error = JobFailed(what, where=where, hint=protocol.name_log(hint, self._log))
+                    error = JobFailed(what, where=where, hint=messages.name_log(hint, self._log))
                     self._board.finish(job_id, error)
-            case protocol.Stopped(job_id=job_id):
+            case messages.Stopped(job_id=job_id):
                 if (job := self._flying.land(job_id)) is not None:
                     self._board.finish(job_id, cancellation_of(job))
 

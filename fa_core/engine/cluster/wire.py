@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from fa_core.engine import protocol
+from fa_core.engine import messages
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
@@ -88,8 +88,8 @@ class Unseen(msgspec.Struct, frozen=True):
     job_id: str
 
 
-FromDriver: TypeAlias = Reached | Connected | Refused | Capacity | Word | Waiting | Placed | protocol.FromWorker
-FromNode: TypeAlias = Here | Said | Unseen | protocol.FromWorker
+FromDriver: TypeAlias = Reached | Connected | Refused | Capacity | Word | Waiting | Placed | messages.FromWorker
+FromNode: TypeAlias = Here | Said | Unseen | messages.FromWorker
 
 
 def encode(message: FromDriver) -> bytes:

@@ -1,9 +1,8 @@
 """Measuring many networks of one architecture in common passes."""
 
-from fa_core.measure.group.member import Member
+from fa_core.measure.group.measure_together import measure_together
+from fa_core.measure.group.member import Member, bytes_per_member
 from fa_core.measure.group.signature import signature
-from fa_core.measure.group.size import bytes_per_member
-from fa_core.measure.group.together import measure_together
-from fa_core.measure.measured import Diagnosed
+from fa_core.measure.tally import Diagnosed
 
 __all__ = ["Diagnosed", "Member", "bytes_per_member", "measure_together", "signature"]

@@ -1,19 +1,160 @@
-"""What came out for one network of a group, and how one is measured by itself."""
+"""How much memory one more member of a group takes.
+
+What is to be measured: samples and settings, and who is told how far it got.
+
+What came out for one network of a group, and how one is measured by itself.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from fa_core.errors import FaError, MeasureError
-from fa_core.failures import is_device_lost
+from fa_core.errors import FaError, MeasureError, is_device_lost
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.group.request import Request, Told
-from fa_core.measure.measured import Diagnosed
-from fa_core.measure.out_of_memory import is_out_of_memory
+from fa_core.measure.fused import cut, is_out_of_memory
+from fa_core.measure.isolate import borrow, target_dtype
+from fa_core.measure.tally import Diagnosed
+from fa_core.measure.taps import Taps
+
+
+def bytes_per_member(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor]], test_batch: int) -> int:
+    """Memory that measuring `network` in a group takes; free memory divided by it is the size of a group.
+
+        weights: as they are and once more in the stack;
+        + max(2·A·B, 4·M·T): A = bytes that one sample's forward pass makes, kept for the backward pass and once
+          more for its gradients; M = the largest of its tensors; B, T = samples per eval and test batch.
+
+    Found by running one sample; an estimate, on the safe side. The samples themselves are shared, and not in it.
+
+    Args:
+        network: on its device.
+        batches: eval batches.
+        test_batch: T.
+    """
+    tensors = [*network.parameters(), *network.buffers()]
+    held = sum(tensor.nbytes for tensor in tensors)
+    target = target_dtype(network)
+    stacked = sum(t.numel() * (target.itemsize if target and t.is_floating_point() else t.itemsize) for t in tensors)
+    made = _Made()
+    try:
+        with borrow(network) as net, torch.no_grad(), made:
+            x = torch.as_tensor(batches[0][0])[:1]
+            net.model(x.to(device=net.device, dtype=net.dtype if x.is_floating_point() else None))
+    except Exception:
+        # what it needs will show when it is measured, if it can be
+        pass
+    largest = max((len(y) for _, y in batches), default=0)
+    return held + stacked + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
+
+
+class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sizes in bytes of the tensors that operations made; views are none."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sizes: list[int] = []
+        self._seen: set[int] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {t.untyped_storage().data_ptr() for t in args if isinstance(t, Tensor)}
+        output = func(*args, **(kwargs or {}))
+        for tensor in output if isinstance(output, (tuple, list)) else (output,):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() not in given:
+                self.sizes.append(tensor.nbytes)
+        return output
+
+
+class Progress:
+    """Batches done, of all that are known to be needed.
+
+    Args:
+        on_batch: told (done, total).
+
+    Attributes:
+        total: batches of all networks that are measured by themselves, and of all groups.
+        raised: what ``on_batch`` raised: nobody's failure, to be let through.
+    """
+
+    def __init__(self, on_batch: Callable[[int, int], object] | None = None) -> None:
+        self._on_batch = on_batch
+        self._done = 0
+        self.total = 0
+        self.raised: Exception | None = None
+
+    def step(self, *_: object) -> None:
+        """One more batch is done."""
+        self._done += 1
+        if self._on_batch is not None:
+            try:
+                self._on_batch(self._done, self.total)
+            except Exception as error:
+                self.raised = error
+                raise
+
+
+@dataclass(frozen=True)
+class Request:
+    """The samples and how they are to be measured; the fields as for `measure_together`."""
+
+    batches: list[Any]
+    test: list[Any]
+    taps: Taps
+    norm_batches: int
+    dtype: str | None
+    largest_pass: int | None
+    progress: Progress
+    count_batches: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Batches of one network, or of one group."""
+        return len(self.batches) + len(self.test)
+
+
+class Told:
+    """Batches that count themselves as they are used.
+
+    Args:
+        batches: (x, y) pairs.
+        progress: where they are counted.
+    """
+
+    def __init__(self, batches: list[Any], progress: Progress) -> None:
+        self._batches, self._progress = batches, progress
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Any]:
+        for batch in self._batches:
+            yield batch
+            self._progress.step()
+
+
+def no_larger(batches: Iterable[Any], largest: int | None) -> list[Any]:
+    """The batches, cut into passes of at most ``largest`` samples; what is no pair of tensors stays as it is.
+
+    >>> import torch
+    >>> [len(y) for _, y in no_larger([(torch.zeros(5, 1), torch.zeros(5))], 2)]
+    [2, 2, 1]
+    """
+    if largest is None:
+        return list(batches)
+    found: list[Any] = []
+    for batch in batches:
+        cuttable = isinstance(batch, (tuple, list)) and len(batch) == 2 and all(isinstance(t, Tensor) for t in batch)
+        if cuttable and batch[0].dim() and batch[1].dim() and len(batch[0]) == len(batch[1]) > 0:
+            found += zip(cut(batch[0], largest), cut(batch[1], largest), strict=True)
+        else:
+            found.append(batch)
+    return found
 
 
 @dataclass(frozen=True)

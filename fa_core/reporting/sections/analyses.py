@@ -9,10 +9,10 @@ from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
 from fa_core.analysis.sensitivity import Sensitivity, Spread
 from fa_core.analysis.utility import Utility
+from fa_core.naming import listed
 from fa_core.report import ASSUMED, LETTERS
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, brief_in, plain, spread
-from fa_core.wording import listed
 
 _SEED_COLUMNS = (
     ("headline_acc", "acc"),

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from fa_core.analysis.groups import run_names
 from fa_core.confidence import NUMBERS, Confidence, confidence, percent
+from fa_core.naming import listed
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.reporting.sections.runs import ROWS_AT_MOST
 from fa_core.table import AuditTable
-from fa_core.wording import listed
 
 _TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) cosine", "(d) pp")
 _SHOWN: Mapping[str, Callable[[float], str]] = {

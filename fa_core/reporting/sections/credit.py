@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fa_core.analysis.groups import run_names
-from fa_core.gamma import deep_gamma
+from fa_core.gain import deep_gamma
+from fa_core.naming import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed
-from fa_core.wording import listed
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable

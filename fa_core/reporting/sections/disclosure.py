@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from fa_core.naming import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING
-from fa_core.wording import listed
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable

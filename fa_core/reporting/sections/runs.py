@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import coverage
+from fa_core.baseline import assumed_words
+from fa_core.naming import listed
 from fa_core.report import ASSUMED, LETTERS, NOT_MEASURED, PHRASES, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable, letters_of
-from fa_core.what_if import assumed_words
-from fa_core.wording import listed
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from fa_core.analysis.timeline import Timeline
-from fa_core.analysis.timelines import MethodTimeline, by_method
+from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.report import LETTERS
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, fixed

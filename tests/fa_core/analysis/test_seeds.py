@@ -16,7 +16,7 @@ from fa_core.analysis import over_seeds
 from fa_core.errors import UsageError
 from fa_core.formats import reading
 from fa_core.formats.sliced import SlicedRows
-from fa_core.wording import listed
+from fa_core.naming import listed
 from tests.fa_core.analysis.runs import row, table
 
 

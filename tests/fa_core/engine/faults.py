@@ -11,9 +11,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fa_core.engine import protocol, provenance
-from fa_core.engine.jobs import Job
-from fa_core.engine.watch import DeviceFull, Watch
+from fa_core.engine import messages, provenance
+from fa_core.engine.jobs import DeviceFull, Job, Watch
 from fa_core.errors import UnreadableInput
 
 if "cuda:9" in sys.argv:  # of the worker that imports this
@@ -39,7 +38,7 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
     if fault == "unsendable":
         return {"method_name": object()}
     if fault == "gibberish":
-        watch._send(protocol.Cancel(job.id))  # type: ignore[attr-defined] - only a client says this
+        watch._send(messages.Cancel(job.id))  # type: ignore[attr-defined] - only a client says this
     if fault == "stuck":
         threading.Event().wait()
     if fault == "gate":

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from fa_core.engine.audit import audit, measurable
+from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import JobState, MeasureOptions
-from fa_core.engine.placement import Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport, DiagnosticThresholds

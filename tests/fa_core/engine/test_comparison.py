@@ -8,9 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.engine.comparison import compare, excess, relative_tolerance
-from fa_core.reliability import ReferencePrecision, Resampling
-from fa_core.report import DiagnosticReport
+from fa_core.engine.verify import compare, excess, relative_tolerance
+from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
 FACTS = {
     "hashes": {"weights": "sha256:aa", "credit": "sha256:cc", "manifest": "sha256:bb"},

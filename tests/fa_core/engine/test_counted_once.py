@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from fa_core.data import eval_batches, eval_order, load_data
 from fa_core.engine import loading
-from fa_core.engine.evaluation import Plan, evaluation
+from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
-from fa_core.engine.measuring import measure_run
+from fa_core.engine.loading import Plan, evaluation
 from fa_core.measure import accuracy
 from fa_core.measure.group import measure_together
 from fa_core.models import StreamNet, build

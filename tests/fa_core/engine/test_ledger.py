@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from fa_core.engine import ledger as ledger_module
-from fa_core.engine.ledger import Ledger, check_writable
+from fa_core.engine import audit_file as ledger_module
+from fa_core.engine.audit_file import Ledger, check_writable
 from fa_core.errors import FaError, UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow

@@ -8,10 +8,9 @@ from safetensors.torch import save_file
 
 from fa_core.confidence import confidence
 from fa_core.data import eval_batches, load_data
-from fa_core.engine import evaluation, loading, measuring, reliability
-from fa_core.engine.jobs import Job, MeasureOptions
-from fa_core.engine.measuring import measure, measure_run
-from fa_core.engine.watch import Cancelled
+from fa_core.engine import build_report, group_runner, loading
+from fa_core.engine.group_runner import measure, measure_run
+from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.measure import accuracy, diagnose, fused
 from fa_core.report import DiagnosticReport
@@ -258,7 +257,7 @@ class TestReliability:
         def refuse(*args, **kwargs):
             raise MeasureError("the network failed on float64")
 
-        monkeypatch.setattr(reliability, "reference_precision", refuse)
+        monkeypatch.setattr(build_report, "reference_precision", refuse)
         report = measured(run, credit="none", precision=True)
         assert report.reference_precision is None
         assert report.unmeasured["reference_precision"] == "the network failed on float64"
@@ -296,10 +295,10 @@ class TestProgress:
             measured(run, Watching(cancel_after=calls))
 
     def test_the_data_are_loaded_once_for_all_runs(self, run, tmp_path, monkeypatch):
-        evaluation.evaluation.cache_clear()
-        evaluation._loaded.cache_clear()
+        loading.evaluation.cache_clear()
+        loading._loaded.cache_clear()
         loads = []
-        monkeypatch.setattr(evaluation, "load_data", lambda spec, **kw: loads.append(spec) or load_data(spec, **kw))
+        monkeypatch.setattr(loading, "load_data", lambda spec, **kw: loads.append(spec) or load_data(spec, **kw))
         measured(run)
         measured(make_run(tmp_path / "bp_s1", "bp", 1))
         assert loads == [DATA]
@@ -363,6 +362,6 @@ class TestOutOfMemory:
         def full(plan, device):
             raise torch.OutOfMemoryError("CUDA out of memory.")
 
-        monkeypatch.setattr(measuring, "evaluation", full)
+        monkeypatch.setattr(group_runner, "evaluation", full)
         with pytest.raises(MeasureError, match=r"dfa_s42: out of memory: .* do not fit on cpu"):
             measure(Job(id="1", checkpoint=str(run)), "cpu", Watching())

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fa_core.engine.placement import Placement
+from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
 
 

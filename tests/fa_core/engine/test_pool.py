@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine import Job, JobCancelled, JobFailed, JobState, WorkerPool, protocol
+from fa_core.engine import Job, JobCancelled, JobFailed, JobState, WorkerPool, messages
 from fa_core.errors import UsageError
 
 
@@ -278,10 +278,10 @@ def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path)
         stdout=subprocess.PIPE,
     )
     assert worker.stdin and worker.stdout
-    worker.stdin.write(protocol.encode(protocol.Run([job("stuck")])))
+    worker.stdin.write(messages.encode(messages.Run([job("stuck")])))
     worker.stdin.flush()
-    kinds = [type(protocol.from_worker(worker.stdout.readline())) for _ in range(3)]
-    assert kinds == [protocol.Ready, protocol.Begun, protocol.Progress]
+    kinds = [type(messages.from_worker(worker.stdout.readline())) for _ in range(3)]
+    assert kinds == [messages.Ready, messages.Begun, messages.Progress]
     worker.stdin.close()
     assert worker.wait(30) == 0
     worker.stdout.close()

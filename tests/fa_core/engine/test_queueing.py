@@ -9,10 +9,10 @@ import torch
 from msgspec.structs import replace
 from safetensors.torch import save_file
 
-from fa_core.engine.held import Dropped, Held
+from fa_core.engine.group_key import likeness
+from fa_core.engine.job_table import HORIZON, JobQueue, share
 from fa_core.engine.jobs import Job, MeasureOptions
-from fa_core.engine.likeness import likeness
-from fa_core.engine.queueing import HORIZON, JobQueue, share
+from fa_core.engine.worker_thread import Dropped, Held
 from fa_core.runs import MANIFEST, WEIGHTS
 
 from .runs_for_tests import make_run, small_net

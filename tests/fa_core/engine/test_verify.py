@@ -7,8 +7,8 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.audit import audit
+from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.placement import Placement
 from fa_core.engine.verify import find_checkpoint, recorded_options, verify
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import MeasureError
-from fa_core.measure.arithmetic import full_float32
+from fa_core.measure.isolate import full_float32
 from tests.fa_core.measure.nets import Residual, batches
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.measure import accuracy
-from fa_core.models.resmlp import ResMLP
+from fa_core.models.residual_mlp import ResMLP
 
 Batches = list[tuple[Tensor, Tensor]]
 Measure = Callable[[nn.Module, Batches], object]

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fa_core.measure import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
 from fa_core.measure.stability import drift_of, mean_pairwise_cosine
-from fa_core.measure.stream import batch_mean_ce
+from fa_core.measure.taps import batch_mean_ce
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from fa_core import diagnose
 from fa_core.confidence import Confidence, confidence
 from fa_core.errors import UsageError
 from fa_core.measure import diagnose_resampled
-from fa_core.measure.measured import Samples
 from fa_core.measure.resampling import bootstrap, resampled_drift, two_stage
+from fa_core.measure.tally import Samples
 from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from fa_core.data import DataSet, eval_batches, load_data
-from fa_core.engine.evaluation import Evaluation
+from fa_core.engine.loading import Evaluation
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, RESUME, TRACE, read_manifest
 from fa_core.train import Moment, RunPlan, train_run

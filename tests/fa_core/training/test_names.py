@@ -11,18 +11,18 @@ from fa_core.data import SPECS
 from fa_core.errors import UsageError
 from fa_core.methods import METHODS
 from fa_core.models import ARCHS
-from fa_core.training import names
+from fa_core.training import plan
 
 
 def test_they_are_the_names_of_the_registries() -> None:
-    assert tuple(METHODS) == names.METHODS
-    assert tuple(ARCHS) == names.ARCHS
-    assert tuple(SPECS) == names.DATA_SETS
+    assert tuple(METHODS) == plan.METHODS
+    assert tuple(ARCHS) == plan.ARCHS
+    assert tuple(SPECS) == plan.DATA_SETS
 
 
 @pytest.mark.parametrize("data", ["synthetic", "digits:test=300", "cifar10:/data", "my_lab.data:load"])
 def test_what_there_is_passes_in_any_spelling(data: str) -> None:
-    names.check_names("State Bridge", "resmlp", data)
+    plan.check_names("State Bridge", "resmlp", data)
 
 
 @pytest.mark.parametrize(
@@ -35,11 +35,11 @@ def test_what_there_is_passes_in_any_spelling(data: str) -> None:
 )
 def test_a_name_that_nothing_has_is_refused_with_its_nearest(wrong: dict[str, str], says: str) -> None:
     with pytest.raises(UsageError) as raised:
-        names.check_names(**{"method": "dfa", "arch": "resmlp", "data": "synthetic", **wrong})
+        plan.check_names(**{"method": "dfa", "arch": "resmlp", "data": "synthetic", **wrong})
     assert says in str(raised.value)
 
 
 def test_they_are_known_without_torch() -> None:
-    code = "import sys, fa_core.training.names; print('torch' in sys.modules)"
+    code = "import sys, fa_core.training.plan; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -10,9 +10,8 @@ from textual.theme import Theme
 
 from fa_core.schema import schema_of
 from fa_tui.cli import main
-from fa_tui.config.settings import Settings, load_settings, remember_theme
-from fa_tui.terminal.own_themes import own_themes
-from fa_tui.terminal.themes import DARK, LIGHT
+from fa_tui.settings import Settings, load_settings, remember_theme
+from fa_tui.terminal.themes import DARK, LIGHT, own_themes
 
 
 @pytest.fixture

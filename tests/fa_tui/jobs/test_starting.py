@@ -14,15 +14,13 @@ from textual.widgets import Input
 from fa_core.formats import scan
 from fa_core.runs import MANIFEST, read_manifest
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.command_form import command_words, fields_of, shell_line
+from fa_tui.jobs.form import Fault, Planned, command_words, fields_of, plan, shell_line
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.planning import Fault, Planned, plan
-from fa_tui.jobs.starting import first_values
-from fa_tui.samples import sample_runs
+from fa_tui.options import sample_runs
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
-from fa_tui.screens.start import FieldRow, LastName, StartScreen
+from fa_tui.screens.start import FieldRow, LastName, StartScreen, first_values
 from fa_tui.session import Session
 from fa_tui.widgets.pick import Pick
 from tests.fa_tui.conftest import COLOURFUL

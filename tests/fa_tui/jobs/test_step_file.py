@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fa_tui.jobs.step_file import STEP_FILE, StepFile, Steps, read_steps
-from fa_tui.shell.training_progress import TrainingProgress
+from fa_tui.commands.progress import TrainingProgress
+from fa_tui.jobs.pace import STEP_FILE, StepFile, Steps, read_steps
 
 
 class Clock:

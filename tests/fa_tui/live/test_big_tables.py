@@ -10,7 +10,7 @@ import pytest
 from fa_core.formats import reading, recalling, scan, slices
 from fa_core.formats.stored_row import StoredRow
 from fa_core.index import stamps, store
-from fa_tui.live.news import Follower
+from fa_tui.live.changes import Follower
 from fa_tui.session import Session
 
 REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}

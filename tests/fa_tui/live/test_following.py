@@ -12,11 +12,11 @@ from textual.pilot import Pilot
 from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.config.settings import Loaded, Settings
+from fa_tui.live.changes import Reading
 from fa_tui.live.following import FoldersChanged, news_text
-from fa_tui.live.news import Reading
+from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
-from fa_tui.shell.options import FrozenBaseline
+from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.waiting import until
 

@@ -15,10 +15,9 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
+from fa_tui.options import FrozenBaseline
 from fa_tui.sharing.export import KINDS, SCREEN, Kind, export, export_text, free_name, name_problem, target
-from fa_tui.sharing.reproduce import baseline_text, command_line
-from fa_tui.sharing.shared import Shared
-from fa_tui.shell.options import FrozenBaseline
+from fa_tui.sharing.pieces import Shared, baseline_text, command_line
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
 REPORTS = [kind for kind in KINDS if kind is not SCREEN]

@@ -17,13 +17,13 @@ from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import opening
+from fa_tui import settings as config
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.config import settings as config
-from fa_tui.config.settings import Loaded, Settings
 from fa_tui.jobs.setup import Setup
+from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
-from fa_tui.shell.options import FrozenBaseline
+from fa_tui.settings import Loaded, Settings
 from fa_tui.views.filters import Filter, picking
 from fa_tui.views.look import Look
 from fa_tui.views.quantities import QUANTITIES

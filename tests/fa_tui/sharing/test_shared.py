@@ -14,8 +14,8 @@ import pytest
 from fa_core.formats import scan
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.screens import giving
-from fa_tui.screens.choice import ChoiceList, ChoiceScreen
+from fa_tui.screens import copy_export
+from fa_tui.screens.questions import ChoiceList, ChoiceScreen
 from fa_tui.session import Session
 from fa_tui.sharing.clipboard import Copied
 from tests.fa_tui.looks import app_on, opened
@@ -33,7 +33,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(giving, "copy", take)
+    monkeypatch.setattr(copy_export, "copy", take)
     return texts
 
 

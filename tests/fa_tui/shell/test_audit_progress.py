@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.engine.jobs import Job, JobState, JobView
-from fa_tui.shell.audit_progress import AuditProgress
+from fa_tui.commands.progress import AuditProgress
 
 
 def view(seed: int, **fields: object) -> JobView:

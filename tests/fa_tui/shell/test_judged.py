@@ -9,8 +9,8 @@ from msgspec.structs import asdict
 
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_tui.shell.judged import Judged, JudgedReport
-from fa_tui.shell.options import FrozenBaseline
+from fa_tui.commands.verdict_rows import Judged, JudgedReport
+from fa_tui.options import FrozenBaseline
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
 REPORTS = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import tracemalloc
 
-from fa_tui.shell.kept_lines import KeptLines
-from fa_tui.shell.verdict_rows import HEADINGS
+from fa_tui.commands.verdict_rows import HEADINGS
+from fa_tui.commands.verdict_table import KeptLines
 
 LINES = [
     ("bold", ("dfa λ=0.1", str(seed), "✗ab·d", *(f"{seed}.5",) * 6, "needs walk-back: " + "why " * (seed % 3)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fa_core.rows import Problem
-from fa_tui.shell.options import tell_problems
+from fa_tui.options import tell_problems
 
 
 def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading, Paragraph
-from fa_tui.shell import output
+from fa_tui.commands import output
 from tests.fa_tui.odd_names import LONG
 
 GRID = Grid(headings=("run", "first", "second"), rows=(("dfa_s42", "x" * 40, "y" * 40), ("bp_s42", "1", "2")))

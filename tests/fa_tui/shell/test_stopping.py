@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_tui.shell.stopping import Stopped, stoppable
+from fa_tui.commands.progress import Stopped, stoppable
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals")
 

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.shell import verdict_lines
-from fa_tui.shell.verdict_table import print_rows
+from fa_tui.commands import verdict_table
+from fa_tui.commands.verdict_table import print_rows
 from tests.fa_tui.odd_names import ODD_NAMES
 
 
@@ -34,7 +34,7 @@ def _rows(count: int) -> list[AuditRow]:
 
 @pytest.fixture
 def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict_lines, "Console", lambda **options: Console(**{**options, "width": 60}))
+    monkeypatch.setattr(verdict_table, "Console", lambda **options: Console(**{**options, "width": 60}))
 
 
 def _table(capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
@@ -53,7 +53,7 @@ def test_a_narrow_terminal_cuts_rows_of_all_parts_alike(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together = _table(capsys, 20)
-    monkeypatch.setattr(verdict_lines, "_AT_ONCE", 3)
+    monkeypatch.setattr(verdict_table, "_AT_ONCE", 3)
     assert _table(capsys, 20) == together
     assert any("…" in text for text in together)
 
@@ -61,7 +61,7 @@ def test_a_narrow_terminal_cuts_rows_of_all_parts_alike(
 def test_names_of_any_characters_give_way_to_the_numbers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verdict_lines, "Console", lambda **options: Console(**{**options, "width": 80}))
+    monkeypatch.setattr(verdict_table, "Console", lambda **options: Console(**{**options, "width": 80}))
     print_rows([replace(row, method=name) for row, name in zip(_rows(len(ODD_NAMES)), ODD_NAMES, strict=True)], "table")
     lines = capsys.readouterr().out.splitlines()[2 : 2 + len(ODD_NAMES)]
     assert all(text.isprintable() and cell_len(text) <= 80 and "…" not in text[20:] for text in lines)

@@ -7,7 +7,7 @@ import re
 
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.shell.verdict_rows import markdown, numbers
+from fa_tui.commands.verdict_rows import markdown, numbers
 
 
 def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one() -> None:

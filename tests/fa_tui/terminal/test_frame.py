@@ -12,7 +12,7 @@ from rich.style import Style
 
 from fa_core.errors import printable
 from fa_tui.terminal.frame import Frame, Pen, Piece
-from fa_tui.views.fitting import cut, padded
+from fa_tui.views.text import cut, padded
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 
 WIDTH, HEIGHT = 12, 3

@@ -13,13 +13,12 @@ from textual.keys import _character_to_key
 from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
-from fa_tui.config.presets import Presets
-from fa_tui.jobs import starting
-from fa_tui.jobs.command_form import Field
-from fa_tui.screens import giving
-from fa_tui.screens.choice import ChoiceScreen
+from fa_tui.jobs.form import Field
+from fa_tui.presets import Presets
+from fa_tui.screens import copy_export, start
 from fa_tui.screens.compare import CompareScreen
 from fa_tui.screens.jump import JumpScreen
+from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.screens.start import FieldRow, StartScreen
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.keys import DIALOGS
@@ -33,7 +32,7 @@ SIZE = (120, 40)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A config folder, a working folder and a clipboard of the test's own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(giving, "copy", lambda text, send: Copied("the clipboard"))
+    monkeypatch.setattr(copy_export, "copy", lambda text, send: Copied("the clipboard"))
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
@@ -174,13 +173,13 @@ async def test_letters_typed_while_a_form_is_prepared_go_into_it(
     app: ExplorerApp, places: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared = threading.Event()
-    made = starting.fields_of
+    made = start.fields_of
 
     def slowly(command: str) -> list[Field]:
         assert prepared.wait(60)
         return made(command)
 
-    monkeypatch.setattr(starting, "fields_of", slowly)
+    monkeypatch.setattr(start, "fields_of", slowly)
     async with app.run_test(size=SIZE) as pilot:
         await at_once(pilot, "N")
         await until(pilot, lambda: isinstance(app.screen, ChoiceScreen))

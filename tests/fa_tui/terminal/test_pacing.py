@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_tui.terminal.pacing import LOST_SECONDS, Pacing
+from fa_tui.terminal.painting import LOST_SECONDS, Pacing
 
 MOMENT = 1.001
 

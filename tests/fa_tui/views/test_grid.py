@@ -7,8 +7,7 @@ from hypothesis import strategies as st
 
 from fa_core.rows import AuditRow
 from fa_tui.views.axes import Axes
-from fa_tui.views.grid import build_grid, homes_of
-from fa_tui.views.grid_parts import Filling
+from fa_tui.views.grid import Filling, build_grid, homes_of
 
 
 def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -> AuditRow:

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.rows import AuditRow
+from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
-from fa_tui.shell.options import FrozenBaseline
-from fa_tui.views.abbreviations import abbreviated, lengths
 from fa_tui.views.columns import columns_of, identity_columns, ordered
-from fa_tui.views.overview import Overview, count_words, flip_text, flipped_words, queued_words, title_pieces
+from fa_tui.views.text import abbreviated, lengths
+from fa_tui.views.words import Overview, count_words, flip_text, flipped_words, queued_words, title_pieces
 
 GRID = [
     f"{method} L={depth} arch={arch} λ={lam}"

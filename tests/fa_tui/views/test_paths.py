@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_tui.views.paths import short_path, short_paths
+from fa_tui.views.text import short_path, short_paths
 
 LONG = "/data/experiments/2025/autumn/ablations/dfa_s42"
 

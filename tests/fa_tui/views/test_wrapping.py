@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fa_tui.views.wrapping import reflowed, wrapped
+from fa_tui.views.text import reflowed, wrapped
 
 HELP = """\
 A sentence that was

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
-from fa_tui.widgets.canvas import Canvas
-from fa_tui.widgets.chart import Chart, Curve, Level, draw_chart
+from fa_tui.widgets.chart import Canvas, Chart, Curve, Level, draw_chart
 from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.scale import Scale
 

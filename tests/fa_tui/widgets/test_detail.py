@@ -12,12 +12,10 @@ import pytest
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from fa_core.reliability import ReferencePrecision, Resampling
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport, DiagnosticThresholds, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
-from fa_tui.views.fitting import width_of
-from fa_tui.widgets.detail import DetailPane
-from fa_tui.widgets.detail_lines import detail_lines
+from fa_tui.views.text import width_of
+from fa_tui.widgets.detail import DetailPane, detail_lines
 from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
 from tests.fa_tui.odd_names import ODD_NAMES
 from tests.fa_tui.waiting import until

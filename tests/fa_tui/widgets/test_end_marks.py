@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_tui.widgets.chart import Chart, Curve, draw_chart
-from fa_tui.widgets.end_marks import BESIDE, End, side_by_side
+from fa_tui.widgets.chart import BESIDE, Chart, Curve, End, draw_chart, side_by_side
 from fa_tui.widgets.glyphs import ASCII, UNICODE
 from fa_tui.widgets.scale import Scale
 from tests.fa_tui.looks import app_on, opened, screen_text

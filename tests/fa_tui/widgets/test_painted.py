@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
-from fa_tui.widgets.line import Line
+from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.painted import Row, changed_spans, clip
-from fa_tui.widgets.text_lines import TextLines
 
 rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fa_core.report import DiagnosticThresholds
-from fa_tui.widgets.threshold_history import ThresholdHistory
+from fa_tui.widgets.sliders_panel import ThresholdHistory
 
 
 def at(ratio: float) -> DiagnosticThresholds:

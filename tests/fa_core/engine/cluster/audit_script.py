@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 
 from fa_core.engine.audit import audit
+from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.placement import Placement
 from fa_core.rows import AuditRow
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fa_core.engine import provenance
-from fa_core.engine.jobs import Job
-from fa_core.engine.watch import Watch
+from fa_core.engine.jobs import Job, Watch
 
 
 def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from fa_core.engine import Job, protocol
+from fa_core.engine import Job
 
 pytest.importorskip("ray")
 
@@ -22,7 +22,7 @@ def test_what_a_node_has_that_fell_silent_is_lost_when_the_node_is_declared_dead
     monkeypatch.setattr(Nodes, "name", lambda nodes, node_id: f"node {node_id}")
 
     async def messages():
-        for message in (Here("x", "cpu"), protocol.Done("1", {})):
+        for message in (Here("x", "cpu"), messages.Done("1", {})):
             heard: asyncio.Future[object] = asyncio.Future()
             heard.set_result(message)
             yield heard
@@ -30,9 +30,9 @@ def test_what_a_node_has_that_fell_silent_is_lost_when_the_node_is_declared_dead
 
     async def main():
         attempt = Attempt(JOBS, messages(), Nodes("CPU"), Patience(), lambda message: None)
-        assert await asyncio.wait_for(attempt.ends["1"], 30) == protocol.Done("1", {})
+        assert await asyncio.wait_for(attempt.ends["1"], 30) == messages.Done("1", {})
         assert (attempt.node_id, attempt.ends["2"].done()) == ("x", False)
         attempt.node_died()
         return attempt.ends["1"].result(), await asyncio.wait_for(attempt.ends["2"], 30)
 
-    assert asyncio.run(main()) == (protocol.Done("1", {}), Lost("the node is gone"))
+    assert asyncio.run(main()) == (messages.Done("1", {}), Lost("the node is gone"))

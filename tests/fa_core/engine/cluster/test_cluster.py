@@ -18,8 +18,8 @@ import pytest
 from fa_core.engine import JobCancelled, JobFailed, JobState
 from fa_core.engine.audit import audit
 from fa_core.engine.cluster import RayPool
-from fa_core.engine.comparison import compare
-from fa_core.engine.placement import Placement
+from fa_core.engine.devices import Placement
+from fa_core.engine.verify import compare
 from fa_core.formats import scan
 
 from ..runs_for_tests import make_run

@@ -11,7 +11,7 @@ from fa_core.engine import JobFailed, JobState
 from fa_core.engine.cluster import RayPool, line
 from fa_core.engine.cluster.address import no_entry
 from fa_core.engine.cluster.knocking import answering
-from fa_core.engine.placement import Placement
+from fa_core.engine.devices import Placement
 from fa_core.errors import MeasureError
 
 from .nodes_for_tests import TestCluster

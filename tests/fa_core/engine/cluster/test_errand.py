@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from fa_core.engine import Job, protocol
+from fa_core.engine import Job, messages
 
 pytest.importorskip("ray")
 
@@ -17,8 +17,8 @@ from fa_core.engine.cluster.patience import Patience
 from fa_core.engine.cluster.wire import Unseen
 
 JOB = Job(id="1", checkpoint="/nets/dfa.pt")
-DONE = protocol.Done("1", {"provenance": {"device": "cpu"}})
-SPOILT = protocol.Failed("1", "CUDA error", "/nets/dfa.pt", device="lost")
+DONE = messages.Done("1", {"provenance": {"device": "cpu"}})
+SPOILT = messages.Failed("1", "CUDA error", "/nets/dfa.pt", device="lost")
 
 
 class FakeNodes:
@@ -72,7 +72,7 @@ def run(*attempts: tuple[str, object], deaf: str = "", patience: float = 60.0):
         errand = Errand(JOB, next(prepared), another, FakeNodes(deaf), Patience(patience), told.append)
         return await asyncio.wait_for(errand.run(), 30)
 
-    return asyncio.run(main()), avoided, [note.text for note in told if isinstance(note, protocol.Note)]
+    return asyncio.run(main()), avoided, [note.text for note in told if isinstance(note, messages.Note)]
 
 
 def test_the_report_says_which_node_measured():
@@ -89,7 +89,7 @@ def test_a_job_that_takes_its_nodes_with_it_ends_some_time():
 
 def test_a_spoilt_device_sends_the_job_to_another_node_and_fails_it_on_the_last():
     end, avoided, notes = run(("x", SPOILT), ("y", DONE))
-    assert isinstance(end, protocol.Done)
+    assert isinstance(end, messages.Done)
     assert avoided == [{"x"}]
     assert notes == ["CUDA error (on node x): tried on another node"]
     end, _, _ = run(("x", SPOILT), ("y", SPOILT))
@@ -112,7 +112,7 @@ def test_a_job_does_not_wait_for_a_node_that_died_when_the_others_do_not_see_its
 
 def test_a_silent_attempt_is_raced_by_another_on_a_node_that_answers():
     end, avoided, notes = run(("x", None), ("y", DONE), deaf="x", patience=0.05)
-    assert isinstance(end, protocol.Done)
+    assert isinstance(end, messages.Done)
     assert avoided == [{"x"}]
     assert notes[0].startswith("no word from node x for 0 s")
 
@@ -135,7 +135,7 @@ def test_silence_is_told_also_where_no_other_node_can_measure(monkeypatch):
 
 def test_a_job_that_a_frozen_node_keeps_from_being_placed_is_placed_elsewhere():
     end, avoided, _ = run(("", None), ("y", DONE), deaf="x", patience=0.05)
-    assert isinstance(end, protocol.Done)
+    assert isinstance(end, messages.Done)
     assert avoided == [{"x"}]
 
 
@@ -147,7 +147,7 @@ def test_a_job_waits_for_its_turn_on_a_busy_cluster_whose_nodes_answer():
         for _ in range(20):
             await asyncio.sleep(0.01)
         errand.cancel()
-        assert await running == protocol.Stopped("1")
+        assert await running == messages.Stopped("1")
         assert waiting.abandoned
         return len(others)
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.placement import Placement
 from fa_core.rows import AuditRow
 from fa_tui.jobs.measuring import Failed, Measured, Measuring
 from fa_tui.jobs.setup import Setup

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine import Job, protocol
+from fa_core.engine import Job, messages
 from fa_core.engine.cluster import node
 from fa_core.engine.cluster.node import Station, measure_here
 from fa_core.engine.cluster.wire import Here, Said, Unseen
@@ -33,7 +33,7 @@ def measured(monkeypatch, tmp_path):
 
 
 def ends(said) -> dict[str, object]:
-    finals = (protocol.Done, protocol.Failed, protocol.Stopped, Unseen)
+    finals = (messages.Done, messages.Failed, messages.Stopped, Unseen)
     return {message.job_id: message for message in said if isinstance(message, finals)}
 
 
@@ -51,7 +51,7 @@ def test_a_worker_serves_one_task_after_another(measured):
 def test_a_worker_that_dies_under_several_jobs_costs_only_the_culprit(measured):
     said = measured("one", "killed", "two")
     found = ends(said)
-    assert {type(found[name]) for name in ("one", "two")} == {protocol.Done}
+    assert {type(found[name]) for name in ("one", "two")} == {messages.Done}
     assert "was killed by SIGKILL" in found["killed"].what
     assert "about to be killed" in found["killed"].hint
     assert found["killed"].device == ""
@@ -61,25 +61,25 @@ def test_a_worker_that_dies_under_several_jobs_costs_only_the_culprit(measured):
 def test_a_lost_device_gets_a_new_worker_for_the_rest(measured):
     found = ends(measured("lost", "net"))
     assert found["lost"].device == "lost"
-    assert isinstance(found["net"], protocol.Done)
+    assert isinstance(found["net"], messages.Done)
 
 
 def test_a_worker_that_talks_gibberish_is_not_listened_to_any_more(measured):
     found = ends(measured("gibberish", "net"))
-    assert isinstance(found["gibberish"], protocol.Failed)
-    assert isinstance(found["net"], protocol.Done)
+    assert isinstance(found["gibberish"], messages.Failed)
+    assert isinstance(found["net"], messages.Done)
 
 
 def test_a_file_that_is_not_on_this_node_is_said_so_and_costs_no_other(measured):
     found = ends(measured("gone", "net"))
     assert found["gone"] == Unseen("gone")
-    assert isinstance(found["net"], protocol.Done)
+    assert isinstance(found["net"], messages.Done)
 
 
 def test_a_task_that_is_given_up_leaves_no_job_to_the_next(measured, tmp_path):
     (tmp_path / "stuck").touch()
     job = Job(id="stuck", checkpoint=str(tmp_path / "stuck"))
     task = measure_here([job], Station("cpu", "faults:measure", str(FAULTS)))
-    next(message for message in task if isinstance(message, protocol.Begun))
+    next(message for message in task if isinstance(message, messages.Begun))
     task.close()
-    assert isinstance(ends(measured("net"))["net"], protocol.Done)
+    assert isinstance(ends(measured("net"))["net"], messages.Done)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from fa_core.engine.group_runner import Together
 from fa_core.engine.jobs import Job, MeasureOptions
-from fa_core.engine.together import Together
 
 from ..runs_for_tests import make_run
 from .hearing import Heard

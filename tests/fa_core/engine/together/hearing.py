@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from fa_core.engine.jobs import Job
-from fa_core.engine.measuring import measure_run
-from fa_core.engine.watch import Cancelled, Watch
+from fa_core.engine.group_runner import measure_run
+from fa_core.engine.jobs import Cancelled, Job, Watch
 from fa_core.report import DiagnosticReport
 
 

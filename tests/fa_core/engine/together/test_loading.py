@@ -9,7 +9,7 @@ import torch
 from msgspec.structs import replace
 from safetensors.torch import save_file
 
-from fa_core.engine import loading, together
+from fa_core.engine import group_runner, loading
 from fa_core.engine.loading import Loader
 
 from ..runs_for_tests import small_net
@@ -32,13 +32,13 @@ class TestReadingAhead:
 
     def test_goes_one_group_ahead_also_into_what_probably_comes_next(self, measurer, heard, jobs, reads, monkeypatch):
         asked: list[list[str]] = []
-        real = together.measure_together
+        real = group_runner.measure_together
 
         def measure_together(networks, *args, **kwargs):
             asked.append(sorted(measurer._loader._asked))
             return real(networks, *args, **kwargs)
 
-        monkeypatch.setattr(together, "measure_together", measure_together)
+        monkeypatch.setattr(group_runner, "measure_together", measure_together)
         measurer.measure(jobs[:4], jobs[4:], heard, 2)
         assert asked == [["c", "d"], ["e", "f"]]
         measurer.measure(jobs[4:], [], heard, 2)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from safetensors.torch import load_file, save_file
 from torch import nn
 
-from fa_core.engine import together
+from fa_core.engine import group_runner
 from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
-from fa_core.measure.draws import DREW
+from fa_core.measure.isolate import DREW
 from fa_core.runs import MANIFEST, WEIGHTS
 
 from ..runs_for_tests import small_net
@@ -37,13 +37,13 @@ def test_a_group_gives_the_reports_of_one_by_one(measurer, heard, jobs):
 def test_a_group_runs_a_sample_once_unless_its_answer_may_depend_on_the_batch(
     measurer, heard, jobs, monkeypatch, dtype, samples
 ):
-    real, ran = together.measure_together, []
+    real, ran = group_runner.measure_together, []
 
     def measure_together(networks, batches, test, **options):
         ran.append(sum(len(y) for _, y in [*batches, *test]))
         return real(networks, batches, test, **options)
 
-    monkeypatch.setattr(together, "measure_together", measure_together)
+    monkeypatch.setattr(group_runner, "measure_together", measure_together)
     jobs = [replace(job, options=replace(job.options, dtype=dtype)) for job in jobs]
     measurer.measure(jobs, [], heard, 6)
     assert ran == [samples]
@@ -77,11 +77,13 @@ def test_a_network_of_another_shape_is_measured_beside_the_group_and_says_so(mea
 
 
 def test_on_cuda_a_group_is_what_its_memory_holds(measurer, heard, jobs, monkeypatch):
-    real, asked = together.evaluation, []
+    real, asked = group_runner.evaluation, []
     monkeypatch.setattr(measurer, "_device", "cuda:3")
-    monkeypatch.setattr(together, "evaluation", lambda plan, device: real(plan, "cpu"))
-    monkeypatch.setattr(together, "group_size", lambda bytes_per_member, device: asked.append(bytes_per_member) or 4)
-    monkeypatch.setattr("fa_core.engine.write_up._device_label", lambda device: "a card")
+    monkeypatch.setattr(group_runner, "evaluation", lambda plan, device: real(plan, "cpu"))
+    monkeypatch.setattr(
+        group_runner, "group_size", lambda bytes_per_member, device: asked.append(bytes_per_member) or 4
+    )
+    monkeypatch.setattr("fa_core.engine.build_report._device_label", lambda device: "a card")
     measurer.measure(jobs, [], heard)
     assert heard.groups == [["a", "b", "c", "d"], ["e", "f"]]
     assert heard.reports["f"].provenance["device"] == "cuda:3"
@@ -123,14 +125,14 @@ class TestABadMember:
             assert_same(heard.reports[job.id], alone(job))
 
     def test_that_raises_while_it_is_written_up_fails_alone(self, measurer, heard, jobs, monkeypatch):
-        real = together.written_up
+        real = group_runner.written_up
 
         def written_up(loaded, *args):
             if loaded.job.id == "c":
                 raise ZeroDivisionError("division by zero")
             return real(loaded, *args)
 
-        monkeypatch.setattr(together, "written_up", written_up)
+        monkeypatch.setattr(group_runner, "written_up", written_up)
         measurer.measure(jobs, [], heard, 6)
         assert list(heard.errors) == ["c"]
         assert len(heard.reports) == 5
@@ -158,7 +160,7 @@ class TestCancelling:
 
 
 def test_an_error_nobody_expected_has_the_group_measured_one_by_one(measurer, heard, jobs, monkeypatch, capsys):
-    monkeypatch.setattr(together, "measure_together", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr(group_runner, "measure_together", lambda *args, **kwargs: 1 / 0)
     measurer.measure(jobs, [], heard, 6)
     assert len(heard.reports) == 6
     assert "ZeroDivisionError" in capsys.readouterr().err
@@ -168,7 +170,7 @@ def test_a_lost_device_ends_the_worker_so_that_the_culprit_is_found_one_by_one(m
     def lost(*args, **kwargs):
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(together, "measure_together", lost)
+    monkeypatch.setattr(group_runner, "measure_together", lost)
     with pytest.raises(RuntimeError, match="CUDA error"):
         measurer.measure(jobs, [], heard, 6)
     assert heard.outcomes == []

@@ -12,8 +12,8 @@ import torch
 from torch import nn
 
 from fa_core.measure.group import bytes_per_member, signature
-from fa_core.measure.group.describe import describe
-from fa_core.measure.group.residual_stack import is_residual_mlp
+from fa_core.measure.group.signature import describe
+from fa_core.measure.group.stack import is_residual_mlp
 from fa_core.models import build
 from tests.fa_core.measure.group.checks import samples
 

@@ -1,0 +1,316 @@
+"""(d)'s baseline out of the audit itself: the accuracy of the frozen-blocks run that lies beside a run.
+
+What an earlier audit left in its file, so that it need not be measured again.
+
+The measured runs of one audit, on disk after every one of them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from fa_core.atomic import place_of
+from fa_core.engine import provenance
+from fa_core.engine.jobs import MeasureOptions
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.formats.write import write_audit_table
+from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_core.runs import WITHOUT_BASELINE
+
+FROZEN = "frozen"
+"""The control whose accuracy is the baseline."""
+
+
+def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """Fill in (d)'s baseline where a run has none and a frozen-blocks run was measured in the same audit.
+
+    It must have the same network, arguments, data and seed; one of the same recipe goes before others.
+    """
+    rows = list(rows)
+    frozen = [row for row in rows if row.method == FROZEN and row.report.headline_acc is not None]
+    return [_filled(row, frozen) for row in rows]
+
+
+def as_measured(report: DiagnosticReport) -> DiagnosticReport:
+    """The report as it was measured, before a baseline was filled in and a verdict written down."""
+    report = replace(report, recorded_verdict=None)
+    if BASELINE_FROM not in report.provenance:
+        return report
+    provenance = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
+    return replace(report, provenance=provenance, frozen_baseline_acc=None)
+
+
+def filled(row: AuditRow, acc: float | None, source: str) -> AuditRow:
+    """The row with this baseline, and where it came from."""
+    report = row.report.with_frozen_baseline(acc)
+    return replace(row, report=replace(report, provenance={**report.provenance, BASELINE_FROM: source}))
+
+
+def _filled(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
+    who = _alike(row)
+    if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or who is None:
+        return row
+    fitting = [candidate for candidate in frozen if _alike(candidate) == who]
+    if not fitting:
+        return row
+    recipe = row.report.provenance.get("recipe")
+    best = next((other for other in fitting if other.report.provenance.get("recipe") == recipe), fitting[0])
+    return filled(row, best.report.headline_acc, best.checkpoint or best.source)
+
+
+def _alike(row: AuditRow) -> tuple[object, ...] | None:
+    """What a run and its baseline share; None where the network is not known."""
+    facts = row.report.provenance
+    if row.seed is None or "arch" not in facts:
+        return None
+    return (facts["arch"], facts.get("arch_args"), facts.get("data"), facts.get("data_hash"), row.seed)
+
+
+def finished_before(
+    out: Path, rows: Sequence[AuditRow], options: MeasureOptions
+) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
+    """Which runs need not be measured again.
+
+    A record counts if it is of the same method and seed, the same bytes in every file that was read, and the same
+    settings; of several, the one whose files lay where they lie now.
+
+    Args:
+        out: the earlier audit's file; it need not be there.
+        rows: the rows to be measured.
+        options: the settings they are to be measured with.
+
+    Returns:
+        Row index → its report; and the file's other rows.
+
+    Raises:
+        UsageError: the file is no audit table.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return {}, []
+    recorded = [replace(row, report=as_measured(row.report)) for row in recorded_audits(out)]
+    settings = provenance.settings(options)
+    wanted = [_identity(row, settings, _hashes(row)) for row in rows]
+    in_place: dict[tuple[str, str | None], int] = {}
+    by_identity: defaultdict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(recorded):
+        facts = row.report.provenance
+        identity = _identity(row, _completed(facts.get("settings")), facts.get("hashes"))
+        in_place[identity, row.checkpoint] = place
+        by_identity[identity].append(place)
+    taken = {
+        index: in_place[wanted[index], row.checkpoint]
+        for index, row in enumerate(rows)
+        if (wanted[index], row.checkpoint) in in_place
+    }
+    used = set(taken.values())
+    for index, identity in enumerate(wanted):
+        moved = next((place for place in by_identity[identity] if place not in used), None)
+        if index not in taken and moved is not None:
+            taken[index] = moved
+            used.add(moved)
+    measured_again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
+    others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in measured_again]
+    found = {index: _lying_at(recorded[place].report, rows[index].checkpoint) for index, place in sorted(taken.items())}
+    return found, others
+
+
+def recorded_audits(out: Path) -> list[AuditRow]:
+    """The rows of an audit table that is there already.
+
+    Raises:
+        UsageError: it is something else, which is not to be overwritten.
+    """
+    try:
+        rows = list(scan([out]).rows)
+    except UnreadableInput as error:
+        raise UsageError(
+            f"is there already and is no audit table ({error.what})", where=out, hint="choose another --out"
+        ) from error
+    if any(not row.report.coverage for row in rows):
+        raise UsageError("is there already and is no audit table", where=out, hint="choose another --out")
+    return rows
+
+
+def _lying_at(report: DiagnosticReport, checkpoint: str | None) -> DiagnosticReport:
+    return replace(report, provenance={**report.provenance, "checkpoint": checkpoint})
+
+
+def _identity(row: AuditRow, settings: Any, hashes: Any) -> str:
+    return json.dumps([row.method, row.seed, row.axes, settings, hashes], sort_keys=True)
+
+
+def _completed(kept: Any) -> Any:
+    """Recorded settings with those that the program which wrote them did not know yet, at their defaults."""
+    try:
+        return provenance.settings(msgspec.convert(kept, MeasureOptions))
+    except msgspec.ValidationError:
+        return kept
+
+
+def _hashes(row: AuditRow) -> dict[str, str] | None:
+    """The hashes of the row's files now; a file that cannot be read matches no record."""
+    try:
+        return provenance.input_hashes(Path(row.checkpoint or ""))
+    except FaError:
+        return {}
+
+
+Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
+"""What is done to finished rows before they are written: thresholds, baselines that the person gave."""
+
+WRITING_SHARE = 0.05
+"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
+
+AT_ONCE = 0.02
+"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
+
+
+class Ledger:
+    """Collects finished rows and keeps a file of them. Its methods may be called from any thread.
+
+    Args:
+        out: the audit table to write; None = none.
+        order: the rows to be measured, in the order they are to be written.
+        adjust: see `Adjust`.
+        before: rows that stay in the file in front of them.
+        on_trouble: told, once, that the file cannot be written. Measuring goes on; the rows go to a spare file.
+
+    Attributes:
+        unsaved: why the file does not hold every row, and which one does; None = it does.
+    """
+
+    def __init__(
+        self,
+        out: Path | None,
+        order: Sequence[AuditRow],
+        adjust: Adjust = list,
+        before: Iterable[AuditRow] = (),
+        on_trouble: Callable[[str], None] | None = None,
+    ) -> None:
+        self._out, self._order, self._adjust = out, list(order), adjust
+        self._before = list(before)
+        self._on_trouble = on_trouble
+        self._spare: Path | None = None
+        self.unsaved: FaError | None = None
+        self._reports: dict[int, DiagnosticReport] = {}
+        self._lock = threading.RLock()
+        self._next_write = 0.0
+        self._unwritten = False
+        self._later: threading.Timer | None = None
+
+    def put(self, index: int, report: DiagnosticReport) -> None:
+        """Take the report of the row of this index, and write: now, or soon if a write just now took long."""
+        with self._lock:
+            self._reports[index] = report
+            self._unwritten = True
+            pause = self._next_write - time.monotonic()
+            if pause <= 0:
+                self.write()
+            elif self._out is not None and self._later is None:
+                # the next report may be hours away
+                self._later = threading.Timer(pause, self._write_what_waits)
+                self._later.daemon = True
+                self._later.start()
+
+    def write(self) -> None:
+        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`)."""
+        with self._lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
+            if self._out is None or not self._unwritten:
+                return
+            begun = time.monotonic()
+            self._save(self._out, [*self._before, *self.rows()])
+            ended = time.monotonic()
+            took = ended - begun
+            self._next_write = ended + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
+
+    def _save(self, out: Path, table: list[AuditRow]) -> None:
+        try:
+            write_audit_table(out, table)
+        except FaError as error:
+            first = self.unsaved is None
+            self.unsaved = FaError(error.what, where=out, hint=self._spill(out, table))
+            if first and self._on_trouble is not None:
+                self._on_trouble(f"{self.unsaved}; measuring goes on")
+        else:
+            # a disk that has room again
+            self._unwritten, self.unsaved = False, None
+
+    def _spill(self, out: Path, table: list[AuditRow]) -> str:
+        """Put the rows into the spare file; says where they are."""
+        try:
+            if self._spare is None:
+                self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / out.name
+            write_audit_table(self._spare, table)
+        except (OSError, FaError):
+            return "no other place could be written to either"
+        return f"what is finished is in {self._spare}"
+
+    def _write_what_waits(self) -> None:
+        # whoever writes next is told what is wrong with the rows
+        with contextlib.suppress(FaError):
+            self.write()
+
+    def rows(self) -> list[AuditRow]:
+        """The finished rows, in order, with their baselines."""
+        finished = [replace(row, report=self._reports[i]) for i, row in enumerate(self._order) if i in self._reports]
+        measured = with_measured_baselines(finished)
+        return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
+
+
+def check_writable(out: Path) -> None:
+    """Refuse an output file before hours of measuring, not after.
+
+    Raises:
+        UsageError: a folder, a device, a file that is no audit table, or a place that cannot be written to.
+    """
+    if out.is_dir():
+        raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
+    out = place_of(out)
+    try:
+        if out.exists() and out.stat().st_size:
+            recorded_audits(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        probe = out.with_name(f".{out.name}.probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
+
+
+def check_nothing_lost(out: Path, targets: Iterable[AuditRow]) -> None:
+    """Refuse to write over an audit of runs that are not to be measured now.
+
+    Raises:
+        UsageError: the file holds such runs.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return
+    again = {row.checkpoint for row in targets}
+    lost = [row for row in recorded_audits(out) if str(Path(row.checkpoint or "").resolve()) not in again]
+    if lost:
+        what = f"holds {len(lost)} other measured {'run' if len(lost) == 1 else 'runs'}, which would be lost"
+        raise UsageError(what, where=out, hint="add --resume to keep them, or choose another --out")
+
+
+def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
+    """A baseline that the person gave says so, so that a resumed audit does not take it for the run's own."""
+    acc: Any = after.report.frozen_baseline_acc
+    if acc == before.report.frozen_baseline_acc:
+        return after
+    return filled(after, acc, GIVEN)

@@ -1,0 +1,542 @@
+"""ρ and nudge: does the loss change as the credit signal predicts when a hidden state is moved?
+
+Tails: the network from h_l on, for many versions of a batch's h_l at once.
+
+Credit quality of one batch: Γ, ρ and nudge at every layer, in float64.
+
+The credit of a trained method, measured, and its null: the same network with fresh feedback.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import MeasureError, TapError, UsageError
+from fa_core.measure.batches import placed
+from fa_core.measure.fused import Pass, fused_pass
+from fa_core.measure.isolate import Borrowed, borrow, wide
+from fa_core.measure.norms import (
+    check_states,
+    choose_flatten,
+    gamma,
+    into_state,
+    mean_over,
+    mean_where,
+    sample_norms,
+    vectors,
+)
+from fa_core.measure.taps import Taps, match_modules, read_logits, replace_first_tensor, resolve_taps
+
+
+def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
+    """CE(z + d) − CE(z) per sample, without subtracting two cross entropies.
+
+        Δ = log Σ_c p_c·exp(δ_c),  p = softmax(z),  δ_c = d_c − d_y,  as log1p Σ_{c≠y} p_c·expm1(δ_c) while |δ| ≤ 1
+
+    so that a change of 1e-25 in a converged network keeps its digits.
+
+    Args:
+        logits: z, (B, C) float64.
+        moved: z + d, (M, B, C) float64.
+        y: (B,) class indices.
+
+    Returns:
+        (M, B) in nats.
+
+    >>> z = torch.tensor([[80.0, 0.0]], dtype=torch.float64)
+    >>> d = torch.tensor([[[0.0, 0.5]]], dtype=torch.float64)
+    >>> f"{ce_change(z, z + d, torch.tensor([0])).item():.4e}"
+    '1.1708e-35'
+    """
+    labels = y[:, None]
+    log_p = logits.log_softmax(dim=1)
+    d = moved - logits
+    delta = d - d.gather(2, labels.expand(len(moved), -1, -1))
+    others = torch.ones_like(log_p).scatter_(1, labels, 0.0) * log_p.exp()
+    small = torch.log1p((others * delta.expm1()).sum(dim=2))
+    large = torch.logsumexp(log_p + delta, dim=2)
+    return torch.where(delta.abs().amax(dim=2) <= 1.0, small, large)
+
+
+def pearson(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Pearson correlation over the first axis, float64.
+
+    Args:
+        x: (M, B).
+        y: (M, B).
+
+    Returns:
+        (r, defined), both (B,): r = Σ x̃ỹ/√(Σx̃²·Σỹ²) with x̃, ỹ centred; not defined where M < 2 or a
+        variance is 0. A variance of rounding noise counts as 0: centred values below 4 ulp of the largest.
+
+    >>> r, defined = pearson(torch.tensor([[1.0], [2.0], [3.0]]), torch.tensor([[2.0], [4.0], [6.0]]))
+    >>> round(r.item(), 12), defined.item()
+    (1.0, True)
+    """
+    (x, x_varies), (y, y_varies) = _centred(x), _centred(y)
+    return (x * y).sum(dim=0), x_varies & y_varies
+
+
+def _centred(values: Tensor) -> tuple[Tensor, Tensor]:
+    """Centred rows scaled to unit length, and where they vary at all."""
+    values = values.to(torch.float64)
+    largest = values.abs().amax(dim=0)
+    centred = values - values.mean(dim=0)
+    spread = centred.abs().amax(dim=0)
+    varies = ~(spread <= 4 * torch.finfo(torch.float64).eps * largest)
+    # scaled before squaring: changes of 1e-200 have a correlation too
+    centred = centred / torch.where(varies, spread, 1.0)
+    length: Tensor = torch.linalg.vector_norm(centred, dim=0)
+    return centred / length, varies
+
+
+def rho(predicted: Tensor, change: Tensor) -> float | None:
+    """ρ_l: Pearson correlation over M directions per sample, then the mean over samples.
+
+        ρ_l = mean_i corr_m(⟨a_l,i, ε·v_m,i⟩, CE_i(h_l,i + ε·v_m,i) − CE_i(h_l,i))
+
+    Pooling over samples would be another number.
+
+    Args:
+        predicted: ⟨a_l, ε·v⟩, (M, B).
+        change: of CE per sample, (M, B).
+
+    Returns:
+        In [−1, 1]; None where no sample's variances are both above 0; NaN where a value is not finite.
+
+    Source: PROTOCOL §4.
+    """
+    return mean_where(*pearson(predicted, change))
+
+
+def random_units(m: int, batch: int, width: int, generator: torch.Generator) -> Tensor:
+    """Random unit vectors, uniform on the sphere: (m, batch, width) float64, drawn on the CPU.
+
+    >>> v = random_units(2, 3, 4, torch.Generator().manual_seed(0))
+    >>> v.shape, bool(torch.allclose(v.norm(dim=2), torch.ones(2, 3, dtype=torch.float64)))
+    (torch.Size([2, 3, 4]), True)
+    """
+    drawn = torch.randn(m, batch, width, generator=generator, dtype=torch.float64)
+    length: Tensor = torch.linalg.vector_norm(drawn, dim=2, keepdim=True)
+    return drawn / length
+
+
+Tail: TypeAlias = Callable[[int, Tensor], Tensor]
+"""``(l, states (M·B, ...)) -> logits (M·B, C)``, the rows in M rounds of the same B samples."""
+
+
+def tail_of(model: nn.Module, x: Tensor, taps: Taps = None) -> Tail:
+    """How to run `model` from h_l on.
+
+    A network with a ``tail(l, h)`` of its own runs only that. With module-name taps the whole network runs
+    and the tapped output is replaced on its way, which costs the part before l as well.
+
+    Args:
+        model: the network.
+        x: the batch (B, ...) whose states will be moved.
+        taps: as for `diagnose`.
+
+    Raises:
+        TapError: the stream is returned by a function, so that nothing can be run from its middle.
+    """
+    own: Any = getattr(model, "tail", None)
+    if taps is None and callable(own):
+        tail: Tail = own
+        return tail
+    if taps is None or callable(taps):
+        raise TapError(
+            f"{type(model).__name__} cannot be run from a hidden state on",
+            hint="give it tail(l, h) -> logits, or name its blocks with taps",
+        )
+    names = match_modules(model, taps)
+
+    def replaced(l: int, states: Tensor) -> Tensor:
+        return _run_replaced(model, names, x, l, states)
+
+    return replaced
+
+
+def _run_replaced(model: nn.Module, names: list[str], x: Tensor, l: int, states: Tensor) -> Tensor:
+    calls = 0
+
+    def hook(module: nn.Module, args: Any, output: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return replace_first_tensor(output, states) if calls == l + 1 else None
+
+    handles = [model.get_submodule(name).register_forward_hook(hook) for name in names]
+    try:
+        rounds = len(states) // len(x)
+        logits: Tensor = read_logits(model(x.repeat(rounds, *(1 for _ in x.shape[1:]))))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return logits
+
+
+EPSILON = 1e-3
+"""Length of ρ's steps; also times ‖h_l‖."""
+
+ETA = 0.01
+"""Length of nudge's step; also times ‖h_l‖."""
+
+DIRECTIONS = 32
+LARGEST = 2**22
+"""Numbers of input per call of the tail: 32 MB in float64, before what the tail makes of them."""
+
+Series = list[float | None]
+
+
+@dataclass(frozen=True)
+class CreditQuality:
+    """How good a credit signal is, per layer l = 0..L; None = undefined there.
+
+    Attributes:
+        gamma: Γ_l, cosine to the gradient, in [−1, 1].
+        rho: ρ_l with steps of ε = 1e-3.
+        rho_relative: ρ_l with steps of 1e-3·‖h_l‖.
+        nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
+        nudge_relative: the same with η·‖h_l‖, comparable across scales.
+        samples: B.
+        directions: M per sample.
+        missing: what is None for a reason other than a norm or variance of 0.
+
+    Source: PROTOCOL §4.
+    """
+
+    gamma: Series
+    rho: Series
+    rho_relative: Series
+    nudge: Series
+    nudge_relative: Series
+    samples: int
+    directions: int
+    missing: dict[str, str] = field(default_factory=dict)
+
+    def deep(self, metric: str = "gamma") -> float | None:
+        """Mean over l ≥ 1 of a metric, where defined."""
+        return mean_over(getattr(self, metric))
+
+    @property
+    def gamma_L(self) -> float | None:
+        """Γ at the last layer, which BP, State Bridge and Credit Bridge get almost for free."""
+        return self.gamma[-1]
+
+    @property
+    def nudge_helps(self) -> list[bool | None]:
+        """Whether a small step against the credit lowers the loss."""
+        return [None if change is None else change < 0 for change in self.nudge_relative]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
+        named = {name: getattr(self, name) for name in _SERIES}
+        summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma_L}
+        facts = {
+            "samples": self.samples,
+            "directions": self.directions,
+            "aggregation": "mean over samples; deep = l >= 1",
+        }
+        return {**named, **summary, **facts, **({"missing": self.missing} if self.missing else {})}
+
+
+_SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative")
+
+
+def credit_quality(
+    net: nn.Module,
+    credit: Sequence[Tensor | None],
+    x: Tensor,
+    y: Tensor,
+    directions: int = DIRECTIONS,
+    seed: int = 0,
+    taps: Taps = None,
+    largest: int = LARGEST,
+) -> CreditQuality:
+    """Measure a credit signal against the true gradient and against what the loss really does.
+
+    Per layer, one batched run of the tail from h_l on carries the 2·M random steps of ρ and the two steps
+    of nudge for every sample. Everything is float64: in a collapsed network the loss changes by less than
+    float32 can hold.
+
+    Args:
+        net: the network; it comes back as it was.
+        credit: a_0..a_L, each (B, ...) like h_l, any scale; None where the method gives none.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        directions: M random directions per sample; 0 leaves ρ out.
+        seed: of the directions.
+        taps: as for `diagnose`.
+        largest: numbers of input per call of the tail; lower it where memory is short.
+
+    Raises:
+        MeasureError: a credit of another length or shape than the stream.
+        TapError: the stream cannot be tapped.
+
+    Source: PROTOCOL §4.
+    """
+    with borrow(net, "float64") as borrowed:
+        x, y = placed((x, y), 0, borrowed)
+        done = fused_pass(resolve_taps(borrowed.model, taps), borrowed.model, x, y)
+        check_states(done.hidden, done.names, len(y))
+        check_credit(credit, done.hidden)
+        flatten = choose_flatten(done.hidden, done.gradients[-1])
+        signal = [None if a is None else vectors(wide(a).to(x.device), flatten) for a in credit]
+        aligned = [gamma(a, vectors(g, flatten)) for a, g in zip(signal, done.gradients, strict=True)]
+        tail, why = _tail(borrowed, x, taps)
+        moves = _Moves(done, y, flatten, directions, torch.Generator().manual_seed(seed), tail, largest)
+        rows = [moves.layer(l, a) for l, a in enumerate(signal)]
+    rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
+    missing = {} if why is None else {"rho, nudge": why}
+    if all(a is None for a in credit):
+        missing = {"gamma, rho, nudge": "the method gives no credit signal"}
+    return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, len(y), directions, missing)
+
+
+def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None]:
+    try:
+        return tail_of(net.model, x, taps), None
+    except TapError as error:
+        return None, str(error)
+
+
+@dataclass(frozen=True)
+class _Moves:
+    """A batch whose hidden states are moved to see what the loss does."""
+
+    done: Pass
+    y: Tensor
+    flatten: str
+    directions: int
+    generator: torch.Generator
+    tail: Tail | None
+    largest: int
+
+    def layer(self, l: int, a: Tensor | None) -> tuple[float | None, float | None, float | None, float | None]:
+        """(ρ, ρ with relative ε, nudge, nudge with relative η) at layer l; a is (B, D) or None."""
+        if a is None or self.tail is None:
+            return None, None, None, None
+        sizes = sample_norms(vectors(self.done.hidden[l], self.flatten))[:, None]
+        length = sample_norms(a)
+        pointed = length != 0
+        # a step along nothing is no step: the sample is left out of the mean below
+        downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
+        nudged = self._change(self.tail, l, torch.stack([downhill, downhill * sizes]))
+        nudges = [mean_where(change, pointed) for change in nudged]
+        rhos = self._rhos(self.tail, l, a, sizes) if self.directions else (None, None)
+        return rhos[0], rhos[1], nudges[0], nudges[1]
+
+    def _rhos(self, tail: Tail, l: int, a: Tensor, sizes: Tensor) -> tuple[float | None, float | None]:
+        """ρ with both lengths of step, the directions in as few runs of the tail as memory allows."""
+        predicted: list[Tensor] = []
+        changes: list[Tensor] = []
+        left = self.directions
+        while left:
+            m = min(left, max(1, self.largest // (2 * self.done.hidden[l].numel())))
+            v = random_units(m, len(a), a.shape[1], self.generator).to(a.device)
+            steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
+            predicted.append((steps * a).sum(dim=3))
+            changes.append(self._change(tail, l, steps.flatten(0, 1)).reshape(2, m, -1))
+            left -= m
+        absolute, relative = (
+            rho(along, change) for along, change in zip(torch.cat(predicted, 1), torch.cat(changes, 1), strict=True)
+        )
+        return absolute, relative
+
+    def _change(self, tail: Tail, l: int, steps: Tensor) -> Tensor:
+        """CE's change per sample for every step: (M, B, D) → (M, B)."""
+        moved = into_state(steps, self.done.hidden[l], self.flatten)
+        with torch.no_grad():
+            logits = tail(l, moved.flatten(0, 1)).reshape(len(steps), len(self.y), -1)
+        return ce_change(self.done.logits, logits, self.y)
+
+
+def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> None:
+    """Refuse a credit signal that is not one tensor, or None, per state, of the state's shape.
+
+    Raises:
+        MeasureError: says both shapes.
+    """
+    if len(credit) != len(hidden):
+        raise MeasureError(
+            f"{len(credit)} credits for {len(hidden)} states", hint="give a_0..a_L, None where there is none"
+        )
+    for l, (a, h) in enumerate(zip(credit, hidden, strict=True)):
+        if a is not None and a.shape != h.shape:
+            raise MeasureError(
+                f"a_{l} has shape {tuple(a.shape)}, h_{l} has {tuple(h.shape)}",
+                hint="a credit signal has its state's shape, batch included",
+            )
+
+
+NULL_DRAWS = 10
+
+M = TypeVar("M", bound="CreditRule")
+
+
+class CreditRule(Protocol):
+    """What is asked of a method: its credit for a batch, and a twin with fresh feedback (see `fa_core.methods`)."""
+
+    draws_feedback: bool
+
+    def credit(self, net: Any, stream: list[Tensor], logits: Tensor, y: Tensor) -> list[Tensor | None]: ...
+
+    def fresh(self: M, generator: torch.Generator) -> M: ...
+
+    def double(self: M) -> M: ...
+
+
+@dataclass(frozen=True)
+class NullGamma:
+    """Γ of one network under freshly drawn feedback.
+
+    Attributes:
+        deep: deep Γ (mean over l ≥ 1) of every draw where it is defined.
+        observed: deep Γ under the training feedback, or None.
+        layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
+            head alone), Γ_l is no null but the rule's own.
+
+    Source: PROTOCOL §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
+    """
+
+    deep: list[float]
+    observed: float | None
+    layers: list[float | None] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over draws."""
+        return statistics.fmean(self.deep) if self.deep else None
+
+    @property
+    def std(self) -> float | None:
+        """Standard deviation over draws (population); NaN where a draw is not finite."""
+        if not all(map(math.isfinite, self.deep)):
+            return math.nan
+        return statistics.pstdev(self.deep) if self.deep else None
+
+    @property
+    def rank(self) -> float | None:
+        """Share of draws whose deep Γ reaches the observed one, (1 + k)/(1 + n): a one-sided p-value.
+
+        None where there is nothing to compare, or a value that is not finite compares with nothing.
+
+        >>> NullGamma([0.0, 0.1, -0.1], observed=0.5).rank
+        0.25
+        """
+        if self.observed is None or not self.deep or not all(map(math.isfinite, [self.observed, *self.deep])):
+            return None
+        return (1 + sum(value >= self.observed for value in self.deep)) / (1 + len(self.deep))
+
+    def to_dict(self) -> dict[str, Any]:
+        """For a report's ``credit``."""
+        summary = {"deep_gamma_mean": self.mean, "deep_gamma_std": self.std, "rank": self.rank}
+        return {"draws": len(self.deep), **summary, "gamma": self.layers}
+
+
+def method_credit_quality(
+    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
+) -> CreditQuality:
+    """`credit_quality` of a method's own signal, computed in float64 from copies of network and method.
+
+    Args:
+        net: a network with its own stream.
+        method: as trained, its feedback loaded.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        directions: as for `credit_quality`.
+        seed: as for `credit_quality`.
+    """
+    with borrow(net, "float64") as borrowed:
+        credit = _credit(borrowed.model, copy.deepcopy(method).double(), *_batch(borrowed.device, x, y))
+    return credit_quality(net, credit, x, y, directions, seed)
+
+
+def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[float | None]:
+    """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality` without the rest.
+
+    Args:
+        net: a network with its own stream.
+        method: as it is now.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+
+    Raises:
+        MeasureError: a credit of another length or shape than the stream.
+
+    Source: PROTOCOL §4.
+    """
+    with _reference(net, x, y) as reference:
+        return reference.gammas(copy.deepcopy(method))
+
+
+def null_gamma(
+    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
+) -> NullGamma:
+    """Deep Γ under `draws` fresh feedbacks, beside the one with the training feedback.
+
+    Args:
+        net: a network with its own stream.
+        method: as trained.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        draws: how many feedbacks to draw.
+        seed: of the draws.
+
+    Raises:
+        UsageError: the method draws no feedback, so that it has no null.
+
+    Source: PROTOCOL §4.
+    """
+    if not method.draws_feedback:
+        raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
+    generator = torch.Generator().manual_seed(seed)
+    with _reference(net, x, y) as reference:
+        observed = mean_over(reference.gammas(copy.deepcopy(method)))
+        drawn = [reference.gammas(method.fresh(generator)) for _ in range(draws)]
+    deep = [value for value in map(mean_over, drawn) if value is not None]
+    return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """A batch's float64 gradients, for credit to be compared with."""
+
+    model: nn.Module
+    x: Tensor
+    y: Tensor
+    done: Pass
+    flatten: str
+
+    def gammas(self, rule: CreditRule) -> list[float | None]:
+        """Γ_l of a rule, which is turned to float64 in place."""
+        credit = _credit(self.model, rule.double(), self.x, self.y)
+        check_credit(credit, self.done.hidden)
+        pairs = zip(credit, self.done.gradients, strict=True)
+        return [gamma(None if a is None else vectors(a, self.flatten), vectors(g, self.flatten)) for a, g in pairs]
+
+
+@contextmanager
+def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[_Reference]:
+    with borrow(net, "float64") as borrowed:
+        x, y = _batch(borrowed.device, x, y)
+        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
+        yield _Reference(borrowed.model, x, y, done, choose_flatten(done.hidden, done.gradients[-1]))
+
+
+def _credit(net: nn.Module, rule: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:
+    with torch.no_grad():
+        logits, stream = net(x, return_hidden=True)
+    return rule.credit(net, list(stream), logits, y)
+
+
+def _batch(device: torch.device, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    return x.to(device, torch.float64 if x.is_floating_point() else None), y.to(device)

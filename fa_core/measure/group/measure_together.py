@@ -1,0 +1,322 @@
+"""Measuring a group: one forward pass per test batch, one forward and one backward pass per eval batch, for all.
+
+`measure_together`: which networks share their passes, and what becomes of those that cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import FaError, UsageError, is_device_lost
+from fa_core.measure.accuracy import LogitsFunction, plain_logits
+from fa_core.measure.batches import counted, on_device, pair
+from fa_core.measure.fused import Pass, in_parts, is_out_of_memory
+from fa_core.measure.group.member import Member, Progress, Request, measure_alone, no_larger, out_of_memory
+from fa_core.measure.group.near_ties import GroupCount, accuracies, settle
+from fa_core.measure.group.signature import difference, obstacle, signature
+from fa_core.measure.group.stack import CannotStack, FunctionalStack, ResidualStack, Stack, is_residual_mlp
+from fa_core.measure.isolate import AS_IS, HALF, HostDraws, as_written, measuring_arithmetic, target_dtype
+from fa_core.measure.tally import Divided, Tally
+from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, resolve_taps
+from fa_core.models.residual_mlp import ResidualMLP
+
+Pairs = list[tuple[Tensor, Tensor]]
+
+
+def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
+    """N networks of one signature as one: built-in residual MLPs layer by layer, others through `torch.func`.
+
+    Args:
+        networks: at least two, as written (see `as_written`).
+        taps: as for `diagnose`.
+        dtype: what they are computed in; None = their own.
+
+    Raises:
+        CannotStack, TapError: see `FunctionalStack`.
+    """
+    if taps is None and is_residual_mlp(networks[0]):
+        return ResidualStack(cast(Sequence[ResidualMLP], networks), dtype)
+    return FunctionalStack(networks, taps, dtype)
+
+
+def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Member]:
+    """Measure networks of one signature together.
+
+    The networks themselves are only read. Labels are looked at before, near-ties and results after the passes:
+    in between, nothing waits for the device.
+
+    Raises:
+        CannotStack: they do not run together.
+        Divided: their states become vectors in different ways.
+        FaError, Exception: whatever one of them would raise by itself.
+    """
+    networks = [as_written(network) for network in networks]
+    first = networks[0]
+    floats = [t for t in chain(first.parameters(), first.buffers()) if t.is_floating_point()]
+    if not floats:
+        raise CannotStack("it has no floating-point tensors")
+    device, as_is = floats[0].device, request.dtype == AS_IS
+    if as_is and (any(t.dtype in HALF for t in floats) or torch.is_autocast_enabled(device.type)):
+        raise CannotStack("half precision as it runs rounds differently in a group")
+    target = target_dtype(first, request.dtype)
+    dtype = target or floats[0].dtype
+    counted(request.batches if request.count_batches else request.test)
+    test, eval_batches = _Batches(request.test, device, dtype), _Batches(request.batches, device, dtype)
+    host = HostDraws()
+    with measuring_arithmetic(device, as_is), host.passing():
+        stack = make_stack(networks, request.taps, target)
+        found = _measured(networks, stack, test, eval_batches, request)
+    if host.noticed:
+        raise CannotStack("it draws random numbers from Python or NumPy")
+    return found
+
+
+def _measured(
+    networks: Sequence[nn.Module], stack: Stack, test: _Batches, eval_batches: _Batches, request: Request
+) -> list[Member]:
+    tested, seen, tally = GroupCount(), GroupCount(), Tally(norm_batches=request.norm_batches, samples_axis=1)
+    for index in range(len(test)):
+        x, y = test[index]
+        logits = stack.logits(x)
+        check_members(logits, y, test.highest[index])
+        tested.update(logits, y)
+        request.progress.step()
+    for index in range(len(eval_batches)):
+        x, y = eval_batches[index]
+        run = partial(stacked_pass, stack, layers=tally.layers, highest=eval_batches.highest[index])
+        done = in_parts(run, x, y, request.largest_pass, samples_axis=1)
+        tally.add(done, f"eval batch {index}")
+        seen.update(done.logits, y)
+        request.progress.step()
+    tapped: LogitsFunction = resolve_taps(networks[0], request.taps).logits
+    plain = tapped if callable(request.taps) else plain_logits
+    settle(networks, [(tested, test, plain), (seen, eval_batches, tapped)])
+    fractions = accuracies([seen, tested] if request.count_batches else [tested]).tolist()
+    return [Member(acc, found, None) for acc, found in zip(fractions, tally.measured(seen.right), strict=True)]
+
+
+def stacked_pass(
+    stack: Stack, x: Tensor, y: Tensor, layers: Sequence[int] | None = None, highest: int | None = None
+) -> Pass:
+    """`fused_pass` of all members at once: its tensors have the members as first axis.
+
+    Args:
+        stack: the networks.
+        x: inputs (B, ...).
+        y: labels (B,).
+        layers: whose gradients are wanted; None = all.
+        highest: no label is higher; None = they are asked, which waits for the device.
+
+    Raises:
+        CannotStack: see `check_members`.
+        TapError: a tap that the logits do not depend on.
+    """
+    stream = stack.forward(x, layers)
+    check_members(stream.logits, y, int(y.max()) if highest is None else highest)
+    gradients, logit_gradient = activation_gradients(stream, y, layers, members_ce)
+    return Pass(stream.logits.detach(), [h.detach() for h in stream.hidden], gradients, logit_gradient, stream.names)
+
+
+def check_members(logits: Tensor, y: Tensor, highest: int) -> None:
+    """Refuse what is not (N, B, C) logits with a class for every label.
+
+    Raises:
+        CannotStack: each network by itself says it in words.
+    """
+    if logits.dim() != 3 or logits.shape[1] != len(y) or not logits.is_floating_point():
+        raise CannotStack(f"the output is {tuple(logits.shape[1:])} for {len(y)} labels")
+    if highest >= logits.shape[2]:
+        raise CannotStack(f"label {highest}, {logits.shape[2]} classes")
+
+
+def members_ce(logits: Tensor, y: Tensor) -> Tensor:
+    """Σ_n CE_n, each member's CE averaged over the batch: no member's gradient depends on another's logits.
+
+    Args:
+        logits: (N, B, C).
+        y: (B,) class indices.
+
+    >>> round(members_ce(torch.zeros(2, 3, 4), torch.tensor([0, 1, 2])).item(), 6)
+    2.772589
+    """
+    # the mean over N·B samples carries 1/(N·B), a member's own mean 1/B
+    return batch_mean_ce(logits.flatten(0, 1), y.repeat(len(logits))) * len(logits)
+
+
+class _Batches:
+    """Batches on the device, their labels looked at once.
+
+    Args:
+        batches: (x, y) pairs.
+        device: where the networks are.
+        dtype: theirs.
+
+    Attributes:
+        highest: the highest label of every batch.
+
+    Raises:
+        MeasureError: batches that cannot be used.
+        CannotStack: a negative label.
+    """
+
+    def __init__(self, batches: list[Any], device: torch.device, dtype: torch.dtype) -> None:
+        self._pairs: Pairs = [pair(batch, index) for index, batch in enumerate(batches)]
+        self._device, self._dtype = device, dtype
+        extremes = [torch.stack(y.aminmax()).long() for _, y in self._pairs]
+        lowest, self.highest = torch.stack(extremes, dim=1).tolist() if extremes else ([], [])
+        if min(lowest, default=0) < 0:
+            raise CannotStack("a label is negative")
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return on_device(*self._pairs[index], self._device, self._dtype)
+
+
+def measure_together(
+    networks: Sequence[nn.Module],
+    batches: Iterable[Any],
+    test: Iterable[Any],
+    *,
+    taps: Taps = None,
+    norm_batches: int = 1,
+    dtype: str | None = None,
+    largest_pass: int | None = None,
+    on_batch: Callable[[int, int], object] | None = None,
+    count_batches: bool = False,
+) -> list[Member]:
+    """Accuracy and the four diagnostics of many networks, those of one signature in common passes.
+
+    The numbers are those of `accuracy` and `diagnose`: float32 norms and (c) to a relative 1e-5 (the products are
+    summed in another order), accuracies exactly (near-ties are decided in float64). A group of one, and networks
+    that do not run together, take the ordinary path, and `Member.note` says why.
+
+    Args:
+        networks: on their device; they are left as they are. Different signatures may be mixed.
+        batches: (x, y) pairs for the diagnostics, as for `diagnose`; read into a list.
+        test: (x, y) pairs for the accuracy; read into a list.
+        taps: as for `diagnose`, for all of them.
+        norm_batches: as for `diagnose`.
+        dtype: as for `diagnose`.
+        largest_pass: samples per pass and network, also of the test batches.
+        on_batch: called with (batches done, batches in all); the second grows where a group has to be taken apart.
+            What it raises is let through.
+        count_batches: the samples of `batches` count for the accuracy, too; they are none of those of `test`, which
+            may then be empty.
+
+    Returns:
+        One `Member` per network, in order. One that fails carries its error and leaves the others as they are.
+
+    Raises:
+        torch.OutOfMemoryError: memory ran out: try fewer networks, then a smaller ``largest_pass``.
+        RuntimeError: the device is lost, whoever's fault that was.
+        UsageError: a count below 1.
+
+    Source: PROTOCOL §3.
+
+    >>> import torch
+    >>> from fa_core.models import build
+    >>> nets = [build("resmlp", input_dim=2, d=4, L=1, num_classes=2, seed=seed) for seed in range(3)]
+    >>> found = measure_together(nets, [(torch.eye(2), torch.tensor([0, 1]))], [(torch.eye(2), torch.tensor([0, 1]))])
+    >>> [len(member.diagnosis.report().residual_norms) for member in found]
+    [2, 2, 2]
+    """
+    for name, count in (("norm_batches", norm_batches), ("largest_pass", largest_pass)):
+        if count is not None and count < 1:
+            raise UsageError(f"{name} is {count}", hint="give at least 1")
+    progress = Progress(on_batch)
+    rest = no_larger(test, largest_pass)
+    request = Request(list(batches), rest, taps, norm_batches, dtype, largest_pass, progress, count_batches)
+    groups = partition(networks, taps)
+    progress.total = len(groups) * request.steps
+    members: dict[int, Member] = {}
+    for indices, note in groups:
+        found = _together_measured([networks[index] for index in indices], request, note)
+        members.update(zip(indices, found, strict=True))
+    return [members[index] for index in range(len(networks))]
+
+
+def partition(networks: Sequence[nn.Module], taps: Taps = None) -> list[tuple[list[int], str]]:
+    """Which networks are measured together, largest group first, and for single ones why they are alone.
+
+    Args:
+        networks: any.
+        taps: how they will be tapped.
+
+    Returns:
+        [(places in `networks`, note)].
+    """
+    by_signature: dict[Hashable, list[int]] = {}
+    for index, network in enumerate(networks):
+        by_signature.setdefault(signature(network, taps), []).append(index)
+    groups = sorted(by_signature.items(), key=lambda item: -len(item[1]))
+    found = []
+    for place, (one, indices) in enumerate(groups):
+        reason = ""
+        if len(indices) == 1 and len(groups) > 1:
+            likely = groups[1 if place == 0 else 0][0]
+            reason = obstacle(networks[indices[0]]) or difference(one, likely)
+        found.append((indices, reason))
+    return [(indices, _why_alone(reason, found)) for indices, reason in found]
+
+
+def _why_alone(reason: str, groups: Sequence[tuple[list[int], str]]) -> str:
+    """A note for a network that is alone, with how many are so for the same reason; "" for one that needs none."""
+    if not reason:
+        return ""
+    alike = sum(other == reason for _, other in groups)
+    if alike == sum(len(indices) for indices, _ in groups):
+        return f"none of the {alike} runs is stacked with another: {reason}"
+    return f"not stacked with the others{f' ({alike} runs)' if alike > 1 else ''}: {reason}"
+
+
+def _together_measured(networks: Sequence[nn.Module], request: Request, note: str) -> list[Member]:
+    if len(networks) == 1:
+        return [measure_alone(networks[0], request, note)]
+    full: Exception | None = None
+    ways: list[str] = []
+    try:
+        return measure_stacked(networks, request)
+    except Divided as divided:
+        ways = divided.ways
+    except Exception as error:
+        if error is request.progress.raised or is_device_lost(error):
+            raise
+        note = f"{len(networks)} runs measured one by one: {_reason(error)}"
+        full = error if is_out_of_memory(error) else None
+    if full is not None:
+        raise out_of_memory(full)
+    # outside the except clause, whose exception keeps the failed passes alive
+    if ways:
+        return _by_way(networks, request, ways)
+    request.progress.total += len(networks) * request.steps
+    return [measure_alone(network, request, note) for network in networks]
+
+
+def _by_way(networks: Sequence[nn.Module], request: Request, ways: list[str]) -> list[Member]:
+    """Members whose states become vectors in the same way stay together."""
+    members: dict[int, Member] = {}
+    request.progress.total += len(set(ways)) * request.steps
+    for way in sorted(set(ways)):
+        indices = [index for index, found in enumerate(ways) if found == way]
+        note = f"not stacked with the others: its states are read {way}, theirs are not"
+        found = _together_measured([networks[index] for index in indices], request, note)
+        members.update(zip(indices, found, strict=True))
+    return [members[index] for index in range(len(networks))]
+
+
+def _reason(error: Exception) -> str:
+    """Why a group fell apart, in one line."""
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    if isinstance(error, (CannotStack, FaError)):
+        return first_line
+    if isinstance(error, UserWarning):
+        return "torch.func has no batched form of one of its operations"
+    return f"torch.func cannot run it ({first_line[:150]})"

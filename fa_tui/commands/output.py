@@ -1,0 +1,168 @@
+"""stdout and stderr as the shell left them: closed, full, gone, or without Unicode.
+
+Results on stdout: JSON with every digit, or tables for reading.
+"""
+
+from __future__ import annotations
+
+import codecs
+import enum
+import errno
+import io
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fa_core.errors import FaError, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fa_core.reporting.blocks import Block, Grid
+
+
+_STAND_INS = str.maketrans("✗✓·‖–—‘’“”→≠≤≥×…−", "xv.|--''\"\">!<>x.-")
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT})
+
+
+def prepare(*, silent: bool) -> None:
+    """Make both streams fit to print on.
+
+    Args:
+        silent: whether the command is of use without its output, so that a closed stdout is fine.
+
+    Raises:
+        FaError: stdout is closed.
+    """
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
+    if sys.stdout is None:
+        if not silent:
+            raise FaError("stdout is closed: there is nowhere to print to")
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 (open until the end)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        codecs.register_error("stand-in", _stand_in)
+        sys.stdout.reconfigure(errors="backslashreplace" if speaks_unicode() else "stand-in")
+
+
+def speaks_unicode() -> bool:
+    """Whether stdout can print every character."""
+    return "utf" in (getattr(sys.stdout, "encoding", None) or "utf").lower()
+
+
+def is_full(error: OSError) -> bool:
+    """Whether an error is that of a stream without room (an error about a file has the file's name)."""
+    return error.errno in _NO_ROOM and error.filename is None
+
+
+def silence() -> None:
+    """What is still unprinted goes nowhere: Python would complain about it when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = error.object[error.start : error.end].translate(_STAND_INS)
+    return text.encode("ascii", "replace").decode(), error.end
+
+
+PIPE_WIDTH = 10_000
+"""A pipe has no width: lines are as long as they are."""
+
+_LEAST_NAME = 20
+
+GAP = 2
+"""Blanks between two columns."""
+
+
+class Form(str, enum.Enum):
+    """How an analysis is printed."""
+
+    table = "table"
+    json = "json"
+
+
+FormOption = Annotated[
+    Form,
+    typer.Option(
+        "--format",
+        help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them).",
+    ),
+]
+
+
+def print_json(value: Any) -> None:
+    """JSON as Python writes it: NaN and Infinity where a measured number is one."""
+    json.dump(value, sys.stdout, indent=1, ensure_ascii=False)
+    print()
+
+
+def print_blocks(blocks: Iterable[Block]) -> None:
+    """Blocks of a report as text; a table too wide for the terminal continues below, in a pipe it never does."""
+    from rich.console import Console
+
+    from fa_core.reporting.blocks import Bullets, Figure, Grid, Heading
+
+    terminal = sys.stdout.isatty()
+    console = Console(width=None if terminal else PIPE_WIDTH, highlight=False, markup=False)
+    for block in blocks:
+        if isinstance(block, Grid):
+            _print_grid(console, block)
+        elif isinstance(block, Bullets):
+            for item in block.items:
+                console.print(f"- {printable(item)}")
+        elif isinstance(block, Heading):
+            console.print(f"\n{printable(block.text)}", style="bold")
+        elif not isinstance(block, Figure):
+            console.print("\n".join(map(printable, block.text.split("\n"))))
+
+
+def _print_grid(console: Console, grid: Grid) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.cells import cell_len
+    from rich.table import Table
+
+    if grid.caption:
+        console.print(grid.caption)
+    # names and notes of files must not steer the terminal
+    rows = [tuple(map(printable, row)) for row in grid.rows]
+    widths = [max(map(cell_len, column)) for column in zip(grid.headings, *rows, strict=True)]
+    # a name that leaves no room goes on below itself
+    widths[0] = min(widths[0], max(_LEAST_NAME, console.width // 2))
+    for columns in fitting(widths, console.width):
+        # a blank on the right, and the box's between two columns: `GAP`
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for i in columns:
+            table.add_column(
+                grid.headings[i],
+                justify="left" if i < grid.words else "right",
+                overflow="fold",
+                max_width=None if i else widths[0],
+            )
+        for number, row in enumerate(rows):
+            table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
+        console.print(table)
+
+
+def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
+    """Columns in groups that fit side by side, each led by the first column, which names the row.
+
+    >>> fitting([10, 30, 30, 5], 52)
+    [[0, 1], [0, 2, 3]]
+    """
+    groups: list[list[int]] = []
+    used = 0
+    for i in range(1, len(widths)):
+        needed = widths[i] + GAP
+        if not groups or used + needed > available:
+            groups.append([0])
+            used = widths[0]
+        groups[-1].append(i)
+        used += needed
+    return groups or [[0]]

@@ -1,1 +1,0 @@
-"""What the program remembers for a person: settings and presets."""

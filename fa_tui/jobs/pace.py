@@ -1,0 +1,182 @@
+"""How long something still takes, from how fast it went so far, and how long it took.
+
+How far a training command is within its epoch: it writes a small file, who started it looks there.
+
+How far a run folder is that a command trains: what its manifest and its trace say.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from fa_core.errors import FaError
+from fa_core.runs import MANIFEST, read_manifest
+
+
+class Pace:
+    """Steps that get done, and when.
+
+    Args:
+        clock: seconds (tests bring their own).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._first: tuple[float, float] | None = None
+        self._last = (0.0, 0.0)
+
+    def note(self, done: float) -> None:
+        """So many steps are done now, with a part of the next one; fewer than before means that it began anew."""
+        if self._first is None or done < self._last[0]:
+            self._first = self._last = (done, self._clock())
+        elif done > self._last[0]:
+            self._last = (done, self._clock())
+
+    def seconds_left(self, total: int) -> float | None:
+        """Seconds until all steps are done; None before two different counts were noted.
+
+        The time before the first count (loading data, starting torch) does not enter the rate.
+        """
+        if self._first is None or self._last[0] <= self._first[0]:
+            return None
+        (first, began), (last, at) = self._first, self._last
+        per_step = (at - began) / (last - first)
+        return max(0.0, (total - last) * per_step - (self._clock() - at))
+
+
+class Stopwatch:
+    """How long something ran the last time.
+
+    Args:
+        clock: seconds (tests bring their own).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._began: float | None = None
+        self._ended: float | None = None
+
+    def note(self, *, running: bool) -> None:
+        """It runs now, or does not."""
+        if running:
+            if self._began is None or self._ended is not None:
+                self._began, self._ended = self._clock(), None
+        elif self._began is not None and self._ended is None:
+            self._ended = self._clock()
+
+    @property
+    def seconds(self) -> float | None:
+        """Of the last time; None while it runs and where it never ran."""
+        return None if self._began is None or self._ended is None else self._ended - self._began
+
+
+def time_words(seconds: float) -> str:
+    """A time as short as it can be said.
+
+    >>> [time_words(seconds) for seconds in (0.2, 42, 200, 7500, 200_000)]
+    ['<1 s', '42 s', '3 min', '2 h 05', '2 d 7 h']
+    """
+    if seconds < 1:
+        return "<1 s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02}"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+STEP_FILE = "FA_TUI_STEPS"
+"""Environment variable that names the file to a training command."""
+
+_SECONDS = 0.2
+"""The file is written at most so often: batches may take a millisecond."""
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """Where a training command stands.
+
+    Attributes:
+        run: the run's name.
+        epoch: the epoch being trained, from 1.
+        step: batches done in it.
+        steps: batches per epoch.
+    """
+
+    run: str
+    epoch: int
+    step: int
+    steps: int
+
+    def part_of_epoch(self, epochs_done: int) -> float:
+        """The share [0, 1] of the next epoch that is done; 0 where this tells of another epoch."""
+        return min(1.0, self.step / self.steps) if self.steps and self.epoch == epochs_done + 1 else 0.0
+
+
+class StepFile:
+    """Writes where a command stands, for whoever asked for it; for nobody, nothing.
+
+    Args:
+        path: the file; None: what the environment names.
+        clock: seconds (tests bring their own).
+    """
+
+    def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        named = os.environ.get(STEP_FILE)
+        self._path = path or (Path(named) if named else None)
+        self._clock = clock
+        self._next = clock()
+
+    def note(self, steps: Steps) -> None:
+        """The command stands there now; a file that cannot be written must not stop it."""
+        if self._path is None or self._clock() < self._next:
+            return
+        self._next = self._clock() + _SECONDS
+        with contextlib.suppress(OSError):
+            beside = self._path.with_name(f"{self._path.name}.new")
+            beside.write_bytes(msgspec.json.encode(steps))
+            beside.replace(self._path)
+
+
+def read_steps(path: Path) -> Steps | None:
+    """What the file says; None where there is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Steps)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def epochs_of(run: Path, since: float) -> tuple[int, int] | None:
+    """Complete epochs of a run and how many it will have; None if it has not begun (after a time)."""
+    try:
+        if (run / MANIFEST).stat().st_mtime < since:
+            return None
+        manifest = read_manifest(run)
+    except (OSError, FaError):
+        return None
+    epochs = int(manifest.recipe.get("epochs", 0))
+    return epochs if manifest.stopped else manifest.epochs_done, epochs
+
+
+def last_words(trace: Path, now: Steps | None) -> str:
+    """The epoch in training, else the last one of a growing trace, and the last accuracy, in words."""
+    from fa_core.engine.process import log_tail
+
+    words = "" if now is None else f": epoch {now.epoch}, batch {now.step}/{now.steps}"
+    lines = log_tail(trace, 1)
+    try:
+        last = json.loads(lines[-1]) if lines else {}
+        epoch = words or f": epoch {last['epoch']}"
+        return f"{epoch}, accuracy {last['test_acc']:.4f}"
+    except (ValueError, KeyError, TypeError):
+        return words

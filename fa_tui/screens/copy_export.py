@@ -1,0 +1,93 @@
+"""Copy and export: of the screen that the person is on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fa_tui.options import FrozenBaseline
+from fa_tui.screens.questions import Choice, ask, choose
+from fa_tui.sharing import export as exporting
+from fa_tui.sharing.clipboard import copy
+from fa_tui.sharing.pieces import Piece, Shared, Sharing, command_line, command_piece, opening_piece
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+    from fa_tui.views.look import Look
+
+
+def shared_by(app: ExplorerApp) -> Shared:
+    """What the screen that is open has to give away; one that says nothing gives its looks alone."""
+    return app.screen.shared() if isinstance(app.screen, Sharing) else Shared([])
+
+
+def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece:
+    """The command line that prints what a screen shows.
+
+    Args:
+        app: whose paths, thresholds and baseline it names.
+        command: the command.
+        options: what else the screen was told.
+    """
+    session = app.session
+    return command_piece(command_line(app.paths, session.thresholds, _baseline(app), command, options))
+
+
+def reopening(app: ExplorerApp, look: Look) -> Piece:
+    """The command line that opens the explorer as it is, here and where nothing is set.
+
+    Args:
+        app: whose paths, thresholds, baseline and ways to measure it names.
+        look: of its runs.
+    """
+    thresholds, prefers = app.session.thresholds, app.settings
+    options = [*look.options(prefers.show), *app.setup.as_options()]
+    line = command_line(app.paths, thresholds, _baseline(app), "open", options, usual=prefers.thresholds)
+    return opening_piece(line)
+
+
+def _baseline(app: ExplorerApp) -> FrozenBaseline | None:
+    baseline = app.session.baseline
+    return baseline if isinstance(baseline, FrozenBaseline) else None
+
+
+async def copy_something(app: ExplorerApp) -> None:
+    """Ask what to copy, and copy it."""
+    text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
+    pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
+    key = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece.key) for piece in pieces])
+    piece = next((piece for piece in pieces if piece.key == key), None)
+    if piece is None:
+        return
+    made = await asyncio.to_thread(piece.text)
+    copied = await asyncio.to_thread(copy, made, app.send_soon)
+    verb = "copied to" if copied.in_clipboard else "written to"
+    app.say(f"{piece.what} {verb} {copied.where}", "good" if copied.in_clipboard else "warn")
+
+
+async def export_something(app: ExplorerApp) -> None:
+    """Ask for a kind of file and its name, and write it."""
+    shared = shared_by(app)
+    kinds = exporting.kinds_of(shared)
+    notes = {kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "") for kind in kinds}
+    key = await choose(app, "Export", [Choice(kind.key, kind.what, notes[kind], kind.key) for kind in kinds])
+    kind = next((kind for kind in kinds if kind.key == key), None)
+    if kind is None:
+        return
+    name = await ask(
+        app,
+        f"export {kind.ending} to",
+        text=exporting.free_name(kind, Path()),
+        hint=f"a file name; {kind.what}",
+        check=lambda text: exporting.name_problem(kind, text),
+    )
+    if name is None:
+        return
+    if kind is exporting.SCREEN:
+        files = exporting.export_text(kind, name, app.export_screenshot(title=app.title))
+    else:
+        files = await asyncio.to_thread(exporting.export, kind, name, shared)
+    more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+    left_out = exporting.left_out_words(kind, shared)
+    app.say(f"saved {files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")

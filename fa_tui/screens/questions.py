@@ -1,0 +1,421 @@
+"""Questions: screens over another one that are answered once; most are a framed box in the middle.
+
+A short list to choose from, by key, arrow or mouse.
+
+One line to type something in, at the bottom of the screen; what is wrong with it is said while it is typed.
+
+A short list of which several can be chosen, by key, arrow or mouse; what is behind follows.
+
+One question at a time, its answer awaited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+
+from textual import events
+from textual.app import ComposeResult
+from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.screen import ModalScreen
+from textual.widget import Widget
+from textual.widgets import Input
+
+from fa_tui.views.text import padded, width_of
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.painted import PaintedScroll, Row, ending
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+
+
+ResultT = TypeVar("ResultT")
+
+
+class Question(ModalScreen[ResultT]):
+    """Closes with the first answer. One that comes while it closes, or while another screen covers it, does nothing.
+
+    Textual would close the screen that is on top then: the one below, or the one that covers it.
+    """
+
+    _answered = False
+
+    def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
+        if self._answered or self.app.screen is not self:
+            return AwaitComplete()
+        self._answered = True
+        return super().dismiss(result)
+
+
+class Dialog(Question[ResultT]):
+    """A subclass gives the body; the keys that work stand below it, inside the frame.
+
+    Args:
+        glyphs: characters to draw with.
+    """
+
+    DEFAULT_CSS = """
+    Dialog {
+        align: center middle;
+        & > Vertical {
+            max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
+            background: $surface; border: round $accent;
+        }
+        &.-ascii > Vertical { border: ascii $accent; }
+        & KeyBar { dock: none; }
+    }
+    """
+
+    def __init__(self, *, glyphs: Glyphs) -> None:
+        super().__init__(classes="-ascii" if glyphs.name == "ascii" else None)
+        self.glyphs = glyphs
+
+    def body(self) -> Iterable[Widget]:
+        """What the frame holds."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            yield from self.body()
+            yield KeyBar(self.glyphs)
+
+
+class Choice(NamedTuple):
+    """One entry: the key that takes it (``""`` if none), what it is, what more there is to say, what it stands for."""
+
+    key: str
+    text: str
+    note: str
+    value: str
+
+
+class ChoiceList(PaintedScroll, can_focus=True):
+    """The entries, one per line.
+
+    Args:
+        choices: the entries.
+        glyphs: characters to draw with.
+        take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
+    """
+
+    COMPONENT_CLASSES = {"choice--key", "choice--text", "choice--note", "choice--cursor"}
+
+    DEFAULT_CSS = """
+    ChoiceList {
+        height: auto; max-height: 100%;
+        background: $surface;
+        scrollbar-size-vertical: 1;
+        & > .choice--key { color: $accent; text-style: bold; }
+        & > .choice--text { color: $foreground; }
+        & > .choice--note { color: $text-muted; }
+        & > .choice--cursor {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+        }
+    }
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "move(-1)", "Up", show=False),
+        Binding("down,j", "move(1)", "Down", show=False),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+        Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
+    ]
+
+    def __init__(self, choices: Sequence[Choice], glyphs: Glyphs, take: Callable[[Choice], object]) -> None:
+        super().__init__()
+        self.choices = list(choices)
+        self.at = 0
+        self._glyphs, self._take = glyphs, take
+
+    @property
+    def current(self) -> Choice | None:
+        """The entry under the cursor."""
+        return self.choices[self.at] if self.choices else None
+
+    def set_choices(self, choices: Sequence[Choice]) -> None:
+        """Show other entries."""
+        self.choices = list(choices)
+        self.at = max(0, min(self.at, len(choices) - 1))
+        self.repaint()
+        self.refresh(layout=True)
+
+    def draw(self, width: int) -> Sequence[Row]:
+        say = self._glyphs.say
+        longest = max((width_of(say(choice.text)) for choice in self.choices), default=0)
+        rows: list[Row] = []
+        for index, choice in enumerate(self.choices):
+            pieces: Row = [
+                (f" {choice.key or ' '} ", "choice--key"),
+                (f" {padded(say(choice.text), longest)}  ", "choice--text"),
+                (say(choice.note), "choice--note"),
+            ]
+            pieces = ending(pieces, width, self._glyphs.ellipsis, "choice--note")
+            here = index == self.at
+            rows.append([(text, "choice--cursor" if here else style) for text, style in pieces])
+        return rows
+
+    def action_move(self, step: int) -> None:
+        """Go to another entry."""
+        if self.choices:
+            self.at = (self.at + step) % len(self.choices)
+            self.scroll_to_region_of(self.at)
+            self.repaint()
+
+    def action_edge(self, direction: int) -> None:
+        """Go to the first entry, or the last one."""
+        if self.choices:
+            self.at = 0 if direction < 0 else len(self.choices) - 1
+            self.scroll_to_region_of(self.at)
+            self.repaint()
+
+    def scroll_to_region_of(self, index: int) -> None:
+        """Bring an entry into view."""
+        top, height = self.scroll_offset.y, self.scrollable_content_region.height
+        self.scroll_to(y=min(index, max(top, index - height + 1)), animate=False, immediate=True)
+
+    def action_take(self) -> None:
+        """Choose the entry under the cursor."""
+        if self.current is not None:
+            self._take(self.current)
+
+    def on_key(self, event: events.Key) -> None:
+        choice = next((choice for choice in self.choices if choice.key and choice.key == event.character), None)
+        if choice is not None:
+            event.stop()
+            event.prevent_default()
+            self._take(choice)
+
+    def on_click(self, event: events.Click) -> None:
+        index = event.y + self.scroll_offset.y
+        if 0 <= index < len(self.choices):
+            self._take(self.choices[index])
+
+
+class ChoiceScreen(Dialog[str | None]):
+    """Returns the value of the entry that was chosen, or None after Esc.
+
+    Args:
+        title: what is chosen.
+        choices: the entries.
+        glyphs: characters to draw with.
+    """
+
+    help_text = """\
+A list to choose from
+The key in front of a line takes it at once, and so does a click. Or move with ↑ ↓ (k j) and take with Enter.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", tooltip="close the list"),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
+    ]
+
+    DEFAULT_CSS = """
+    ChoiceScreen {
+        background: transparent;
+        &:ansi { background: transparent; }
+        & > Vertical { width: 76; }
+        & Line { background: $surface; }
+    }
+    """
+
+    def __init__(self, title: str, choices: Sequence[Choice], *, glyphs: Glyphs) -> None:
+        super().__init__(glyphs=glyphs)
+        self._title = title
+        self._choices = choices
+
+    def body(self) -> Iterable[Widget]:
+        yield Line(self.glyphs, id="choice-title")
+        yield ChoiceList(self._choices, self.glyphs, lambda choice: self.dismiss(choice.value))
+
+    def on_mount(self) -> None:
+        self.query_one("#choice-title", Line).set((self._title, "strong"))
+        self.set_focus(self.query_one(ChoiceList))
+
+
+_NOTHING_WRONG: Callable[[str], str] = lambda text: ""  # noqa: E731
+
+
+class EntryScreen(Question[str | None]):
+    """Returns what was typed, or None after Esc.
+
+    Args:
+        asks: what to type.
+        glyphs: characters to draw with.
+        text: what stands there at first; typing replaces it.
+        hint: said while nothing is wrong.
+        check: what is wrong with a text, or ``""``; Enter takes only a text without fault.
+    """
+
+    help_text = """\
+A line to type
+What is wrong with it is said below while you type; Enter takes only what nothing is wrong with.
+What stands there at first is selected: typing replaces it, an arrow key keeps it.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "Take", priority=True, tooltip="take what is typed"),
+        Binding(
+            "escape,ctrl+c,ctrl+q",
+            "dismiss(None)",
+            "Never mind",
+            key_display="esc",
+            priority=True,
+            tooltip="leave everything as it was",
+        ),
+        Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
+    ]
+
+    DEFAULT_CSS = """
+    EntryScreen {
+        background: transparent;
+        &:ansi { background: transparent; }
+        & > Vertical { dock: bottom; height: 3; background: $panel; }
+        & Horizontal { height: 1; }
+        & KeyBar { dock: none; }
+        & #entry-asks { width: auto; min-width: 8; max-width: 60%; }
+        & Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
+        & Input:focus { border: none; }
+    }
+    """
+
+    def __init__(
+        self,
+        asks: str,
+        *,
+        glyphs: Glyphs,
+        text: str = "",
+        hint: str = "",
+        check: Callable[[str], str] = _NOTHING_WRONG,
+    ) -> None:
+        super().__init__()
+        self._asks, self._text, self._hint, self._check = asks, text, hint, check
+        self._glyphs = glyphs
+
+    def compose(self) -> ComposeResult:
+        with Vertical():
+            with Horizontal():
+                yield Line(self._glyphs, id="entry-asks")
+                yield Input(self._text, select_on_focus=True)
+            yield Line(self._glyphs, id="entry-note")
+            yield KeyBar(self._glyphs)
+
+    def on_mount(self) -> None:
+        asks = self.query_one("#entry-asks", Line)
+        asks.set((f" {self._asks} ", "accent"))
+        asks.styles.width = width_of(asks.text)
+        self.set_focus(self.query_one(Input))
+        self._say(self._text)
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        self._say(event.value)
+
+    def _say(self, text: str) -> None:
+        wrong = self._check(text)
+        note = (wrong, "warn") if wrong else (self._hint, "dim")
+        self.query_one("#entry-note", Line).set((" ", ""), note)
+
+    def action_take(self) -> None:
+        """Return the text, if nothing is wrong with it."""
+        text = self.query_one(Input).value
+        if not self._check(text):
+            self.dismiss(text)
+
+
+class SeveralScreen(Dialog[None]):
+    """Stays until Esc, and tells at once what is chosen.
+
+    Args:
+        title: what is chosen.
+        names: what there is, each with more to say about it.
+        chosen: of these.
+        default: what is chosen again with a key.
+        tell: called with the names that are chosen, in their order.
+        glyphs: characters to draw with.
+    """
+
+    help_text = """\
+A list of which several can be chosen
+Enter, space, a click or the key in front of a line chooses it or leaves it out. What is behind the list follows
+at once. There is nothing to confirm: Esc closes the list.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space", "take", "Choose", key_display="space", tooltip="choose a line, or leave it out"),
+        Binding("0", "default", "Default", tooltip="what is chosen where nobody chose"),
+        Binding("question_mark", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
+        Binding("escape,q,ctrl+c,ctrl+q", "dismiss", "Done", key_display="esc", tooltip="close the list"),
+    ]
+
+    DEFAULT_CSS = """
+    SeveralScreen {
+        background: transparent;
+        &:ansi { background: transparent; }
+        & > Vertical { width: auto; min-width: 48; }
+        & ChoiceList, & KeyBar { width: 44; }
+    }
+    """
+
+    def __init__(
+        self,
+        title: str,
+        names: Sequence[tuple[str, str]],
+        chosen: Iterable[str],
+        *,
+        default: Iterable[str],
+        tell: Callable[[tuple[str, ...]], object],
+        glyphs: Glyphs,
+    ) -> None:
+        super().__init__(glyphs=glyphs)
+        self._title, self._names = title, list(names)
+        self._chosen, self._default, self._tell = set(chosen), set(default), tell
+
+    def body(self) -> Iterable[Widget]:
+        yield Line(self.glyphs, id="choice-title")
+        yield ChoiceList(self._choices(), self.glyphs, self._turn)
+
+    def on_mount(self) -> None:
+        self.query_one("#choice-title", Line).set((self._title, "accent"))
+        self.set_focus(self.query_one(ChoiceList))
+
+    def _choices(self) -> list[Choice]:
+        keys = [*"123456789"]
+        return [
+            Choice(
+                keys[place] if place < len(keys) else "", f"[{'x' if name in self._chosen else ' '}] {name}", note, name
+            )
+            for place, (name, note) in enumerate(self._names)
+        ]
+
+    def _turn(self, choice: Choice) -> None:
+        self._choose(self._chosen ^ {choice.value})
+
+    def action_take(self) -> None:
+        """Choose the line under the cursor, or leave it out."""
+        self.query_one(ChoiceList).action_take()
+
+    def action_default(self) -> None:
+        """Choose what is chosen where nobody chose."""
+        self._choose(self._default)
+
+    def _choose(self, chosen: set[str]) -> None:
+        self._chosen = set(chosen)
+        self.query_one(ChoiceList).set_choices(self._choices())
+        self._tell(tuple(name for name, _ in self._names if name in self._chosen))
+
+
+async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> str | None:
+    """The value of an entry, or None after Esc."""
+    return await app.push_screen_wait(ChoiceScreen(title, choices, glyphs=app.terminal.glyphs))
+
+
+async def ask(
+    app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
+) -> str | None:
+    """A line of text in which `check` finds no fault, or None after Esc."""
+    return await app.push_screen_wait(EntryScreen(asks, glyphs=app.terminal.glyphs, text=text, hint=hint, check=check))

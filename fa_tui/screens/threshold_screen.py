@@ -1,0 +1,186 @@
+"""A screen that shows judged runs, with the four sliders at hand: what it shows follows the thresholds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.widget import Widget
+
+from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_tui.session import Flip, Session
+from fa_tui.views.words import flipped_words
+from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.widgets.keybar import KeyBar
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+
+
+ROOMY = 48
+"""From this many lines on there is room for more than a screen must have."""
+
+
+class JudgedScreen(Screen[None]):
+    """Title, body, sliders, keys. A subclass gives the body and says what a new judgement changes.
+
+    On a tall screen the sliders stand below the body; on a low one they come one by one with the
+    keys a b c d and go with Esc.
+
+    Args:
+        session: the runs and what judges them.
+        glyphs: characters to draw with.
+    """
+
+    app: ExplorerApp
+
+    VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "escape", "back", "Back", key_display="esc", tooltip="from the sliders to the runs, then to the matrix"
+        ),
+        *(
+            Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="move this threshold")
+            for letter in LETTERS
+        ),
+    ]
+
+    DEFAULT_CSS = """
+    JudgedScreen {
+        & #title { background: $panel; }
+        & #sliders { display: none; }
+        &.-tall #sliders, &.-roomy #sliders, &.-sliding #sliders { display: block; }
+        & #sliders > ThresholdSlider { height: 1; }
+        &.-low #sliders > ThresholdSlider { height: 0; }
+        & #sliders > ThresholdSlider.-expanded, &.-low #sliders > ThresholdSlider.-expanded { height: 2; }
+    }
+    """
+
+    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
+        super().__init__()
+        self.session = session
+        self.glyphs = glyphs
+        self._flipped = ""
+        self.is_due = False
+
+    def body(self) -> Iterable[Widget]:
+        """What stands between title and sliders; the first of it that can gets the focus."""
+        raise NotImplementedError
+
+    def judge(self) -> None:
+        """Show what the session's thresholds make of the runs."""
+        raise NotImplementedError
+
+    def reread(self) -> None:
+        """Take the session's runs anew: some came, went or changed."""
+        raise NotImplementedError
+
+    @property
+    def judged(self) -> Session:
+        """The runs that the sliders show and count."""
+        return self.session
+
+    @property
+    def passing(self) -> Sequence[int] | None:
+        """The rows that a filter leaves on this screen, rising; None without one."""
+        return None
+
+    def compose(self) -> ComposeResult:
+        yield Line(self.glyphs, id="title")
+        yield from self.body()
+        yield SlidersPanel(self.app.history, glyphs=self.glyphs, id="sliders")
+        yield KeyBar(self.glyphs)
+
+    def on_mount(self) -> None:
+        self.sliders = self.query_one(SlidersPanel)
+        self.focus_body()
+        self.show_rugs()
+        self.count(())
+
+    def focus_body(self) -> None:
+        """Give the keys to the body."""
+        for widget in self.focus_chain:
+            if self.sliders not in widget.ancestors_with_self:
+                widget.focus()
+                return
+
+    def set_title(self, *pieces: tuple[str, str]) -> None:
+        """What the top line says."""
+        self.query_one("#title", Line).set(*pieces)
+
+    def show_rugs(self) -> None:
+        """Put every run's number on the sliders' tracks."""
+        for letter in LETTERS:
+            self.sliders.set_runs(letter, self.judged.values(letter))
+
+    def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
+        """Say how many runs are walked back, and what just flipped.
+
+        Args:
+            flips: the runs.
+            before: the thresholds until now, where it was they that changed.
+        """
+        self._flipped = flipped_words(self.judged, flips, before, self.passing if flips else None)
+        self.recount()
+
+    def recount(self) -> None:
+        """Say how many runs are walked back, and again what flipped last."""
+        self.sliders.set_summary(self.counted(), self._flipped)
+
+    def counted(self) -> str:
+        """How many runs are walked back."""
+        return f"{self.judged.walk_backs()} of {self.judged.measured()} walk back"
+
+    def runs_changed(self) -> None:
+        """Runs were measured or read anew, or thresholds or baselines set elsewhere: show it."""
+        self.sliders.follow()
+        self.reread()
+        if self.judged is not self.session:
+            self.judged.set_thresholds(self.session.thresholds)
+        self.show_rugs()
+        self.count(())
+        self.judge()
+
+    @on(ThresholdsChanged)
+    def _thresholds_changed(self, message: ThresholdsChanged) -> None:
+        before = self.session.thresholds
+        flips = self.session.set_thresholds(message.thresholds)
+        if self.judged is not self.session:
+            flips = self.judged.set_thresholds(message.thresholds)
+        self.count(flips, before)
+        # nothing to say takes back what was said of the change before, on the main screen
+        self.app.say(message.words, "dim", aloud=bool(message.words))
+        self.soon()
+
+    def soon(self) -> None:
+        """Judge once for all that changes in this turn: a held key must not queue work."""
+        if not self.is_due:
+            self.is_due = True
+            # behind the messages that wait already, and before the next frame
+            self.call_later(self._flush)
+
+    def _flush(self) -> None:
+        self.is_due = False
+        self.judge()
+
+    def action_slider(self, letter: str) -> None:
+        """Go to one threshold."""
+        self.add_class("-sliding")
+        # at once: keys typed after the letter belong to the slider
+        self.set_focus(self.sliders.slider(letter))
+
+    def action_back(self) -> None:
+        """From the sliders to the body, from the body to where the screen was opened."""
+        if self.focused is not None and self.sliders in self.focused.ancestors_with_self:
+            self.remove_class("-sliding")
+            self.focus_body()
+        else:
+            self.dismiss()

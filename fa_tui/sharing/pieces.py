@@ -1,0 +1,325 @@
+"""What a screen has to give away: texts to copy, runs and a table to export. No terminal code.
+
+A comparison of runs as a table, to be pasted or opened in a spreadsheet.
+
+Command lines that show what the explorer shows.
+
+What a replay of training runs has to give away: the runs as they were at its epoch, and the table of first fires.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shlex
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
+
+from fa_core.analysis import timelines
+from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.numbers import MISSING, brief
+from fa_core.reporting.sections.traces import timeline_blocks
+from fa_core.rows import AuditRow
+from fa_tui.options import FrozenBaseline
+from fa_tui.session import Session
+from fa_tui.views.comparison import ComparedLine
+from fa_tui.views.epochs import EpochSession
+from fa_tui.views.records import timeline_record
+
+if TYPE_CHECKING:
+    from fa_core.formats import Trace
+
+
+_NOTE = 40
+
+
+class Piece(NamedTuple):
+    """A text that can be copied.
+
+    Attributes:
+        key: asks for it.
+        what: it is.
+        note: more about it.
+        text: makes it; called in a thread.
+    """
+
+    key: str
+    what: str
+    note: str
+    text: Callable[[], str]
+
+
+class Table(NamedTuple):
+    """The table of a screen.
+
+    Attributes:
+        name: of the command that prints it, e.g. ``sweep``.
+        blocks: tables and remarks.
+        line: which line of the first table the cursor is on, if it is on one.
+        record: the same with every digit, as JSON holds it; makes it when asked.
+    """
+
+    name: str
+    blocks: Sequence[Block]
+    line: int | None = None
+    record: Callable[[], Any] | None = None
+
+    @property
+    def grid(self) -> Grid:
+        """The first table of it."""
+        return next((block for block in self.blocks if isinstance(block, Grid)), Grid(headings=("",), rows=()))
+
+
+class Shared(NamedTuple):
+    """What copy and export act on.
+
+    Attributes:
+        pieces: what can be copied.
+        rows: the runs that are exported; None where the screen is about none.
+        names: what to call them, e.g. ``67 runs``.
+        thresholds: what judges them.
+        traces: of these runs; reads them when asked.
+        table: what else can be exported.
+    """
+
+    pieces: Sequence[Piece]
+    rows: Sequence[AuditRow] | None = None
+    names: str = ""
+    thresholds: DiagnosticThresholds = DiagnosticThresholds()
+    traces: Callable[[], Sequence[Trace]] = tuple
+    table: Table | None = None
+
+
+@runtime_checkable
+class Sharing(Protocol):
+    """A screen that something can be copied or exported from."""
+
+    def shared(self) -> Shared:
+        """What is on it now."""
+
+
+def runs_words(count: int) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count} {'run' if count == 1 else 'runs'}"
+
+
+def cell_piece(text: str) -> Iterator[Piece]:
+    """The cell under the cursor, if there is one."""
+    if text:
+        yield Piece("c", "cell", shortened(text), lambda: text)
+
+
+def command_piece(line: str) -> Piece:
+    """The command line that prints what is on screen."""
+    return Piece("l", "command line to print it", _command_note(line), lambda: line)
+
+
+def opening_piece(line: str) -> Piece:
+    """The command line that opens the explorer on what is on screen."""
+    return Piece("o", "command line to open it", _command_note(line), lambda: line)
+
+
+def run_pieces(rows: Sequence[AuditRow], names: str, thresholds: DiagnosticThresholds) -> Iterator[Piece]:
+    """Some runs as a table, a report and a figure; nothing of none."""
+    if not rows:
+        return
+    what = "rows" if len(rows) > 1 else "row"
+    yield Piece("r", what, f"{names}, as a Markdown table", lambda: _run_table(rows, thresholds))
+    yield Piece("m", "report in Markdown", names, lambda: _report(rows, thresholds))
+    yield Piece("f", "figure as SVG", names, lambda: _figure(rows, thresholds))
+
+
+def table_pieces(table: Table) -> Iterator[Piece]:
+    """A screen's table: its line under the cursor, all of it, all digits of it."""
+    grid = table.grid
+    if table.line is not None and table.line < len(grid.rows):
+        line = Grid(headings=grid.headings, rows=(grid.rows[table.line],), words=grid.words)
+        yield Piece("n", "line", f"{grid.rows[table.line][0]}, as a Markdown table", lambda: _markdown([line]))
+    yield Piece("t", "table", f"{table.name}, in Markdown", lambda: _markdown(table.blocks))
+    if table.record is not None:
+        yield Piece("j", "JSON", f"{table.name}, with every digit", lambda: table_json(table))
+
+
+def table_csv(table: Table) -> str:
+    """The first of a screen's tables as CSV, cells as they are shown."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([table.grid.headings, *table.grid.rows])
+    return text.getvalue()
+
+
+def table_json(table: Table) -> str:
+    """A screen's table as the command of its name prints it with ``--format json``."""
+    assert table.record is not None
+    return json.dumps(table.record(), indent=1, ensure_ascii=False) + "\n"
+
+
+def shortened(text: str, begins: str = "") -> str:
+    """The end of a text behind its beginning, in the room that a note has."""
+    return text if len(text) <= _NOTE else f"{begins}...{text[3 + len(begins) - _NOTE :]}"
+
+
+def _command_note(line: str) -> str:
+    """A command line of which the command is seen whatever it is given."""
+    return shortened(line, " ".join(line.split(" ", 2)[:2]) + " ")
+
+
+def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
+    """The traces of some runs: those beside their audits, or of their name where they lie elsewhere.
+
+    Args:
+        rows: the runs.
+        traces: of these runs and others.
+    """
+    names = {(row.method, row.seed, row.key) for row in rows}
+    return [trace for trace in traces if (trace.method, trace.seed, trace.key) in names]
+
+
+def _markdown(blocks: Sequence[Block]) -> str:
+    from fa_core.reporting import to_markdown
+
+    return to_markdown(blocks)
+
+
+def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
+    from fa_tui.commands.verdict_rows import judged, markdown
+
+    return "\n".join(markdown(judged(rows, thresholds))) + "\n"
+
+
+def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
+    from fa_core.reporting import reporting_form, to_markdown
+    from fa_core.table import AuditTable
+
+    return to_markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
+
+
+def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
+    from fa_core.reporting import audit_figure
+    from fa_core.table import AuditTable
+
+    return audit_figure(AuditTable.from_rows(rows), thresholds)
+
+
+_OF = {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}
+
+
+def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], verdicts: Sequence[str]) -> Grid:
+    """One line per layer and number, one column per run, then the ratio of the largest to the smallest.
+
+    Args:
+        names: of the runs.
+        lines: of the comparison.
+        verdicts: of the runs.
+    """
+    rows = [
+        ("verdict", *verdicts, "")
+        if line.spread is None
+        else (
+            _OF.get(line.kind, "{}").format(line.label),
+            *(
+                MISSING if value is None else brief(value, 6) + (" (assumed)" if place in line.assumed else "")
+                for place, value in enumerate(line.spread.values)
+            ),
+            "" if line.spread.ratio is None else brief(line.spread.ratio, 4),
+        )
+        for line in lines
+        if line.kind != "heading"
+    ]
+    return Grid(headings=("", *names, "max/min"), rows=tuple(rows))
+
+
+def command_line(
+    paths: Sequence[Path],
+    thresholds: DiagnosticThresholds,
+    baseline: FrozenBaseline | None,
+    command: str = "show",
+    options: Sequence[str] = (),
+    usual: DiagnosticThresholds | None = None,
+) -> str:
+    """A command with what is not a default, quoted for a shell.
+
+    Args:
+        paths: what is open.
+        thresholds: where the sliders stand.
+        baseline: what fills in frozen-baseline accuracies.
+        command: its name.
+        options: further ones.
+        usual: what the command takes without an option, where that is not the protocol's.
+
+    >>> command_line([Path("my runs")], DiagnosticThresholds(h_norm_explosion_ratio=12.0), FrozenBaseline(0.349))
+    "fa-tui show 'my runs' --h-norm-explosion-ratio 12 --frozen-baseline 0.349"
+    """
+    words = ["fa-tui", command, *map(_path, paths), *options]
+    protocol = DiagnosticThresholds()
+    for name, value in msgspec.structs.asdict(thresholds).items():
+        if not value == getattr(protocol, name) == getattr(usual or protocol, name):
+            words += [f"--{name.replace('_', '-')}", _number(value)]
+    given = baseline_text(baseline)
+    return shlex.join([*words, "--frozen-baseline", given] if given else words)
+
+
+def baseline_text(baseline: FrozenBaseline | None) -> str:
+    """A baseline as `--frozen-baseline` takes it, ``""`` for none.
+
+    >>> baseline_text(FrozenBaseline(0.349, {"ep": 0.31}))
+    '0.349,ep=0.31'
+    """
+    if baseline is None:
+        return ""
+    everyone = [] if baseline.default is None else [repr(baseline.default)]
+    return ",".join([*everyone, *(f"{method}={acc!r}" for method, acc in baseline.by_method.items())])
+
+
+def _path(path: Path) -> str:
+    """A path that cannot be taken for an option."""
+    return f"./{path}" if str(path).startswith("-") else str(path)
+
+
+def _number(value: float) -> str:
+    """A number with every digit it needs."""
+    return repr(int(value)) if abs(value) < 1e15 and value == int(value) else repr(value)
+
+
+def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Table:
+    """What `fa-tui timeline` prints of the runs.
+
+    Args:
+        session: their audits.
+        epochs: their replay.
+        stop_on: the diagnostics that would end a run.
+    """
+    assumed = session.baseline if isinstance(session.baseline, FrozenBaseline) else FrozenBaseline()
+    traces, given = epochs.replay.traces, (assumed.default, assumed.by_method)
+    found = timelines(traces, session.table, session.thresholds, stop_on, None, *given)
+    return Table("timeline", list(timeline_blocks(found)), record=lambda: timeline_record(found))
+
+
+def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequence[Piece]) -> Shared:
+    """Copies: of the marked runs, or of the chosen one; exports: of the marked runs, or of all.
+
+    Args:
+        epochs: the replay, at its epoch.
+        chosen: the run under the cursor.
+        table: of its first fires.
+        more: what else can be copied.
+    """
+    runs = sorted(epochs.marked) or [chosen]
+    rows = [epochs.rows[run] for run in runs]
+    at = f"at epoch {epochs.epoch}"
+    one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"
+    named = one if len(runs) == 1 else f"{len(runs)} marked runs {at}"
+    exported = rows if epochs.marked else epochs.rows
+    traces = [epochs.replay.traces[run] for run in runs] if epochs.marked else list(epochs.replay.traces)
+    return Shared(
+        [*table_pieces(table), *run_pieces(rows, named, epochs.thresholds), *more],
+        exported,
+        f"{runs_words(len(exported))} {at}",
+        epochs.thresholds,
+        lambda: traces,
+        table,
+    )

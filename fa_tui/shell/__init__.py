@@ -1,1 +1,0 @@
-"""What the commands of the command line share: options, inputs, output, progress."""

@@ -1,0 +1,392 @@
+"""Text fitted into cells: a Chinese character takes two of them, an accent that follows its letter none. Pure.
+
+Text fitted to the width of a pane: paragraphs, and lists of keys with what they do beside them.
+
+Labels of lines in less room: what tells runs apart is kept longest. Pure.
+
+How wide the names of the matrix' lines are, and how they are written in that room. Pure.
+
+Paths as they are shown: as short as they can be without saying less.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from rich.cells import cell_len, get_character_cell_size
+
+from fa_core.rows import Problem
+
+_ONE_CELL_EACH = re.compile(r"[ -~\xa0-\xac\xae-\u02ff\u0370-\u0482]*").fullmatch
+"""Latin, Greek and some Cyrillic text: a quarter of the time of `cell_len`."""
+
+
+def width_of(text: str) -> int:
+    r"""How many cells a text takes.
+
+    >>> width_of("dfa"), width_of("方法"), width_of("e\u0301p")
+    (3, 4, 2)
+    """
+    return len(text) if text.isascii() or _ONE_CELL_EACH(text) else cell_len(text)
+
+
+def padded(text: str, width: int) -> str:
+    """The text with blanks behind it up to a width; one that is wider stays as it is.
+
+    >>> padded("dfa", 5), padded("方法", 5)
+    ('dfa  ', '方法 ')
+    """
+    return text.ljust(width) if text.isascii() else text + " " * (width - cell_len(text))
+
+
+def padded_left(text: str, width: int) -> str:
+    """The text with blanks before it up to a width.
+
+    >>> padded_left("dfa", 5), padded_left("方法", 5)
+    ('  dfa', ' 方法')
+    """
+    return text.rjust(width) if text.isascii() else " " * (width - cell_len(text)) + text
+
+
+def cut(text: str, width: int, mark: str = "") -> str:
+    """The text; of one that is wider its beginning and a mark. No character is halved: it may be a cell short.
+
+    >>> cut("credit_bridge", 8, "…"), cut("方法很长", 6, "…"), cut("方法", 4, "…")
+    ('credit_…', '方法…', '方法')
+    """
+    if width_of(text) <= width:
+        return text
+    mark = mark[: max(0, width)]
+    room = max(0, width - width_of(mark))
+    if text.isascii():
+        return text[:room] + mark
+    end = used = 0
+    for character in text:
+        used += get_character_cell_size(character)
+        if used > room:
+            break
+        end += 1
+    # a variation selector may widen what stands before it
+    while cell_len(text[:end]) > room:
+        end -= 1
+    return text[:end] + mark
+
+
+def cut_start(text: str, width: int, mark: str = "") -> str:
+    r"""The text; of one that is wider a mark and its end.
+
+    >>> cut_start("runs/2025/dfa", 8, "…"), cut_start("方法很长", 6, "…"), cut_start("abe\u0301p", 2)
+    ('…025/dfa', '…很长', 'e\u0301p')
+    """
+    if width_of(text) <= width:
+        return text
+    mark = mark[: max(0, width)]
+    room = max(0, width - width_of(mark))
+    start, used = len(text), 0
+    while start:
+        used += get_character_cell_size(text[start - 1])
+        if used > room:
+            break
+        start -= 1
+    while cell_len(text[start:]) > room or (start < len(text) and not get_character_cell_size(text[start])):
+        # what is left of a letter is no letter
+        start += 1
+    return mark + text[start:]
+
+
+def cut_middle(text: str, width: int, mark: str) -> str:
+    """The text; of one that is wider its beginning, a mark and its end.
+
+    >>> cut_middle("credit_bridge", 8, "…"), cut_middle("方法很长的名字", 8, "…")
+    ('cre…idge', '方…名字')
+    """
+    if width_of(text) <= width:
+        return text
+    left = cut(text, max(0, width - width_of(mark)) // 2)
+    return left + cut_start(text, width - width_of(left), mark)
+
+
+_LEAST = 10
+_ITEM = re.compile(r" *\S.*?  +(?=\S)")
+"""The part of a list's line before its second column."""
+
+
+def reflowed(text: str) -> Iterator[str]:
+    """The lines of a text with those joined that were only broken to fit the source code.
+
+    A line goes on in the next one if both are of a paragraph, or if the next one begins under the second column.
+
+    >>> list(reflowed("One sentence,\\nbroken.\\n\\n  a b   two keys, and\\n        what they do"))
+    ['One sentence, broken.', '', '  a b   two keys, and what they do']
+    """
+    line = ""
+    for part in text.rstrip().splitlines():
+        if line and part and _goes_on(line, part):
+            # an indented paragraph is set flush, so that it wraps as one
+            line = f"{line if _ITEM.match(line) else line.strip()} {part.strip()}"
+            continue
+        if line:
+            yield line
+        if not part:
+            yield ""
+        line = part
+    if line:
+        yield line
+
+
+def _goes_on(line: str, part: str) -> bool:
+    """Whether a line is the continuation of the one before."""
+    indent = _indent(part)
+    if _ITEM.match(line) and line.startswith(" "):
+        return indent >= _hanging(line)
+    return not (_ITEM.match(part) and indent) and (indent == _indent(line) or not _indent(line))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """A line in pieces of at most a width; what goes on stands under the second column, or a little to the right.
+
+    >>> wrapped("  a b   two keys and what they do", 20)
+    ['  a b   two keys and', '        what they do']
+    """
+    indent = _indent(line)
+    hanging = _hanging(line)
+    if hanging > width // 2:
+        hanging = min(indent + 2, width // 2)
+    return folded(line, max(_LEAST, width), lead=" " * indent, indent=" " * hanging) or [""]
+
+
+def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[str]:
+    """A text in lines of at most a width, broken between words, and within a word that is wider than a line.
+
+    Args:
+        text: words.
+        width: cells.
+        lead: stands before the first line.
+        indent: stands before the others.
+
+    >>> folded("方法 很长的名字 dfa", 8)
+    ['方法', '很长的名', '字 dfa']
+    """
+    if width_of(text) == len(text):
+        # what has a hyphen is mostly a name, or an option
+        return textwrap.wrap(text.strip(), width, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False)
+    lines: list[str] = []
+    line, empty = lead, True
+    for word in text.split():
+        while word:
+            blank = "" if empty else " "
+            if width_of(line) + len(blank) + width_of(word) <= width:
+                line, word, empty = line + blank + word, "", False
+                continue
+            if empty:
+                # at least a character, or it would never end
+                piece = cut(word, width - width_of(line)) or word[0]
+                line, word = line + piece, word[len(piece) :]
+            lines.append(line)
+            line, empty = indent, True
+    return lines if empty else [*lines, line]
+
+
+def _hanging(line: str) -> int:
+    """Where the second column begins; a little right of the indent where there is none; 0 in a paragraph.
+
+    >>> wrapped("- one point of several", 14)
+    ['- one point of', '  several']
+    """
+    if line.startswith("- "):
+        return 2
+    if not line.startswith(" "):
+        return 0
+    item = _ITEM.match(line)
+    return item.end() if item else _indent(line) + 2
+
+
+_LEAST_METHOD = 6
+
+
+def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> list[str]:
+    """Labels such as ``dfa arch=vit d=128 λ=0.001`` in at most `width` cells, all shortened in the same way.
+
+    First the names of axes whose values are words go, then the signs ``=``, then the method's end, and
+    only then the middle of a label.
+
+    >>> abbreviated(["bp arch=vit λ=0.01", "dfa arch=vit λ=0.01"], 13)
+    ['bp vit λ0.01', 'dfa vit λ0.01']
+    >>> abbreviated(["credit_bridge arch=vit λ=0.01"], 20)
+    ['credit_br… vit λ0.01']
+    """
+    for step in _steps():
+        shorter = [step(label) for label in labels]
+        if max(map(width_of, shorter), default=0) <= width:
+            return shorter
+    return [_cut(_without_signs(label), width, ellipsis) for label in labels]
+
+
+def lengths(labels: Sequence[str]) -> list[int]:
+    """The longest label as it is, and after each way of shortening; in the last one methods are cut.
+
+    >>> lengths(["credit_bridge arch=vit λ=0.01"])
+    [29, 24, 23, 16]
+    """
+    return [max((width_of(step(label)) for label in labels), default=0) for step in (*_steps(), _with_short_method)]
+
+
+def _steps() -> tuple[Callable[[str], str], ...]:
+    return _as_it_is, _without_names_of_words, _without_signs
+
+
+def _as_it_is(label: str) -> str:
+    return label
+
+
+def _without_names_of_words(label: str) -> str:
+    return " ".join(part if _is_number(part.partition("=")[2]) else _value(part) for part in label.split(" "))
+
+
+def _without_signs(label: str) -> str:
+    return _without_names_of_words(label).replace("=", "")
+
+
+def _with_short_method(label: str) -> str:
+    method, blank, axes = _without_signs(label).partition(" ")
+    return f"{cut(method, _LEAST_METHOD)}{blank}{axes}" if axes else method
+
+
+def _value(part: str) -> str:
+    name, sign, value = part.partition("=")
+    return value if sign else name
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).replace("e-", "", 1).isdigit()
+
+
+def _cut(label: str, width: int, ellipsis: str) -> str:
+    """The method's end gives way to the axes; a label that is too long even so loses its middle."""
+    if width_of(label) <= width:
+        return label
+    method, blank, axes = label.partition(" ")
+    room = width - width_of(blank + axes)
+    if axes and room >= _LEAST_METHOD:
+        return f"{cut(method, room, ellipsis)}{blank}{axes}"
+    return cut_middle(label, width, ellipsis)
+
+
+_LONGEST, _SHORTEST, _name_column_LEAST = 44, 14, 9
+
+
+class NameColumn:
+    """The names of some lines.
+
+    Args:
+        labels: line → its whole name.
+        around: blanks before and behind a name.
+        ellipsis: stands where a name is cut.
+    """
+
+    def __init__(self, labels: Mapping[int, str], around: int, ellipsis: str) -> None:
+        self._labels, self._around, self._ellipsis = labels, around, ellipsis
+        self._written: tuple[int, Mapping[int, str]] = (-1, {})
+
+    @cached_property
+    def _widths(self) -> list[int]:
+        """With whole names, and with ever shorter ones; in the last, methods are cut."""
+        return [min(length, _LONGEST) + self._around for length in lengths([*self._labels.values()])]
+
+    @property
+    def natural(self) -> int:
+        """The width in which names are whole."""
+        return max(_name_column_LEAST, self._widths[0])
+
+    def width_in(self, room: int, at_most: int) -> int:
+        """The longest names that fit.
+
+        Args:
+            room: what all columns leave on screen.
+            at_most: what the names may take where the columns have to scroll anyway.
+        """
+        fitting = next((width for width in self._widths if width <= room), None)
+        chosen = min(self._widths[-1], at_most) if fitting is None else fitting
+        return max(min(_SHORTEST, self.natural), chosen)
+
+    def written(self, width: int) -> Mapping[int, str]:
+        """Line → its name in a column of that width."""
+        if self._written[0] != width:
+            names = abbreviated([*self._labels.values()], width - self._around, self._ellipsis)
+            self._written = (width, dict(zip(self._labels, names, strict=True)))
+        return self._written[1]
+
+
+def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
+    """A path from the current folder or from home where it lies in one; a long one by its last folders.
+
+    Args:
+        path: absolute or not.
+        width: cells that it may take.
+        ellipsis: stands for what is left out.
+
+    >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 24)
+    '…/ablations/dfa_s42'
+    """
+    text = _from_here(str(path))
+    if width_of(text) <= width:
+        return text
+    *folders, kept = text.split("/")
+    for folder in reversed(folders):
+        longer = f"{folder}/{kept}"
+        if width_of(f"{ellipsis}/{longer}") > width:
+            break
+        kept = longer
+    if width_of(f"{ellipsis}/{kept}") <= width:
+        return f"{ellipsis}/{kept}"
+    return cut_start(text, max(width, width_of(ellipsis) + 1), ellipsis)
+
+
+def short_paths(paths: Sequence[Path], width: int = 60, ellipsis: str = "…") -> str:
+    """Several paths in one line: as many as fit, and how many more there are.
+
+    >>> short_paths([Path("runs"), Path("more/audits.json"), Path("third")], 24)
+    'runs and 2 more'
+    """
+    if not paths:
+        return ""
+    for shown in range(len(paths), 1, -1):
+        line = ", ".join(_from_here(str(path)) for path in paths[:shown]) + _more(len(paths) - shown)
+        if width_of(line) <= width:
+            return line
+    more = _more(len(paths) - 1)
+    return short_path(paths[0], width - len(more), ellipsis) + more
+
+
+def briefly(problem: Problem) -> str:
+    """What is wrong with a file, its name for its path: in one line the path would leave no room for the rest.
+
+    >>> briefly(Problem("/home/me/.config/fa-tui/settings.toml", "/home/me/.config/fa-tui/settings.toml: no TOML"))
+    'settings.toml: no TOML'
+    """
+    return problem.message.replace(problem.path, Path(problem.path).name, 1)
+
+
+def _more(count: int) -> str:
+    return f" and {count} more" if count else ""
+
+
+def _from_here(path: str) -> str:
+    """Relative to the current folder, or to home as ``~``, as far as there are such folders."""
+    at = Path(path)
+    if not at.is_absolute():
+        return path
+    with contextlib.suppress(ValueError, OSError):
+        return str(at.relative_to(Path.cwd()))
+    with contextlib.suppress(ValueError, RuntimeError):
+        return str("~" / at.relative_to(Path.home()))
+    return path

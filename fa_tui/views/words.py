@@ -1,0 +1,214 @@
+"""One run in five characters: the verdict and its four diagnostics, readable without colour.
+
+The explorer's top line and its count of walk-backs, in words. Pure: pieces with their tones.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Container, Sequence
+from pathlib import PurePath
+
+import msgspec
+
+from fa_core.formats.many_rows import column_of
+from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_tui.session import Flip, Session, letters_of
+from fa_tui.settings import FILE as SETTINGS
+from fa_tui.views.text import width_of
+
+LEGEND = "✗: letter fires, - passes   ✓: letter passes   · not measured"
+ASCII_LEGEND = "x: letter fires, - passes   v: letter passes   . not measured"
+
+
+def cell_text(flags: Container[str], coverage: Container[str], *, ascii_only: bool = False) -> str:
+    """The verdict of a run as one cell.
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+        ascii_only: for terminals without Unicode.
+
+    >>> cell_text("abd", "abd"), cell_text("", "abc"), cell_text("a", "ab"), cell_text("", "")
+    ('✗ab·d', '✓abc·', '✗a-··', '?····')
+    """
+    dot, cross, tick = (".", "x", "v") if ascii_only else ("·", "✗", "✓")
+    fires = any(letter in flags for letter in LETTERS)
+    measured = any(letter in coverage for letter in LETTERS)
+    letters = "".join(
+        letter if letter in flags or (letter in coverage and not fires) else "-" if letter in coverage else dot
+        for letter in LETTERS
+    )
+    return (cross if fires else tick if measured else "?") + letters
+
+
+Pieces = list[tuple[str, str]]
+
+_NAME = " fa-tui "
+_LEAST_TITLE = 16
+_LEFT_OUT = ("the epoch is skipped", "the line is skipped")
+"""Ends of what is said of a file whose rest was read, though it need not hold a run: a trace has epochs."""
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """What the top line tells.
+
+    Attributes:
+        shown: how many runs the filter leaves.
+        filter: as it was typed, ``""`` without one.
+        axes: the matrix', where they are not methods × seeds.
+        quantity: the number that is shown instead of letters, or ``""``.
+        order: what the long view is sorted by, or ``""``.
+    """
+
+    shown: int
+    filter: str = ""
+    axes: str = ""
+    quantity: str = ""
+    order: str = ""
+
+
+def title_pieces(view: Overview, session: Session, width: int, opened: Callable[[int], str]) -> Pieces:
+    """The top line; what is open gives way first, then the keys, then the program's name.
+
+    Args:
+        view: what it tells.
+        session: the runs.
+        width: cells.
+        opened: what is open, in so many cells.
+    """
+    count = f" {runs_words(len(session))}"
+    told = [(f" {view.shown} of{count}: {view.filter}" if view.filter else count, "/" if view.filter else "", "dim")]
+    if session.marked:
+        told.append((f"  {len(session.marked)} marked", "", "accent"))
+    if session.problems:
+        told.append((f"  {problem_words(session)}", "P", "warn"))
+    if session.gone:
+        told.append((f"  {len(session.gone)} gone", "", "warn"))
+    if session.baseline is not None:
+        told.append(("  baseline assumed", "w", "warn"))
+    if view.axes:
+        told.append((f"  {view.axes}", "x X", "accent"))
+    if view.quantity:
+        told.append((f"  showing {view.quantity}", "v", "accent"))
+    if view.order:
+        told.append((f"  by {view.order}", "s S", "accent"))
+    with_keys = [(f"{text} ({key})" if key else text, tone) for text, key, tone in told]
+    bare = [(text, tone) for text, _, tone in told]
+    for name, pieces in ((_NAME, with_keys), (_NAME, bare), ("", bare)):
+        room = width - len(name) - 3 - sum(width_of(text) for text, _ in pieces)
+        if room >= _LEAST_TITLE:
+            break
+    return [(name, "accent"), (f" {opened(max(_LEAST_TITLE, room))} ", "strong"), *pieces]
+
+
+def runs_words(count: int) -> str:
+    """``1 run``, ``3 runs``."""
+    return f"{count} run{'' if count == 1 else 's'}"
+
+
+def problem_words(session: Session) -> str:
+    """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in part``."""
+    paths = {problem.path for problem in session.problems}
+    settings = {path for path in paths if PurePath(path).name == SETTINGS}
+    in_part = paths.intersection(column_of(session.rows, "source"))
+    in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
+    wrong = sum(1 for problem in session.problems if problem.path in settings)
+    counts = (
+        (len(paths - settings - in_part), "not opened"),
+        (len(in_part - settings), "in part"),
+        (wrong, "in settings"),
+    )
+    return ", ".join(f"{count} {what}" for count, what in counts if count)
+
+
+def count_words(session: Session, shown: Sequence[int] | None) -> str:
+    """``9 of 15 walk back, 2 not measured``; under a filter also of those it leaves."""
+    measured, walked = session.measured(), session.walk_backs()
+    words = f"{walked} of {measured} walk back"
+    if len(session) > measured:
+        words += f", {len(session) - measured} not measured"
+    if shown is not None:
+        known = [row for row in shown if session.coverage[row]]
+        words += f"; shown: {sum(1 for row in known if session.flags[row])} of {len(known)}"
+    return words
+
+
+def flipped_words(
+    session: Session,
+    flips: Sequence[Flip],
+    before: DiagnosticThresholds | None = None,
+    shown: Sequence[int] | None = None,
+) -> str:
+    """What flipped, and at which threshold; ``""`` where nothing did.
+
+    Args:
+        session: after the change.
+        flips: the runs.
+        before: the thresholds before it, where it was they that changed.
+        shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
+    """
+    if not flips:
+        return ""
+    # after the first paint: decimal and dataclasses cost 7 ms
+    from fa_tui.widgets.diagnostics import DIAGNOSTICS
+    from fa_tui.widgets.numbers import short
+
+    moved = [
+        f"{one.letter} {'>' if one.above else '<'} {short(one.of(session.thresholds))}"
+        for one in DIAGNOSTICS
+        if before is not None and one.of(before) != one.of(session.thresholds)
+    ]
+    return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {flip_text(session, flips, shown=shown)}"
+
+
+def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3, shown: Sequence[int] | None = None) -> str:
+    """What flipped, in words: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa +a −b on 3``.
+
+    Runs whose verdict itself turned come first; of the others it is said that they are still walked back. With
+    the rows that a filter leaves, rising, also which of them it hides.
+    """
+    hidden = {flip.row for flip in flips if shown is not None and not _holds(shown, flip.row)}
+    if len(flips) > limit:
+        counts = Counter((session.rows[flip.row].method, _change(flip)) for flip in flips)
+        parts = [f"{method} {change} on {count}" for (method, change), count in counts.most_common(limit)]
+        rest = len(flips) - sum(count for _, count in counts.most_common(limit))
+        text = ", ".join([*parts, *([f"{rest} more"] if rest else [])])
+        return f"{text} ({hidden_words(len(hidden), len(flips))})" if hidden else text
+    turned = sorted(flips, key=lambda flip: bool(flip.before and flip.after))
+    return ", ".join(
+        f"{session.label(flip.row)} {_change(flip)}{' (still ✗)' if flip.before and flip.after else ''}"
+        f"{f' ({hidden_words(1, 1)})' if flip.row in hidden else ''}"
+        for flip in turned
+    )
+
+
+def hidden_words(hidden: int, of: int) -> str:
+    """``hidden by the filter``, ``2 of them hidden by the filter``."""
+    return "hidden by the filter" if hidden == of == 1 else f"{hidden} of them hidden by the filter"
+
+
+def queued_words(session: Session, rows: Sequence[int], shown: Sequence[int] | None) -> str:
+    """``dfa s42``, ``3 runs (2 of them hidden by the filter)``.
+
+    Args:
+        session: the runs.
+        rows: which are told of.
+        shown: the rows that a filter leaves, rising; None without one.
+    """
+    hidden = sum(1 for row in rows if shown is not None and not _holds(shown, row))
+    name = session.label(rows[0]) if len(rows) == 1 else runs_words(len(rows))
+    return f"{name} ({hidden_words(hidden, len(rows))})" if hidden else name
+
+
+def _holds(rising: Sequence[int], row: int) -> bool:
+    # after the first paint
+    from bisect import bisect_left
+
+    at = bisect_left(rising, row)
+    return at < len(rising) and rising[at] == row
+
+
+def _change(flip: Flip) -> str:
+    gained, lost = letters_of(flip.after & ~flip.before), letters_of(flip.before & ~flip.after)
+    return " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])
