@@ -1,4 +1,4 @@
-"""Make the screenshots of README again: ``python docs/screenshots.py``.
+"""Make the screenshots of README and docs/ again: ``python docs/screenshots.py``.
 
 Each is the real explorer on the sample runs, driven by keys and exported by Textual.
 """

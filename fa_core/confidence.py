@@ -55,7 +55,7 @@ def confidence(report: DiagnosticReport, level: float = LEVEL) -> Confidence | N
     Raises:
         ValueError: a level outside (0, 1).
 
-    Source: PROTOCOL §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
+    Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
 
     >>> from fa_core.report import Resampling
     >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])

@@ -9,7 +9,19 @@ What an exception says about the device it came from.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+EXTRAS: Mapping[str, str] = {
+    "scikit-learn": "scikit-learn>=1.4",
+    "pyarrow": "pyarrow>=15",
+    "lightning": "lightning>=2.4",
+    "transformers": "transformers>=4.46",
+    "accelerate": "accelerate>=1.1",
+    "textual-serve": "textual-serve>=1.1.3,<1.2",
+    "ray": "ray>=2.49",
+}
+"""Optional package → its requirement, as pyproject.toml has it among the extras."""
 
 
 def printable(text: str) -> str:
@@ -46,6 +58,30 @@ class UsageError(FaError):
     """An option or argument that cannot be meant (exit code 2)."""
 
     exit_code = 2
+
+
+def missing_package(package: str, needed_for: str, alternative: str = "") -> UsageError:
+    """The error for an optional package that is not installed.
+
+    Args:
+        package: one of `EXTRAS`.
+        needed_for: what cannot be done without it.
+        alternative: what else would help.
+
+    >>> str(missing_package("pyarrow", "writing Parquet", "or write .csv"))
+    "writing Parquet needs pyarrow, which is not installed; pip install 'pyarrow>=15', or write .csv"
+    """
+    hint = ", ".join(filter(None, [install_command(package), alternative]))
+    return UsageError(f"{needed_for} needs {package}, which is not installed", hint=hint)
+
+
+def install_command(package: str) -> str:
+    """The command that installs an optional package: the package itself, never this project from an index.
+
+    >>> install_command("ray")
+    "pip install 'ray>=2.49'"
+    """
+    return f"pip install '{EXTRAS[package]}'"
 
 
 class UnreadableInput(FaError):

@@ -30,7 +30,7 @@ def backward_gain(report: DiagnosticReport) -> list[float | None]:
         One gain per layer, in 1/(unit of the stream); None for a layer where ‖e_T‖ is 0 (no error, no gain);
         an empty list where the report lacks one of the three.
 
-    Source: PROTOCOL §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero; collapsed DFA ≤ 3e-5.
+    Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero; collapsed DFA ≤ 3e-5.
 
     >>> backward_gain(DiagnosticReport(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
     [0.4, 0.2]
@@ -49,7 +49,7 @@ def cause_of_floor(report: DiagnosticReport) -> str | None:
         ``"cancelled"`` (γ_L < 1e-3), ``"converged"`` (median ‖e_T‖ < 1e-2), ``"both"``, or ``"undetermined"``;
         None where (b) did not fire. Show γ_L and ‖e_T‖ beside the word.
 
-    Source: PROTOCOL §8.
+    Source: docs/protocol.md §8.
 
     >>> collapsed = DiagnosticReport(bp_grad_norms=[1e-3, 4e-10], batch_size=128, error_norm=0.9)
     >>> cause_of_floor(collapsed)

@@ -43,7 +43,7 @@ class Resampling(msgspec.Struct, frozen=True, kw_only=True):
     Raises:
         ValueError: lists of different lengths.
 
-    Source: PROTOCOL §8 (bootstrap over batches and samples).
+    Source: docs/protocol.md §8 (bootstrap over batches and samples).
     """
 
     growth: list[float] = []
@@ -73,7 +73,7 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
         samples: B.
         dtype: the arithmetic that is judged.
 
-    Source: PROTOCOL §8 ("is the reference itself numerically right?").
+    Source: docs/protocol.md §8 ("is the reference itself numerically right?").
     """
 
     cosine: list[float | None]
@@ -190,7 +190,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         assumed_baseline_acc: a frozen-baseline accuracy that nobody measured, by which (d) is judged in place of what
             is recorded: a what-if. In no file: `to_dict` leaves it out.
 
-    Source: PROTOCOL §3; the first ten names are fixed by the published audit files.
+    Source: docs/protocol.md §3; the first ten names are fixed by the published audit files.
     """
 
     method_name: str = ""
@@ -494,7 +494,7 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
         ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
         phrases of the fired letters in the order a, b, c, d, joined by ``"; "``.
 
-    Source: PROTOCOL §3.
+    Source: docs/protocol.md §3.
 
     >>> verdict_text({"b", "a"}, "abc")
     'needs walk-back: residual stream exploded; BP grad at numerical floor'

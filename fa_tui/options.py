@@ -395,7 +395,7 @@ OPTIONS_of_placing: dict[str, Any] = {
         ),
     ],
     "engine": Annotated[
-        Engine, typer.Option("--engine", help="Where: worker processes of this machine, or a Ray cluster (extra ray).")
+        Engine, typer.Option("--engine", help="Where: worker processes of this machine, or a Ray cluster (needs ray).")
     ],
     "address": Annotated[
         str | None,

@@ -62,7 +62,8 @@ def margins_to_flip(table: AuditTable, index: int, thresholds: DiagnosticThresho
         index: which one.
         thresholds: default: the protocol's.
 
-    Source: PROTOCOL §8; room = (t − v) for a diagnostic that fires above t, (v − t) for one that fires below.
+    Source: docs/protocol.md §8; room = (t − v) for a diagnostic that fires above t,
+    (v − t) for one that fires below.
     """
     thresholds = thresholds or DiagnosticThresholds()
     row = table.select(np.array([index]))
@@ -126,7 +127,7 @@ class Coverage(Result, frozen=True, kw_only=True):
 def coverage(table: AuditTable) -> Coverage:
     """Counts of what was measured.
 
-    Source: PROTOCOL §3: every verdict carries its coverage.
+    Source: docs/protocol.md §3: every verdict carries its coverage.
     """
     bits = table.coverage
     marks = table.nonfinite

@@ -59,7 +59,7 @@ def partial_audit(report: DiagnosticReport, thresholds: DiagnosticThresholds | N
         report: a report, with ``kinds`` of what is not exact.
         thresholds: default: the report's own.
 
-    Source: PROTOCOL §9, partial audits.
+    Source: docs/protocol.md §9, partial audits.
     """
     judged = report if thresholds is None else report.with_thresholds(thresholds)
     evidence = tuple(_evidence(judged, letter) for letter in LETTERS)
@@ -78,7 +78,7 @@ def with_growth_bound(report: DiagnosticReport, h_0: float, depth: int) -> Diagn
     Raises:
         ValueError: h_0 or depth cannot be meant.
 
-    Source: PROTOCOL §9: the largest of L ratios is at least their geometric mean.
+    Source: docs/protocol.md §9: the largest of L ratios is at least their geometric mean.
     """
     from fa_core.formats.findings import growth_bound
 

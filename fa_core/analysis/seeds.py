@@ -111,7 +111,7 @@ def over_seeds(
     Raises:
         UsageError: an axis that no run has.
 
-    Source: PROTOCOL §9, seeds. Population std, as published.
+    Source: docs/protocol.md §9, seeds. Population std (ddof = 0).
     """
     axes_present = sorted({name for row in table.axes for name in row})
     for name in by or ():

@@ -104,7 +104,7 @@ def sensitivity(
     Raises:
         UsageError: a method named that is not in the table.
 
-    Source: PROTOCOL §9, threshold sensitivity.
+    Source: docs/protocol.md §9, threshold sensitivity.
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())

@@ -133,7 +133,7 @@ def timeline(
     Note:
         (d) fires on every run that has not yet learned, so its first fire says little; see ``lasting``.
 
-    Source: PROTOCOL §9, temporal.
+    Source: docs/protocol.md §9, temporal.
     """
     baseline = Baseline.of(frozen_baseline)
     reports = [_judged(epoch, trace, thresholds or DiagnosticThresholds(), baseline) for epoch in trace.epochs]
@@ -362,7 +362,7 @@ class MethodTimeline(Result, frozen=True, kw_only=True):
 def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
     """Timelines of the same method and axes, put together over seeds.
 
-    Source: PROTOCOL §11: "(b) at 4/4/3, seeds 42/123/456".
+    Source: docs/protocol.md §11: "(b) at 4/4/3, seeds 42/123/456".
     """
     members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
     for one in timelines:

@@ -82,7 +82,7 @@ def decision_utility(
         chance: accuracy of guessing, a fraction.
         gammas: row → deep Γ; None reads it from the reports' credit tables.
 
-    Source: PROTOCOL §9, decision utility.
+    Source: docs/protocol.md §9, decision utility.
     """
     runs = np.flatnonzero(table.coverage != 0)
     names = run_names(table)

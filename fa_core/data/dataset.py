@@ -101,7 +101,7 @@ def eval_batches(data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 
         At most K pairs (x: (B, *input_shape), y: (B,)). A test part too small for K full batches
         gives fewer full ones, or a single batch of everything if it is smaller than B.
 
-    Source: PROTOCOL §3 (c): K ≥ 8 disjoint batches of 128, default K = 10.
+    Source: docs/protocol.md §3 (c): K ≥ 8 disjoint batches of 128, default K = 10.
     """
     order, count = eval_order(len(data.test_y), k, batch_size, seed)
     full = max(1, count // batch_size)

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from fa_core.data.dataset import DataSet, Option, at_least, from_arrays, parse_options
-from fa_core.errors import UnreadableInput, UsageError
+from fa_core.errors import UnreadableInput, UsageError, missing_package
 from fa_core.user_code import import_callable
 
 _SPELLINGS = (("train_x", "train_y", "test_x", "test_y"), ("x_train", "y_train", "x_test", "y_test"))
@@ -70,7 +70,7 @@ def load_digits(spec: str, text: str) -> DataSet:
     try:
         from sklearn import datasets
     except ImportError:
-        raise UsageError("digits needs scikit-learn", hint="pip install 'fa-tui[digits]'") from None
+        raise missing_package("scikit-learn", "the data set digits") from None
     images, labels = datasets.load_digits(return_X_y=True)
     test = int(options["test"])
     if test >= len(labels):

@@ -37,7 +37,7 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     Raises:
         UsageError: unknown option, or a value out of range.
 
-    Source: PROTOCOL §7.
+    Source: docs/protocol.md §7.
     """
     options = parse_options("synthetic", text, OPTIONS)
     alpha, inputs = float(options["alpha"]), int(options["input"])

@@ -25,7 +25,7 @@ from fa_core.measure.network import network_for
 from fa_core.runs import WEIGHTS, Manifest, is_run, read_manifest
 
 BATCHES, BATCH_SIZE = 10, 128
-"""K and B where neither the options nor a manifest say otherwise (PROTOCOL §3)."""
+"""K and B where neither the options nor a manifest say otherwise (docs/protocol.md §3)."""
 
 TEST_BATCH = 1000
 """Samples per forward pass when only the accuracy is wanted."""

@@ -10,11 +10,12 @@ from typing import Any
 
 import msgspec
 
+import fa_core
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.errors import UnreadableInput
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run
 
-PACKAGES = ("fa-tui", "torch", "numpy")
+PACKAGES = ("torch", "numpy")
 
 
 def file_hash(path: Path) -> str:
@@ -57,9 +58,10 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
 
 
 def versions() -> dict[str, str]:
-    """Python's version and those of the packages that decide numbers."""
+    """The versions of Python, of this program, and of the packages that decide numbers."""
     installed = {package: _version(package) for package in PACKAGES}
-    return {"python": platform.python_version(), **{name: found for name, found in installed.items() if found}}
+    known = {name: found for name, found in installed.items() if found}
+    return {"python": platform.python_version(), "fa-tui": fa_core.__version__, **known}
 
 
 def _version(package: str) -> str | None:

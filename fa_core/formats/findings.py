@@ -122,7 +122,7 @@ def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> flo
     Returns:
         The bound (NaN where a norm is non-finite), or None if an input is missing or ‖h_0‖ is not positive.
 
-    Source: PROTOCOL §9, partial audits.
+    Source: docs/protocol.md §9, partial audits.
 
     >>> growth_bound(2.0, 32.0, 4)
     2.0

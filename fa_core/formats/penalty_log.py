@@ -41,7 +41,7 @@ def read(document: Document) -> Iterator[Finding]:
         UnreadableInput: no list of epochs.
         InvalidReport: numbers that contradict each other.
 
-    Source: PROTOCOL §9 (partial audits) and §10.4.
+    Source: docs/protocol.md §9 (partial audits) and §10.4.
     """
     header = {key: plain(value) for key, value in document.members.items()}
     where = f"{document.path}: $.log"

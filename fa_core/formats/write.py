@@ -15,7 +15,7 @@ from fa_core.rows import AuditRow, canonical_method
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of ``summary``: a run at a glance (PROTOCOL §10.1)."""
+    """One line of ``summary``: a run at a glance (docs/protocol.md §10.1)."""
 
     method: str
     seed: int | None

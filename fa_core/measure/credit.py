@@ -113,7 +113,7 @@ def rho(predicted: Tensor, change: Tensor) -> float | None:
     Returns:
         In [−1, 1]; None where no sample's variances are both above 0; NaN where a value is not finite.
 
-    Source: PROTOCOL §4.
+    Source: docs/protocol.md §4.
     """
     return mean_where(*pearson(predicted, change))
 
@@ -210,7 +210,7 @@ class CreditQuality:
         directions: M per sample.
         missing: what is None for a reason other than a norm or variance of 0.
 
-    Source: PROTOCOL §4.
+    Source: docs/protocol.md §4.
     """
 
     gamma: Series
@@ -281,7 +281,7 @@ def credit_quality(
         MeasureError: a credit of another length or shape than the stream.
         TapError: the stream cannot be tapped.
 
-    Source: PROTOCOL §4.
+    Source: docs/protocol.md §4.
     """
     with borrow(net, "float64") as borrowed:
         x, y = placed((x, y), 0, borrowed)
@@ -404,7 +404,7 @@ class NullGamma:
         layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
             head alone), Γ_l is no null but the rule's own.
 
-    Source: PROTOCOL §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
+    Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
     """
 
     deep: list[float]
@@ -472,7 +472,7 @@ def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> li
     Raises:
         MeasureError: a credit of another length or shape than the stream.
 
-    Source: PROTOCOL §4.
+    Source: docs/protocol.md §4.
     """
     with _reference(net, x, y) as reference:
         return reference.gammas(copy.deepcopy(method))
@@ -494,7 +494,7 @@ def null_gamma(
     Raises:
         UsageError: the method draws no feedback, so that it has no null.
 
-    Source: PROTOCOL §4.
+    Source: docs/protocol.md §4.
     """
     if not method.draws_feedback:
         raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")

@@ -127,7 +127,7 @@ def diagnose(
         MeasureError: data that do not fit the network, or no data.
         UsageError: an argument that cannot be meant.
 
-    Source: PROTOCOL §3, DESIGN "Library contract".
+    Source: docs/protocol.md §3; README, "From Python".
 
     >>> class Doubling(nn.Module):
     ...     def forward(self, x, return_hidden=False):

@@ -64,7 +64,7 @@ def full_float32() -> Iterator[None]:
     Both generations of PyTorch's switches are set and restored, because either may have been used by
     the caller and reading one after setting the other is an error there.
 
-    Source: PROTOCOL §3 ("fp32 forward and backward with TF32 off").
+    Source: docs/protocol.md §3 ("fp32 forward and backward with TF32 off").
 
     >>> before = torch.backends.cudnn.allow_tf32
     >>> with full_float32():
@@ -239,7 +239,7 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
         - identity and content of every buffer,
         - the random generators of torch (CPU and every CUDA device in use), NumPy and Python.
 
-    Source: DESIGN, library contract ("the model comes back as it went in").
+    Source: README, "From Python" ("gives the model back as it found it").
 
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Dropout())
     >>> _ = net[1].eval()

@@ -45,7 +45,7 @@ def vector_norms(x: Tensor) -> Tensor:
         float64 square, so nothing is lost; float64 inputs whose squares would be are scaled first.
         NaN where a vector holds NaN, else inf where it holds ±inf.
 
-    Source: PROTOCOL §3 ("norms accumulated in float64, no eps clamp anywhere").
+    Source: docs/protocol.md §3 ("norms accumulated in float64, no eps clamp anywhere").
     """
     if x.device.type == "mps" or x.dtype == torch.float64:
         return _scaled_norms(wide(x))
@@ -76,7 +76,7 @@ def lower_median(x: Tensor) -> Tensor:
     Returns:
         (...), the median over the last axis.
 
-    Source: PROTOCOL §3 ("Median = PyTorch's, everywhere").
+    Source: docs/protocol.md §3 ("Median = PyTorch's, everywhere").
 
     >>> lower_median(torch.tensor([4.0, 1.0, 3.0, 2.0])).item()
     2.0
@@ -114,7 +114,7 @@ def sample_cosines(a: Tensor, b: Tensor) -> Tensor:
     Returns:
         (B,) float64; NaN where a norm is 0 or a value is not finite.
 
-    Source: PROTOCOL §4.
+    Source: docs/protocol.md §4.
 
     >>> sample_cosines(torch.tensor([[1e-30, 0.0]]), torch.tensor([[1e-30, 1e-30]])).item()
     0.7071067811865475
@@ -138,7 +138,7 @@ def choose_flatten(hidden: Sequence[Tensor], g_L: Tensor) -> str:
         hidden: h_0..h_L, each (B, ...).
         g_L: the gradient at h_L, shaped like it.
 
-    Source: PROTOCOL §2.
+    Source: docs/protocol.md §2.
     """
     return choose_flattens([h[None] for h in hidden], g_L[None])[0]
 
@@ -231,7 +231,7 @@ def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
         In [−1, 1]; None, never 0 or 1, where no credit is given or every sample has a norm of 0;
         NaN where a value is not finite.
 
-    Source: PROTOCOL §4.
+    Source: docs/protocol.md §4.
 
     >>> import torch
     >>> gamma(torch.tensor([[1.0, 0.0], [0.0, 0.0]]), torch.tensor([[1e-30, 1e-30], [1.0, 1.0]]))
@@ -262,7 +262,7 @@ def mean_where(values: Tensor, defined: Tensor) -> float | None:
 def mean_over(values: list[float | None], first: int = 1) -> float | None:
     """The mean over layers l ≥ `first` of what is defined there: 1 = the deep mean, without the embedding.
 
-    Source: PROTOCOL §4 ("deep Γ = mean over l ≥ 1").
+    Source: docs/protocol.md §4 ("deep Γ = mean over l ≥ 1").
 
     >>> mean_over([0.9, 0.25, None, 0.75])
     0.5

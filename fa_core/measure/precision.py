@@ -41,7 +41,7 @@ def reference_precision(
     Raises:
         MeasureError: the network cannot run in float64 (a cast inside), or data that do not fit it.
 
-    Source: PROTOCOL §8 ("is the reference itself numerically right?").
+    Source: docs/protocol.md §8 ("is the reference itself numerically right?").
 
     >>> import torch
     >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))

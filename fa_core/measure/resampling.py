@@ -43,7 +43,7 @@ def bootstrap(
     Raises:
         UsageError: R < 1.
 
-    Source: PROTOCOL §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993.
+    Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993.
     """
     if resamples < 1:
         raise UsageError(f"{resamples} resamples", hint="give at least 1")

@@ -25,7 +25,7 @@ def mean_pairwise_cosine(directions: Tensor) -> Tensor:
         (...) in [−1, 1], float64; NaN if any entry is. With s = Σ_k u_k the sum over pairs is
         (‖s‖² − Σ_k ‖u_k‖²)/2, so no K×K matrix is needed.
 
-    Source: PROTOCOL §3 (c).
+    Source: docs/protocol.md §3 (c).
 
     >>> mean_pairwise_cosine(torch.eye(3, dtype=torch.float64)).item()
     0.0

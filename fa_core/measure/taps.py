@@ -166,7 +166,7 @@ def activation_gradients(
     Raises:
         TapError: a tap that the logits do not depend on.
 
-    Source: PROTOCOL §2.
+    Source: docs/protocol.md §2.
     """
     chosen = range(len(stream.edges)) if layers is None else layers
     edges = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
@@ -238,7 +238,7 @@ def resolve_taps(model: nn.Module, taps: Taps = None) -> Tapped:
     Raises:
         TapError: no stream of its own, or a pattern that names no module; lists candidates.
 
-    Source: DESIGN, library contract.
+    Source: README, "From Python".
     """
     if taps is None:
         if not _returns_hidden(model):

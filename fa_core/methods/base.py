@@ -41,7 +41,7 @@ def branch_penalty(branches: Sequence[Tensor]) -> Tensor:
         A scalar with the graph of the branches. For a local method they were computed on sg[h_l], so
         each term reaches its own block only; for backprop it reaches the earlier blocks too.
 
-    Source: PROTOCOL §5, λ ∈ {1e-4, 1e-3, 1e-2}.
+    Source: docs/protocol.md §5, λ ∈ {1e-4, 1e-3, 1e-2}.
 
     >>> branch_penalty([torch.tensor([[3.0, 4.0], [0.0, 0.0]])])
     tensor(12.5000)
@@ -134,7 +134,7 @@ class Method(nn.Module, ABC):
             y: labels (B,).
             lam: λ of the penalty.
 
-        Source: PROTOCOL §5.
+        Source: docs/protocol.md §5.
         """
         embedded = net.embed_input(x)
         stream, branches = [embedded.detach()], []

@@ -29,7 +29,7 @@ class BridgeNet(nn.Module):
         activation: after each hidden layer.
         normalise: whether h_l passes through a LayerNorm without parameters first.
 
-    Source: PROTOCOL §5.
+    Source: docs/protocol.md §5.
     """
 
     def __init__(

@@ -66,7 +66,7 @@ class FrozenBlocks(Control):
         of: that rule. The protocol's own figures for this control (‖h_L‖ 16, ‖g_L‖ 3.9e-3) come out
             with ``dfa``; with ``bp`` they are 11 and 6e-3.
 
-    Source: PROTOCOL §3 (d), §5, §7.
+    Source: docs/protocol.md §3 (d), §5, §7.
     """
 
     name = "frozen"
@@ -95,7 +95,7 @@ class RandomTargets(Control):
     Args:
         of: the rule to train by.
 
-    Source: PROTOCOL §5.
+    Source: docs/protocol.md §5.
     """
 
     name = "random_targets"
@@ -122,7 +122,7 @@ class RandomTargets(Control):
 class Shallow(Backprop):
     """Backprop on the same network without its blocks.
 
-    Source: PROTOCOL §5.
+    Source: docs/protocol.md §5.
 
     Raises:
         UsageError: the network has blocks (build it from `adapt_arch_args`).
@@ -145,7 +145,7 @@ class Shallow(Backprop):
 class RandomInit(Method):
     """The untrained network: low accuracy is not a flag. No credit anywhere.
 
-    Source: PROTOCOL §5, §11.
+    Source: docs/protocol.md §5, §11.
     """
 
     name = "random_init"

@@ -39,7 +39,7 @@ class CreditBridge(BridgeMethod):
         variant: ``"published"`` (V sees h, w = 1) or ``"stable"`` (V sees LN(h), w = 10).
         lr: learning rate of V.
 
-    Source: PROTOCOL §5.
+    Source: docs/protocol.md §5.
     """
 
     name = "credit_bridge"

@@ -14,7 +14,7 @@ class DirectFeedbackAlignment(Method):
 
     On a token stream every token gets its sample's vector.
 
-    Source: PROTOCOL §5; Nøkland, NeurIPS 2016.
+    Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """
 
     name = "dfa"

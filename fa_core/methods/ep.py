@@ -23,7 +23,7 @@ class EquilibriumPropagation(Method):
         eta: step size η at the start, per sample.
         steps: descent steps K; default 5, or L+1 where that is more (a nudge travels one layer a step).
 
-    Source: PROTOCOL §5; Scellier & Bengio, Frontiers in Computational Neuroscience 11, 2017.
+    Source: docs/protocol.md §5; Scellier & Bengio, Frontiers in Computational Neuroscience 11, 2017.
     """
 
     name = "ep"

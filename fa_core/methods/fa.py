@@ -15,7 +15,7 @@ class FeedbackAlignment(Method):
     The terminal LayerNorm is left out of a_L on purpose, so Γ_L < 1. Where layers differ in size, B_l is
     (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token stream every token gets its sample's vector.
 
-    Source: PROTOCOL §5; Lillicrap et al., Nature Communications 7, 2016.
+    Source: docs/protocol.md §5; Lillicrap et al., Nature Communications 7, 2016.
     """
 
     name = "fa"

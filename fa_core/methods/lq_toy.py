@@ -3,7 +3,7 @@
     h_{l+1} = h_l + A_l h_l,   J = ½‖C h_L − y‖²,   s = C h_L − y
     costate: p_L = Cᵀs,   p_l = (I + A_l)ᵀ p_{l+1}
 
-Source: PROTOCOL §5.
+Source: docs/protocol.md §5.
 """
 
 from __future__ import annotations

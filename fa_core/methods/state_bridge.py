@@ -21,7 +21,7 @@ class StateBridge(BridgeMethod):
     Args:
         lr: learning rate of G.
 
-    Source: PROTOCOL §5.
+    Source: docs/protocol.md §5.
     """
 
     name = "state_bridge"

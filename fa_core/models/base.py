@@ -29,7 +29,7 @@ class StreamNet(nn.Module, ABC):
         state_shapes: shape of one sample's h_l, l = 0..L.
         residual: whether h_{l+1} = h_l + f_l(h_l); else h_{l+1} = f_l(h_l).
 
-    Source: PROTOCOL §2, §6.
+    Source: docs/protocol.md §2, §6.
     """
 
     arch: ClassVar[str]

@@ -88,7 +88,7 @@ class ResMLP(ResidualMLP):
         terminal_ln: whether the head reads LN(h_L).
         num_classes: C.
 
-    Source: PROTOCOL §6 (d=256, L=4; d=512; depths 2–12). Initialised as PyTorch does.
+    Source: docs/protocol.md §6 (d=256, L=4; d=512; depths 2–12). Initialised as PyTorch does.
     """
 
     arch = "resmlp"
@@ -132,7 +132,7 @@ class StudentNet(ResidualMLP):
         terminal_ln: whether the head reads LN(h_L); the published network has none.
         num_classes: C.
 
-    Source: PROTOCOL §6 (d=128, L=4, on synthetic data), §11 ("no LN").
+    Source: docs/protocol.md §6 (d=128, L=4, on synthetic data), §11 ("no LN").
     """
 
     arch = "studentnet"

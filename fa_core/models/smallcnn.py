@@ -48,7 +48,7 @@ class SmallCNN(StreamNet):
         terminal_ln: whether the head reads LN(h_L); the published network has none.
         num_classes: C.
 
-    Source: PROTOCOL §6.
+    Source: docs/protocol.md §6.
     """
 
     arch = "smallcnn"

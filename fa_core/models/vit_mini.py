@@ -87,7 +87,7 @@ class ViTMini(StreamNet):
         terminal_ln: whether the head reads LN(h_L).
         num_classes: C.
 
-    Source: PROTOCOL §6 (d=128, L=4); Dosovitskiy et al., ICLR 2021.
+    Source: docs/protocol.md §6 (d=128, L=4); Dosovitskiy et al., ICLR 2021.
     """
 
     arch = "vit_mini"

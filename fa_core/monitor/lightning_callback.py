@@ -1,4 +1,4 @@
-"""The protocol as a Lightning callback (needs ``pip install 'fa-tui[lightning]'``)."""
+"""The protocol as a Lightning callback (needs ``pip install 'lightning>=2.4'``)."""
 
 from __future__ import annotations
 

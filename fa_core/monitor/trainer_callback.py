@@ -1,4 +1,7 @@
-"""The protocol as a callback of transformers' Trainer (needs ``pip install 'fa-tui[hf]'``)."""
+"""The protocol as a callback of transformers' Trainer.
+
+Needs ``pip install 'transformers>=4.46' 'accelerate>=1.1'``.
+"""
 
 from __future__ import annotations
 

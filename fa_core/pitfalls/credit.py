@@ -51,7 +51,7 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
     Raises:
         ValueError: no hidden layer has credit.
 
-    Source: PROTOCOL §12.5; the published four range from −0.028 to +0.074.
+    Source: docs/protocol.md §12.5; the published four range from −0.028 to +0.074.
     """
     per_layer = cosines(credit, grads)
     pairs = [
@@ -97,7 +97,7 @@ def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given c
 def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given credit") -> Demonstration:
     """Pitfall 6: the mean over all layers against the mean over hidden layers.
 
-    Source: PROTOCOL §12.6: Γ_0 = +0.429 makes +0.068; hidden layers alone −0.022.
+    Source: docs/protocol.md §12.6: Γ_0 = +0.429 makes +0.068; hidden layers alone −0.022.
 
     Raises:
         ValueError: no hidden layer has credit.
@@ -138,7 +138,7 @@ def missing_feedback(grads: Sequence[Tensor] | None = None, ran_on: str = "") ->
         grads: g_l of a real run; None takes a drawn one.
         ran_on: its name.
 
-    Source: PROTOCOL §12.7.
+    Source: docs/protocol.md §12.7.
     """
     if grads is None:
         generator = torch.Generator().manual_seed(0)
@@ -169,7 +169,7 @@ def null_feedback(trained: float, fresh: Sequence[float], ran_on: str) -> Demons
         fresh: deep Γ with feedback drawn anew, one per draw.
         ran_on: the run.
 
-    Source: PROTOCOL §12.4: +0.068 with it, +0.0043 ± 0.007 over 10 fresh draws.
+    Source: docs/protocol.md §12.4: +0.068 with it, +0.0043 ± 0.007 over 10 fresh draws.
     """
     mean, std = statistics.fmean(fresh), statistics.pstdev(fresh)
     return Demonstration(

@@ -18,7 +18,7 @@ def norm_axis() -> Demonstration:
 
     x.norm(-1) = (Σ_ij |x_ij|^{-1})^{-1}, one number; the norm along the last axis is ‖x_i‖₂ per row.
 
-    Source: PROTOCOL §12.1: [[3,4],[6,8]] gives 1.142857, not [5, 10].
+    Source: docs/protocol.md §12.1: [[3,4],[6,8]] gives 1.142857, not [5, 10].
     """
     x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
     return Demonstration(
@@ -42,7 +42,7 @@ SMALL_NORM = 5e-10
 def cosine_eps() -> Demonstration:
     """cos(a, b) with each norm clamped from below at eps = 1e-8 shrinks by ‖b‖/eps when ‖b‖ < eps.
 
-    Source: PROTOCOL §12.2: with ‖b‖ = 5e-10 a true 0.0181 comes out as 0.0009, 20 times too small.
+    Source: docs/protocol.md §12.2: with ‖b‖ = 5e-10 a true 0.0181 comes out as 0.0009, 20 times too small.
     """
     a = torch.tensor([1.0, 0.0], dtype=torch.float64)
     b = SMALL_NORM * torch.tensor([TRUE_COSINE, (1 - TRUE_COSINE**2) ** 0.5], dtype=torch.float64)
@@ -67,7 +67,7 @@ SMALL = 5e-10
 def half_flush() -> Demonstration:
     """fp16's smallest subnormal is 2^-24 ≈ 6e-8: 5e-10 becomes 0 and its cosine 0/0 = NaN; bf16 keeps it.
 
-    Source: PROTOCOL §12.3.
+    Source: docs/protocol.md §12.3.
     """
     g = torch.full((4,), SMALL, dtype=torch.float64)
 

@@ -40,7 +40,7 @@ class Subject:
     def credit_and_gradients(self, method: Method | None = None) -> tuple[list[Tensor | None], list[Tensor]]:
         """a_l of a method (default: the run's own) and g_l, per sample (summed CE), l = 0..L, each (B, …).
 
-        Source: PROTOCOL §2, §5.
+        Source: docs/protocol.md §2, §5.
         """
         logits, stream = self.net(self.x, return_hidden=True)
         grads = torch.autograd.grad(F.cross_entropy(logits, self.y, reduction="sum"), stream)

@@ -56,7 +56,7 @@ def reporting_form(
         traces: of the same runs, where there are any.
         title: the report's heading.
 
-    Source: PROTOCOL §4, §8–§12.
+    Source: docs/protocol.md §4, §8–§12.
     """
     thresholds = thresholds or DiagnosticThresholds()
     blocks: list[Block] = [Heading(title, 1)]

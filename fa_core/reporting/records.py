@@ -7,7 +7,7 @@ import io
 import json
 from typing import TYPE_CHECKING, Any
 
-from fa_core.errors import UsageError
+from fa_core.errors import missing_package
 from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
         import pyarrow as pa
         import pyarrow.parquet as pq
     except ImportError:
-        raise UsageError("Parquet files need pyarrow", hint="pip install 'fa-tui[parquet]', or write .csv") from None
+        raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
     kinds = {
         "seed": pa.int64(),
         **dict.fromkeys([*COLUMNS[4:11], "assumed_baseline_acc"], pa.float64()),

@@ -40,7 +40,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     Raises:
         UsageError: a value that cannot be meant.
 
-    Source: PROTOCOL §5 (AdamW, 1e-3, 0.01, cosine, 128; 100 epochs, 30 with penalty).
+    Source: docs/protocol.md §5 (AdamW, 1e-3, 0.01, cosine, 128; 100 epochs, 30 with penalty).
     """
 
     epochs: int = 30

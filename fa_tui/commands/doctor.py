@@ -19,6 +19,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from fa_core.errors import install_command
+
 
 class State(str, enum.Enum):
     """How a finding is to be taken."""
@@ -53,11 +55,11 @@ class DoctorFormat(str, enum.Enum):
     json = "json"
 
 
-EXTRAS = {
-    "scikit-learn": ("digits", "the data set `--data digits`"),
-    "pyarrow": ("parquet", "Parquet reports"),
-    "ray": ("ray", "`--engine ray`, measuring on a cluster"),
-    "textual-serve": ("web", "`fa-tui serve`, the explorer in a browser"),
+OPTIONAL = {
+    "scikit-learn": "the data set `--data digits`",
+    "pyarrow": "Parquet reports",
+    "ray": "`--engine ray`, measuring on a cluster",
+    "textual-serve": "`fa-tui serve`, the explorer in a browser",
 }
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs")
 
@@ -100,9 +102,11 @@ def doctor_command(
 
 def python() -> Iterator[Finding]:
     """The interpreter and this program."""
+    from fa_core import __version__ as own
+
     yield Finding("python", "python", State.ok, f"{platform.python_version()} ({sys.executable})")
     yield Finding("python", "system", State.ok, platform.platform())
-    yield Finding("python", "fa-tui", State.ok, _version("fa-tui") or "not installed (running from source)")
+    yield Finding("python", "fa-tui", State.ok, own if _version("fa-audit") else f"{own} (running from source)")
 
 
 def packages() -> Iterator[Finding]:
@@ -113,10 +117,10 @@ def packages() -> Iterator[Finding]:
             yield Finding("packages", name, State.missing, "not installed", f"pip install {name}")
         else:
             yield Finding("packages", name, State.ok, version)
-    for name, (extra, use) in EXTRAS.items():
+    for name, use in OPTIONAL.items():
         version = _version(name)
         if version is None:
-            yield Finding("packages", name, State.note, f"not installed: no {use}", f"pip install 'fa-tui[{extra}]'")
+            yield Finding("packages", name, State.note, f"not installed: no {use}", install_command(name))
         else:
             yield Finding("packages", name, State.ok, version)
 
@@ -192,7 +196,7 @@ def folders() -> Iterator[Finding]:
     try:
         yield Finding("folders", "sample runs", State.ok, str(sample_runs()))
     except UnreadableInput as error:
-        yield Finding("folders", "sample runs", State.note, error.what, "reinstall fa-tui")
+        yield Finding("folders", "sample runs", State.note, error.what, "install it again from its source")
     for name, folder in (
         ("settings", platformdirs.user_config_path("fa-tui")),
         ("logs", platformdirs.user_state_path("fa-tui")),

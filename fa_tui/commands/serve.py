@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from fa_core.errors import UsageError
+from fa_core.errors import missing_package
 from fa_tui import options
 
 
@@ -36,8 +36,7 @@ def serve_command(
     try:
         from fa_tui.serving.server import TokenServer
     except ImportError as error:
-        missing = error.name or "textual-serve"
-        raise UsageError(f"serving needs {missing}", hint="pip install 'fa-tui[web]'") from error
+        raise missing_package("textual-serve", "serving") from error
     options.open_paths(paths)  # what cannot be opened is told here, not in every tab
     words = [str(Path(path).absolute()) for path in paths or ()]
     server = TokenServer([sys.executable, "-m", "fa_tui", "open", *words], port, title="fa-tui")

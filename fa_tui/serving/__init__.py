@@ -1,1 +1,1 @@
-"""The explorer in a browser on the same machine. Needs the extra `web` (textual-serve)."""
+"""The explorer in a browser on the same machine. Needs textual-serve."""

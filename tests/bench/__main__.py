@@ -3,7 +3,7 @@
     python -m tests.bench [NAME …] [--markdown]
 
 Figures of a busy machine are still comparable where they are ratios of paired runs; the machine and its load are
-printed first. `--markdown` prints tables alone, as they stand in the README.
+printed first. `--markdown` prints tables alone, as they stand in docs/performance.md.
 """
 
 from __future__ import annotations

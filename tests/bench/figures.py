@@ -1,4 +1,4 @@
-"""Figures against their budgets, and curves, as tables for a terminal or for the README.
+"""Figures against their budgets, and curves, as tables for a terminal or for docs/performance.md.
 
     python -m tests.bench.figures FILE.md …
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 MARKDOWN = "FA_BENCH_MARKDOWN"
-"""Set by `--markdown`: the benchmarks run as processes of their own and print what is pasted into the README."""
+"""Set by `--markdown`: the benchmarks, processes of their own, print what docs/performance.md holds."""
 
 
 HEAD = ("what", "figure", "floor or peer", "ratio", "budget", "")

@@ -219,7 +219,7 @@ def test_without_the_extra_it_says_how_to_get_it(published_table: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=LIMIT, check=False)
     assert done.returncode == 2
-    assert "pip install 'fa-tui[web]'" in done.stderr
+    assert "pip install 'textual-serve>=1.1.3,<1.2'" in done.stderr
 
 
 class Browser:

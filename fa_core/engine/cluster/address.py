@@ -7,7 +7,7 @@ import os
 import socket
 
 from fa_core.engine.cluster.greeting import Answer, greet
-from fa_core.errors import FaError, MeasureError, UsageError
+from fa_core.errors import FaError, MeasureError, UsageError, missing_package
 
 KNOCK = 4.0
 """Seconds that an address may take to accept a connection, and to answer a call: a head takes milliseconds."""
@@ -60,7 +60,7 @@ def named_address(address: str | None) -> str | None:
         UsageError: ray is not installed, or an address that is none.
     """
     if importlib.util.find_spec("ray") is None:
-        raise UsageError("--engine ray needs Ray, which is not installed", hint="pip install 'fa-tui[ray]'")
+        raise missing_package("ray", "--engine ray")
     named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS") or None
     if named is None or named in ("auto", "local"):
         return None

@@ -219,7 +219,7 @@ def measure_together(
         RuntimeError: the device is lost, whoever's fault that was.
         UsageError: a count below 1.
 
-    Source: PROTOCOL §3.
+    Source: docs/protocol.md §3.
 
     >>> import torch
     >>> from fa_core.models import build

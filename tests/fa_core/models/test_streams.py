@@ -132,7 +132,7 @@ def test_a_seed_gives_the_same_weights_and_leaves_the_global_generator_alone() -
 
 
 def test_a_random_resmlp_of_published_size_has_the_published_norms() -> None:
-    """Norms ~8.7 and gradients ~8e-3 at batch 128 (PROTOCOL §11)."""
+    """Norms ~8.7 and gradients ~8e-3 at batch 128 (docs/protocol.md §11)."""
     net = build("resmlp", seed=0)
     y = torch.arange(128) % 10
     logits, stream = net(batch(net, 128), return_hidden=True)

@@ -225,7 +225,7 @@ def test_parquet_without_pyarrow_names_the_command_that_helps(
         return real(name, *rest, **more)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'fa-tui\[parquet\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'pyarrow>=15'"):
         to_parquet(published)
 
 

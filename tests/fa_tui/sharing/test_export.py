@@ -120,7 +120,7 @@ def test_parquet_without_pyarrow_says_how_to_get_it(
         return importing(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(UsageError, match=r"pip install 'fa-tui\[parquet\]'"):
+    with pytest.raises(UsageError, match=r"pip install 'pyarrow>=15'"):
         export(BY_KEY["p"], str(tmp_path / "out"), Shared([], rows, "runs", STRICT))
     assert not list(tmp_path.iterdir())
 

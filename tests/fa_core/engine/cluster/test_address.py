@@ -42,7 +42,7 @@ def refusing(silent):
 
 def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"needs Ray.*pip install 'fa-tui\[ray\]'"):
+    with pytest.raises(UsageError, match=r"needs ray.*pip install 'ray>=2.49'"):
         check_address("auto")
 
 
