@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Device, Usage
@@ -93,7 +93,7 @@ def _device_line(device: Device, glyphs: Glyphs) -> str:
 def share_bar(share: float, width: int, glyphs: Glyphs) -> str:
     """A bar filled to a share.
 
-    >>> from fa_tui.widgets.glyphs import ASCII
+    >>> from fa_tui.terminal.glyphs import ASCII
     >>> share_bar(0.5, 6, ASCII)
     '===---'
     """

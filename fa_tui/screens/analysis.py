@@ -27,6 +27,7 @@ from fa_tui.screens.questions import SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.analysed import (
     Analysed,
     curve_chart,
@@ -37,13 +38,12 @@ from fa_tui.views.analysed import (
     strategy_words,
     with_methods,
 )
+from fa_tui.views.diagnostics import with_keys
 from fa_tui.views.filters import Filter
 from fa_tui.views.look import Look
 from fa_tui.views.records import seeds_record, sweep_record
 from fa_tui.views.words import count_words
 from fa_tui.widgets.chart import Canvas
-from fa_tui.widgets.diagnostics import with_keys
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.pick import TabLine
 from fa_tui.widgets.table import GridTable, LineTable

@@ -25,16 +25,16 @@ from fa_tui.sharing.pieces import (
     table_pieces,
     traces_of,
 )
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import Filter, picking
 from fa_tui.views.look import Look
+from fa_tui.views.numbers import short
+from fa_tui.views.scale import covering
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.compare_view import CompareView, Scales
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.numbers import short
-from fa_tui.widgets.scale import covering
 
 if TYPE_CHECKING:
     from fa_core.columns import Ragged

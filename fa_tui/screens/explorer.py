@@ -20,9 +20,9 @@ from textual.widget import Widget
 from fa_core.report import LETTERS
 from fa_tui.screens.explorer_panes import LatePanes, RunsShown
 from fa_tui.session import Flip, Session
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import title_pieces
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line, StatusLine
 from fa_tui.widgets.matrix import Matrix

@@ -24,6 +24,7 @@ from fa_tui.screens.copy_export import reopening, reproducing
 from fa_tui.screens.questions import Choice, choose
 from fa_tui.session import Flip, Session
 from fa_tui.sharing.pieces import Shared, cell_piece, run_pieces, runs_words, traces_of
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.axes import METHODS_BY_SEEDS, axes_of, plural, value_on
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import picking
@@ -31,7 +32,6 @@ from fa_tui.views.grid import homes_of
 from fa_tui.views.look import CELL_LETTERS, Look, filter_of
 from fa_tui.views.quantities import BY_NAME
 from fa_tui.views.words import Overview, count_words, flipped_words
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.run_table import RunTable
 

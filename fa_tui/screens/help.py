@@ -11,8 +11,8 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from fa_tui.screens.questions import Dialog
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import reflowed
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import TextLines
 
 

@@ -14,7 +14,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from fa_tui.screens.questions import Question
-from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.slider import ThresholdSlider
 

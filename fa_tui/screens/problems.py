@@ -10,8 +10,8 @@ from textual.screen import Screen
 
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.words import problem_words
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line, TextLines
 

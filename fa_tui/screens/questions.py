@@ -23,8 +23,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import padded, width_of
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending

@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_tui.screens.questions import Dialog
-from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.widgets.line import Line
 
 

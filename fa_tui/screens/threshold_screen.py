@@ -13,8 +13,8 @@ from textual.widget import Widget
 
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.words import flipped_words
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged

@@ -17,6 +17,7 @@ from fa_tui.screens.explorer_panes import look_given
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.epochs import (
     EpochSession,
     accuracy_words,
@@ -41,7 +42,6 @@ from fa_tui.widgets.epoch_chart import (
     nearest,
     points_of,
 )
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.table import LineTable

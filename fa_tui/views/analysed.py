@@ -20,10 +20,10 @@ from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
+from fa_tui.views.numbers import short
 from fa_tui.views.quantities import has_no_credit
+from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.chart import Chart, Curve
-from fa_tui.widgets.numbers import short
-from fa_tui.widgets.scale import Scale, covering
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable

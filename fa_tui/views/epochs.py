@@ -20,8 +20,8 @@ from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import BITS, Flip, Session, letters_of
 from fa_tui.views.names import among
+from fa_tui.views.numbers import short
 from fa_tui.views.words import cell_text, runs_words
-from fa_tui.widgets.numbers import short
 
 
 class EpochSession(Session):

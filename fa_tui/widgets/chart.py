@@ -17,10 +17,10 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.numbers import short
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.views.numbers import short
+from fa_tui.views.scale import Scale, tick_labels
 from fa_tui.widgets.painted import PaintedWidget, Row
-from fa_tui.widgets.scale import Scale, tick_labels
 
 BESIDE = 6
 """Marks to each side of the place where several curves end; farther away nobody would look for them."""

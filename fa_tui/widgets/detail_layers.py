@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.numbers import short
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.views.numbers import short
+from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.painted import PaintedWidget, Row
-from fa_tui.widgets.scale import Scale, covering
 
 _BRAILLE = 0x2800
 _LEFT = (0x40, 0x44, 0x46, 0x47)

@@ -9,8 +9,8 @@ from rich.segment import Segment
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.machine import share_bar
 from fa_tui.jobs.pace import time_words
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut, padded, width_of
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.table import LineTable
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}

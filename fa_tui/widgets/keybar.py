@@ -8,7 +8,7 @@ import msgspec
 from textual import events
 from textual.screen import Screen
 
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.painted import PaintedWidget, Row
 
 _PALETTE = "command_palette"

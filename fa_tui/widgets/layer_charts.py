@@ -16,12 +16,12 @@ from textual.timer import Timer
 
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.names import told_apart
+from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.chart import Canvas, Chart, Curve
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.scale import Scale, covering
 
 _TITLES = (("h", "‖h_l‖ residual stream"), ("g", "‖g_l‖ BP gradient"))
 

@@ -14,10 +14,10 @@ from typing import ClassVar
 from rich.style import Style
 from textual.binding import Binding, BindingType
 
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.quantities import SHADES, Quantity, Scale
 from fa_tui.views.text import wrapped
 from fa_tui.views.words import ASCII_LEGEND, LEGEND
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import PaintedScroll, PaintedWidget, Row, ending
 from fa_tui.widgets.run_cells import RunCells

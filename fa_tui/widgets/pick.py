@@ -12,7 +12,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from fa_tui.widgets.glyphs import Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.widgets.painted import PaintedWidget, Row
 
 

@@ -21,10 +21,10 @@ from textual.color import Color
 from textual.widget import Widget
 
 from fa_tui.session import BITS, Session, letters_of
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.grid import Cells
 from fa_tui.views.quantities import SHADES, Quantity, Scale, is_assumed, scale_of, values_of
 from fa_tui.views.words import cell_text
-from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.table import LineTable
 
 _FULL = 0.34
@@ -97,7 +97,7 @@ def verdict_segments(flags: int, coverage: int, table: LineTable, glyphs: Glyphs
 def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs) -> str:
     """Several runs in one cell: how many of those measured are walked back.
 
-    >>> from fa_tui.widgets.glyphs import UNICODE
+    >>> from fa_tui.terminal.glyphs import UNICODE
     >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
     ['✗ 2/3', '✓ 0/2', '? -/3']
     """

@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from fa_core.errors import printable
 from fa_core.formats.many_rows import column_of
 from fa_tui.session import BITS, Flip, Session
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.views.text import cut, padded, padded_left, width_of
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.matrix import no_runs_words
 from fa_tui.widgets.run_cells import verdict_segments
 from fa_tui.widgets.table import LineTable

@@ -19,10 +19,10 @@ from textual.message import Message
 
 from fa_core.report import DiagnosticThresholds
 from fa_tui.session import Baseline
-from fa_tui.widgets.diagnostics import DIAGNOSTICS
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.views.diagnostics import DIAGNOSTICS
+from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.scale import covering
 from fa_tui.widgets.slider import SLIDER_KEYS, ThresholdSlider
 from fa_tui.widgets.slider_face import TRACK_LEGEND
 

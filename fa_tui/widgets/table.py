@@ -26,8 +26,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut_middle, padded, padded_left, width_of
-from fa_tui.widgets.glyphs import UNICODE, Glyphs
 
 
 class LineView(ScrollView):

@@ -19,7 +19,7 @@ from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.sharing.clipboard import Copied
-from fa_tui.widgets.glyphs import ASCII
+from fa_tui.terminal.glyphs import ASCII
 from fa_tui.widgets.jobs_table import JobsTable
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.scenes import StagedJobs

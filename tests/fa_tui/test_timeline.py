@@ -19,7 +19,9 @@ from fa_tui.opening import traces_of_paths
 from fa_tui.options import FrozenBaseline
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
+from fa_tui.terminal.glyphs import UNICODE
 from fa_tui.views.epochs import EpochSession, replay_of, title_words
+from fa_tui.views.scale import Scale
 from fa_tui.widgets.epoch_chart import (
     DRAWN_AT_MOST,
     SHOWN,
@@ -31,8 +33,6 @@ from fa_tui.widgets.epoch_chart import (
     marks_for,
     scale_of,
 )
-from fa_tui.widgets.glyphs import UNICODE
-from fa_tui.widgets.scale import Scale
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
 from tests.fa_tui.scenes import EPOCHS, four_traces, trace
 from tests.fa_tui.scenes import epochs as epochs_of

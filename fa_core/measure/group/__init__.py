@@ -1,7 +1,7 @@
 """Measuring many networks of one architecture in common passes."""
 
-from fa_core.measure.group.measure_together import measure_together
 from fa_core.measure.group.member import Member, bytes_per_member
+from fa_core.measure.group.shared_passes import measure_together
 from fa_core.measure.group.signature import signature
 from fa_core.measure.tally import Diagnosed
 

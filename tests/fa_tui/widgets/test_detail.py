@@ -14,9 +14,9 @@ from textual.app import App, ComposeResult
 
 from fa_core.report import DiagnosticReport, DiagnosticThresholds, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
+from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.text import width_of
 from fa_tui.widgets.detail import DetailPane, detail_lines
-from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
 from tests.fa_tui.odd_names import ODD_NAMES
 from tests.fa_tui.waiting import until
 

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_tui.widgets.numbers import exact, just_past, parse, short
+from fa_tui.views.numbers import exact, just_past, parse, short
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from fa_tui.widgets.scale import Scale, covering
+from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.slider_face import Rug
 
 cells = st.integers(2, 300)

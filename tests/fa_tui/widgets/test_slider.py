@@ -6,7 +6,7 @@ import pytest
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from fa_tui.widgets.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider
 from fa_tui.widgets.slider_face import widths
 from tests.fa_tui.waiting import until

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fa_core.report import NEVER_NEGATIVE, DiagnosticThresholds
-from fa_tui.widgets.diagnostics import DIAGNOSTICS
+from fa_tui.views.diagnostics import DIAGNOSTICS
 
 
 def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative() -> None:

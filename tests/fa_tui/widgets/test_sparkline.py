@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from textual.app import App, ComposeResult
 
+from fa_tui.terminal.glyphs import ASCII, UNICODE
+from fa_tui.views.scale import Scale
 from fa_tui.widgets.detail_layers import Sparkline, braille_sparkline, sparkline
-from fa_tui.widgets.glyphs import ASCII, UNICODE
-from fa_tui.widgets.scale import Scale
 
 LOG = Scale(1e-9, 1e9, log=True)
 

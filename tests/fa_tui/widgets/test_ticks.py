@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_tui.widgets.scale import Scale, tick_labels
+from fa_tui.views.scale import Scale, tick_labels
 
 ends = st.floats(-1e6, 1e6)
 

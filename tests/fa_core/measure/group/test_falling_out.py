@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, UsageError
 from fa_core.measure import accuracy, diagnose
-from fa_core.measure.group import measure_together
+from fa_core.measure.group import measure_together, shared_passes
 from fa_core.models import build
 from tests.fa_core.measure.group.checks import assert_same, bits, samples
 from tests.fa_core.measure.nets import Residual
@@ -202,7 +202,7 @@ def test_a_full_memory_is_let_through(count: int, raised: Exception, monkeypatch
     def full(*_: Any, **__: Any) -> Any:
         raise raised
 
-    monkeypatch.setattr(measure_together, "make_stack", full)
+    monkeypatch.setattr(shared_passes, "make_stack", full)
     monkeypatch.setattr("fa_core.measure.group.member.run_diagnosis", full)
     with pytest.raises(torch.OutOfMemoryError):
         measure_together(mlps(count), BATCHES, TEST)
@@ -213,7 +213,7 @@ def test_a_lost_device_is_let_through(count: int, alone: list[nn.Module], monkey
     def lost(*_: Any, **__: Any) -> Any:
         raise RuntimeError("CUDA error: device-side assert triggered")
 
-    monkeypatch.setattr(measure_together, "make_stack", lost)
+    monkeypatch.setattr(shared_passes, "make_stack", lost)
     monkeypatch.setattr("fa_core.measure.group.member.run_diagnosis", lost)
     with pytest.raises(RuntimeError, match="device-side"):
         measure_together(mlps(count), BATCHES, TEST)
@@ -239,7 +239,7 @@ def test_progress_reaches_its_end_when_a_group_is_taken_apart(monkeypatch: pytes
     def unable(*_: Any, **__: Any) -> Any:
         raise RuntimeError("vmap: no")
 
-    monkeypatch.setattr(measure_together, "measure_stacked", unable)
+    monkeypatch.setattr(shared_passes, "measure_stacked", unable)
     told: list[tuple[int, int]] = []
     members = measure_together(mlps(2), BATCHES, TEST, on_batch=lambda *at: told.append(at))
     assert told[-1] == (18, 27)

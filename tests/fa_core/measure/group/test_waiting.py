@@ -7,8 +7,8 @@ import torch
 from torch import nn
 
 from fa_core.measure.group import measure_together
-from fa_core.measure.group.measure_together import make_stack, stacked_pass
 from fa_core.measure.group.near_ties import GroupCount
+from fa_core.measure.group.shared_passes import make_stack, stacked_pass
 from fa_core.measure.tally import Tally
 from fa_core.models import build
 from tests.bench.op_counts import count
