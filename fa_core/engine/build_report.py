@@ -1,15 +1,9 @@
-"""Credit quality of a run that saved what its method's credit needs; where it did not, the reason.
-
-How firm a run's numbers are, where that was asked for; where it cannot be told, the reason.
-
-What a measurement becomes: a report that says where its numbers come from.
-"""
+"""What a measurement becomes: a report with its credit quality, its reliability, and where its numbers come from."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,8 +12,7 @@ from torch import Tensor, nn
 
 from fa_core.engine import provenance
 from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.loading import Evaluation, Loaded
-from fa_core.engine.memory import halving, release
+from fa_core.engine.loading import Evaluation, Loaded, halving, release
 from fa_core.errors import FaError
 from fa_core.measure import bootstrap, reference_precision
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
@@ -35,7 +28,7 @@ from fa_core.runs import CREDIT, Manifest, why_no_baseline
 GAMMA, FULL = "gamma", "full"
 
 NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
-"""What cannot be told without random directions."""
+"""What cannot be measured without random directions."""
 
 
 def measure_credit(
@@ -52,32 +45,33 @@ def measure_credit(
         network: the network, its weights loaded.
         method: the run's method; only a built-in one is looked up.
         manifest: the run's manifest, if it has one.
-        checkpoint: its weights' file, which may hold feedback beside them.
+        checkpoint: its weights' file, which may hold feedback next to them.
         batch: (x, y), on the network's device.
         level: ``"none"``, ``"gamma"`` (Γ and nudge) or ``"full"`` (also ρ and the null with fresh feedback).
 
     Returns:
-        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where nobody asked, or
-        nothing says what the method was.
+        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none were asked for, or
+        neither manifest nor feedback says what the method was.
     """
     if level not in (GAMMA, FULL) or (manifest is None and not checkpoint.feedback):
         return None
     try:
         rule = _rule(network, method, manifest, checkpoint)
+        directions = DIRECTIONS if level == FULL else 0
+        found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
         if level == GAMMA:
-            found = method_credit_quality(network, rule, *batch, directions=0).to_dict()
             return {name: value for name, value in found.items() if name not in NEEDS_DIRECTIONS}
-        found = method_credit_quality(network, rule, *batch, directions=DIRECTIONS).to_dict()
         if rule.draws_feedback:
             found["null"] = null_gamma(network, rule, *batch).to_dict()
         return found
     except FaError as error:
-        return _missing(str(error))
+        return {"missing": {"gamma": str(error)}}
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
+    # outside the except clause, whose exception keeps the failed pass alive
     release()
-    return _missing("out of memory")
+    return {"missing": {"gamma": "out of memory"}}
 
 
 def _rule(network: nn.Module, method: str, manifest: Manifest | None, checkpoint: Checkpoint) -> Method:
@@ -88,17 +82,9 @@ def _rule(network: nn.Module, method: str, manifest: Manifest | None, checkpoint
     """
     if not isinstance(network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
-    args = manifest.method_args if manifest else {}
-    return restore_method(method, network, _feedback(checkpoint), **args)
-
-
-def _feedback(checkpoint: Checkpoint) -> Mapping[str, Tensor]:
-    saved: Path = checkpoint.path.parent / CREDIT
-    return load_checkpoint(saved).tensors if saved.exists() else checkpoint.feedback
-
-
-def _missing(reason: str) -> dict[str, Any]:
-    return {"missing": {"gamma": reason}}
+    saved = checkpoint.path.parent / CREDIT
+    feedback = load_checkpoint(saved).tensors if saved.exists() else checkpoint.feedback
+    return restore_method(method, network, feedback, **(manifest.method_args if manifest else {}))
 
 
 UNMEASURED = "reference_precision"
@@ -123,7 +109,7 @@ def with_reliability(
         batch: (x, y) on the same device: the first eval batch, which (a) and (b) are measured on.
         options: what is asked for.
         counted_on: how many samples the report's accuracy was counted on.
-        note: told where memory makes passes smaller.
+        note: called where memory makes passes smaller.
     """
     if options.resamples:
         drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=counted_on)
@@ -141,7 +127,7 @@ def with_reliability(
     return replace(report, reference_precision=found)
 
 
-def written_up(
+def build_report(
     loaded: Loaded,
     samples: Evaluation,
     diagnosis: Diagnosed,
@@ -158,7 +144,7 @@ def written_up(
         diagnosis: what was measured.
         acc: its accuracy on the whole test part.
         device: where.
-        note: told where memory makes passes smaller, and where there are fewer batches than were asked for.
+        note: called where memory makes passes smaller, and where there are fewer batches than were asked for.
         group: how many networks were measured at once.
     """
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
@@ -173,7 +159,8 @@ def written_up(
     if report.notes:
         note(report.notes)
     report = with_reliability(report, diagnosis, loaded.network, batch, options, len(samples.test_y), note)
-    no_baseline = _no_baseline(manifest)
+    why = "" if manifest is None else why_no_baseline(manifest.method)
+    no_baseline = {"d": why} if why else {}
     method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
     return replace(
         report,
@@ -202,13 +189,8 @@ def written_up(
     )
 
 
-def _no_baseline(manifest: Manifest | None) -> dict[str, str]:
-    why = "" if manifest is None else why_no_baseline(manifest.method)
-    return {"d": why} if why else {}
-
-
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
-    """A word of warning when the samples are not those the run was trained and evaluated with."""
+    """A warning when the samples are not those the run was trained and evaluated with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
         return ""
     other = "other data than the manifest's" if spec != manifest.data else "the data changed since training"

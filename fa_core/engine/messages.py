@@ -1,4 +1,4 @@
-"""The words between a client and a worker: one JSON object per line.
+"""The messages between a client and a worker: one JSON object per line.
 
 Python's json writes them, because diverged runs hold NaN and Infinity and msgspec turns those into null.
 """
@@ -14,7 +14,7 @@ from fa_core.engine.jobs import Job
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
-    """Base of every message; ``is`` names its kind on the wire."""
+    """Base of every message; ``is`` names its kind."""
 
 
 class Run(_Message, frozen=True):
@@ -38,7 +38,7 @@ class Cancel(_Message, frozen=True):
 
 
 TRACEBACK_IN_LOG = "the log has the traceback"
-"""Hint of a fault of this program, or of the person's own code."""
+"""Hint of a fault of this program, or of the user's own code."""
 
 
 class Ready(_Message, frozen=True):
@@ -48,7 +48,7 @@ class Ready(_Message, frozen=True):
 
 
 class Begun(_Message, frozen=True):
-    """From the worker: it works on these now; the others of a `Run` wait for their turn."""
+    """From the worker: it measures these now; the others of a `Run` wait for their turn."""
 
     job_ids: list[str]
 
@@ -62,7 +62,7 @@ class Progress(_Message, frozen=True):
 
 
 class Note(_Message, frozen=True):
-    """From the worker: something the person should know about these runs."""
+    """From the worker: something the user should know about these runs."""
 
     job_ids: list[str]
     text: str

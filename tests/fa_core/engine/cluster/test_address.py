@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from fa_core.engine import Job
+from fa_core.engine.audit import check_reachable, make_pool
 from fa_core.engine.cluster import RayPool, address, line
 from fa_core.engine.cluster.address import check_address
 from fa_core.engine.devices import Placement
-from fa_core.engine.pool import check_reachable, make_pool
 from fa_core.errors import FaError, MeasureError, UsageError
 
 from .servers import NOT_FOUND, OK, RESIZED_OK, SETTINGS, answering_with

@@ -57,16 +57,6 @@ class TestReadingAhead:
         measurer.measure([changed], [], heard, 2)
         assert heard.reports["c"].n_batches == 9
 
-    def test_on_cuda_goes_up_to_the_device(self, jobs, monkeypatch):
-        moved: list[str] = []
-        monkeypatch.setattr(loading, "_move", lambda network, stream: moved.append(threading.current_thread().name))
-        loader = Loader("cpu")
-        monkeypatch.setattr(loader, "_stream", object())
-        loader.ask([jobs[0]])
-        assert loader.get(jobs[0]).network is not None
-        loader.close()
-        assert [name.startswith("loader") for name in moved] == [True]
-
     def test_leaves_the_number_of_threads_that_measure(self, jobs):
         torch.set_num_threads(2)
         try:

@@ -125,14 +125,14 @@ class TestABadMember:
             assert_same(heard.reports[job.id], alone(job))
 
     def test_that_raises_while_it_is_written_up_fails_alone(self, measurer, heard, jobs, monkeypatch):
-        real = group_runner.written_up
+        real = group_runner.build_report
 
-        def written_up(loaded, *args):
+        def build_report(loaded, *args):
             if loaded.job.id == "c":
                 raise ZeroDivisionError("division by zero")
             return real(loaded, *args)
 
-        monkeypatch.setattr(group_runner, "written_up", written_up)
+        monkeypatch.setattr(group_runner, "build_report", build_report)
         measurer.measure(jobs, [], heard, 6)
         assert list(heard.errors) == ["c"]
         assert len(heard.reports) == 5

@@ -5,25 +5,20 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
-from msgspec.structs import replace
-from safetensors.torch import save_file
 
-from fa_core.engine.group_key import likeness
 from fa_core.engine.job_table import HORIZON, JobQueue, share
-from fa_core.engine.jobs import Job, MeasureOptions
-from fa_core.engine.worker_thread import Dropped, Held
+from fa_core.engine.jobs import Job, MeasureOptions, group_key
 from fa_core.runs import MANIFEST, WEIGHTS
 
-from .runs_for_tests import make_run, small_net
+from .runs_for_tests import make_run
 
 
 def queue_of(text: str) -> JobQueue:
-    """Jobs such as ``x1``, whose letter is what their networks look like; ``-1`` looks like nothing else."""
+    """Jobs such as ``x1``, whose letter is what they may be grouped by; ``-1`` is measured alone."""
     queue = JobQueue()
     for job_id in text.split():
         queue.append(job_id)
-        queue.learn(job_id, None if job_id[0] == "-" else job_id[0])
+        queue.keys[job_id] = None if job_id[0] == "-" else job_id[0]
     return queue
 
 
@@ -55,7 +50,7 @@ def test_an_order_by_hand_is_kept_and_only_neighbours_go_together():
     queue.append("x2")
     for job_id in ("y4", "y5"):
         queue.append(job_id)
-        queue.learn(job_id, "y")
+        queue.keys[job_id] = "y"
     assert taken(queue, 8) == "y4 y5"
 
 
@@ -105,79 +100,28 @@ def test_no_further_than_the_horizon_is_looked():
     assert queue.unknown() == ["far"]
 
 
-class TestLikeness:
-    OPTIONS = MeasureOptions(data="synthetic")
+class TestGroupKey:
+    def of(self, path: Path, **options) -> object:
+        return group_key(Job(id="1", checkpoint=str(path), options=MeasureOptions(**options)))
 
-    def of(self, path: Path, **options) -> str | None:
-        return likeness(Job(id="1", checkpoint=str(path), options=replace(self.OPTIONS, **options)))
-
-    def test_of_runs_is_their_network_data_and_settings(self, tmp_path):
+    def test_of_runs_is_their_arch_and_its_arguments(self, tmp_path):
         one, other = make_run(tmp_path / "a", "dfa", 1), make_run(tmp_path / "b", "bp", 2)
         assert self.of(one) == self.of(other) == self.of(other / WEIGHTS) is not None
-        assert self.of(one, batches=9) != self.of(one)
         manifest = json.loads((other / MANIFEST).read_text())
-        for change in ({"arch_args": {"L": 9}}, {"data": "digits"}, {"eval_seed": 5}):
+        for change in ({"arch_args": {"L": 9}}, {"arch": "smallcnn"}):
             (other / MANIFEST).write_text(json.dumps({**manifest, **change}))
             assert self.of(other) != self.of(one)
 
-    @pytest.mark.parametrize("suffix", ["safetensors", "pt"])
-    def test_of_bare_files_is_names_shapes_and_dtypes(self, tmp_path, suffix):
-        def saved(name: str, state, **metadata: str) -> Path:
-            path = tmp_path / f"{name}.{suffix}"
-            if suffix == "pt":
-                torch.save(state, path)
-            else:
-                save_file(state, path, metadata)
-            return path
+    def test_of_the_users_own_network_is_its_name(self, tmp_path):
+        run = make_run(tmp_path / "a", "dfa", 1)
+        assert self.of(run, model="lab:net") == self.of(tmp_path / "b.pt", model="lab:net") != self.of(run)
 
-        one = self.of(saved("a", small_net(1).state_dict(), method="dfa"))
-        assert one is not None
-        assert self.of(saved("b", small_net(2).state_dict(), method="bp")) == one
-        assert self.of(saved("c", small_net(2).half().state_dict())) != one
-        assert self.of(saved("d", {"other": torch.zeros(2)})) != one
-
-    def test_of_what_cannot_be_read_is_none(self, tmp_path):
+    def test_of_bare_files_is_left_to_the_worker_which_reads_them(self, tmp_path):
         os.mkfifo(tmp_path / "pipe.safetensors")
-        (tmp_path / "garbage.safetensors").write_bytes(b"\x10\0\0\0\0\0\0\0{garbage")
-        (tmp_path / "cut.pt").write_bytes(b"PK\x03\x04")
+        assert self.of(tmp_path / "pipe.safetensors") == self.of(tmp_path / "nowhere.pt") is not None
+
+    def test_of_a_run_that_cannot_be_read_is_none(self, tmp_path):
         (tmp_path / "folder").mkdir()
         run = make_run(tmp_path / "run", "bp")
         (run / MANIFEST).write_text("{")
-        for name in ("pipe.safetensors", "garbage.safetensors", "cut.pt", "folder", "run", "nowhere.pt"):
-            assert self.of(tmp_path / name) is None, name
-
-
-class TestHeld:
-    @pytest.fixture
-    def held(self) -> Held:
-        held = Held()
-        held.take([Job(id=letter, checkpoint=f"/{letter}") for letter in "abcd"])
-        return held
-
-    def test_what_waits_or_is_measured_with_others_leaves_at_once(self, held):
-        held.begin(["a", "b"])
-        assert held.drop("c") is Dropped.AT_ONCE
-        assert held.drop("a") is Dropped.AT_ONCE
-        assert held.drop("a") is Dropped.NOT_HERE
-        assert [job.id for job in held.open()] == ["b", "d"]
-        assert held.over("a") is None
-
-    def test_the_last_of_those_measured_leaves_when_the_worker_stops(self, held):
-        held.begin(["a", "b"])
-        held.drop("a")
-        assert held.drop("b") is Dropped.WHEN_STOPPED
-        assert held.over("b") is not None
-
-    def test_a_dead_worker_that_held_but_one_tells_whose_fault_it_was(self, held):
-        for job_id in "abc":
-            held.over(job_id)
-        wanted, cancelled, single = held.end()
-        assert ([job.id for job in wanted], cancelled, single) == (["d"], [], True)
-
-    def test_one_that_was_dropped_may_have_done_it_too(self, held):
-        held.begin("abcd")
-        held.over("a")
-        held.over("b")
-        held.drop("c")
-        wanted, _, single = held.end()
-        assert ([job.id for job in wanted], single) == (["d"], False)
+        assert [self.of(tmp_path / name) for name in ("folder", "run")] == [None, None]
