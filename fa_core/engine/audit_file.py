@@ -247,9 +247,9 @@ def finished_before(
             fitting = (
                 p for p in wanted[index] if p not in used and (moved or recorded[p].checkpoint == row.checkpoint)
             )
-            if index not in taken and (place := next(fitting, None)) is not None:
-                taken[index] = place
-                used.add(place)
+            if index not in taken and (found := next(fitting, None)) is not None:
+                taken[index] = found
+                used.add(found)
     again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
     others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in again]
     return {index: _moved_to(recorded[taken[index]].report, rows[index].checkpoint) for index in sorted(taken)}, others

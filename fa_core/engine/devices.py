@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,9 +29,6 @@ RUNS_PER_WORKER = 8
 
 MOST_CPU_WORKERS = 8
 """Each holds torch and the data set: some hundred MB."""
-
-MPS_SINCE = (12, 3)
-"""macOS from which torch can use the GPU of an Apple machine."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -263,13 +261,7 @@ def _nvml() -> Iterator[Any]:
 
 def _has_mps() -> bool:
     """Whether this is a Mac whose GPU torch can use (its wheels for Apple's own processors all can)."""
-    if sys.platform != "darwin":
-        return False
-    import platform
-
-    if platform.machine() != "arm64":
-        return False
-    return tuple(int(part) for part in re.findall(r"\d+", platform.mac_ver()[0])[:2]) >= MPS_SINCE
+    return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
 def _torch_has_cuda() -> bool:
@@ -330,18 +322,12 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         if self.patience is not None and not self.patience > 0:
             raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
         if self.engine == LOCAL:
-            self._check_local()
-        else:
-            self._check_cluster()
-
-    def _check_local(self) -> None:
-        for name in ("address", "patience"):
-            if getattr(self, name) is not None:
-                raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
-        if self.device != "auto":
-            resolve_devices(self.device)
-
-    def _check_cluster(self) -> None:
+            for name in ("address", "patience"):
+                if getattr(self, name) is not None:
+                    raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
+            if self.device != "auto":
+                resolve_devices(self.device)
+            return
         if self.device not in CLUSTER_DEVICES:
             raise UsageError(
                 f"--device {self.device} with --engine ray", hint=f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"

@@ -5,13 +5,15 @@ from __future__ import annotations
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import chain, islice
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 from torch import Tensor
 
 from fa_core.engine.build_report import build_report
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Outlet, Watch
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch
 from fa_core.engine.loading import (
     TEST_BATCH,
     Evaluation,
@@ -31,6 +33,9 @@ from fa_core.measure.fused import cut, is_out_of_memory
 from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.isolate import AS_IS
 from fa_core.report import DiagnosticReport
+
+if TYPE_CHECKING:
+    from fa_core.engine.worker import WorkerEvents
 
 Batches = list[tuple[Tensor, Tensor]]
 
@@ -111,7 +116,7 @@ class _Watched:
 
 
 class GroupRunner:
-    """A `Measurer` for one device.
+    """Measures the jobs of one worker, in groups.
 
     On CUDA a group is as large as memory allows; on a CPU one network after the other is faster. When memory runs
     out, the group is halved, and then, of one, the batch.
@@ -125,12 +130,18 @@ class GroupRunner:
         self._loader = Loader(device)
         self._fitted: int | None = None
 
-    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
-        self._loader.keep_only([*jobs, *ahead])
+    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None = None) -> None:
+        """Measure jobs and report one outcome of each.
+
+        Args:
+            jobs: what to measure, in this order.
+            outlet: where to report.
+            group: how many networks at once; None = as many as is fastest.
+        """
         waiting = deque(jobs)
         while waiting:
             loaded, size = self._load_group(waiting, outlet, group)
-            self._loader.ask(islice(chain(waiting, ahead), size))
+            self._loader.ask(islice(waiting, size))
             for alike in _by_samples(loaded):
                 self._measure_group(alike, outlet)
 
@@ -138,13 +149,14 @@ class GroupRunner:
         """End the loading thread."""
         self._loader.close()
 
-    def _load_group(self, waiting: deque[Job], outlet: Outlet, group: int | None) -> tuple[list[Loaded], int]:
+    def _load_group(self, waiting: deque[Job], outlet: WorkerEvents, group: int | None) -> tuple[list[Loaded], int]:
         """The next group, loaded, and how large groups are; a job that cannot be loaded falls out."""
         loaded: list[Loaded] = []
         size = 1
         while waiting and len(loaded) < size:
             job = waiting.popleft()
             if outlet.is_cancelled(job):
+                self._loader.forget(job)
                 outlet.stopped(job)
                 continue
             try:
@@ -165,7 +177,7 @@ class GroupRunner:
             group = group_size(bytes_per_member(first.network, batches, TEST_BATCH), self._device)
         return min(group or 1, self._fitted or group or 1)
 
-    def _measure_group(self, members: Sequence[Loaded], outlet: Outlet) -> None:
+    def _measure_group(self, members: Sequence[Loaded], outlet: WorkerEvents) -> None:
         """Measure jobs that have the same samples and settings, and report the outcome of each."""
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
@@ -186,7 +198,7 @@ class GroupRunner:
         else:
             together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
-                self._finish_member(member, measured, together, outlet)
+                self._finish(member.job, outlet, partial(self._report_of, member, measured, together, outlet))
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
@@ -214,31 +226,20 @@ class GroupRunner:
             count_batches=first > 0,
         )
 
-    def _finish_member(self, member: Loaded, measured: Member, together: int, outlet: Outlet) -> None:
+    def _report_of(self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents) -> DiagnosticReport:
+        """The report of one of a group."""
         job = member.job
+        if outlet.is_cancelled(job):
+            raise Cancelled
+        if measured.note:
+            outlet.note(job, measured.note)
+        if measured.diagnosis is None or measured.acc is None:
+            raise measured.error or AssertionError("a member without an outcome")
+        samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
+        group = 1 if measured.note else together
+        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group)
 
-        def report() -> DiagnosticReport:
-            if outlet.is_cancelled(job):
-                raise Cancelled
-            if measured.note:
-                outlet.note(job, measured.note)
-            if measured.diagnosis is None or measured.acc is None:
-                raise measured.error or AssertionError("a member without an outcome")
-            samples = evaluation(member.plan, self._device)
-            group = 1 if measured.note else together
-            return build_report(
-                member,
-                samples,
-                measured.diagnosis,
-                measured.acc,
-                self._device,
-                lambda text: outlet.note(job, text),
-                group,
-            )
-
-        self._finish(job, outlet, report)
-
-    def _finish(self, job: Job, outlet: Outlet, report: Callable[[], DiagnosticReport]) -> None:
+    def _finish(self, job: Job, outlet: WorkerEvents, report: Callable[[], DiagnosticReport]) -> None:
         """Report the outcome of a job: its report, or why it has none."""
         try:
             found = report().to_dict()

@@ -62,7 +62,6 @@ class JobQueue:
 
     def __init__(self) -> None:
         self._order: dict[str, None] = {}
-        self._reserved: dict[str, object] = {}
         self._by_hand = False
         self.keys: dict[str, Hashable | None] = {}
 
@@ -90,7 +89,6 @@ class JobQueue:
         """Take a job out."""
         del self._order[job_id]
         self.keys.pop(job_id, None)
-        self._reserved.pop(job_id, None)
         if not self._order:
             self._by_hand = False
 
@@ -99,52 +97,38 @@ class JobQueue:
         ids = [other for other in self._order if other != job_id]
         ids.insert(max(0, position), job_id)
         self._order = dict.fromkeys(ids)
-        self._reserved.clear()
         self._by_hand = True
 
     def unknown(self) -> list[str]:
         """Jobs within the horizon whose key was not looked up."""
         return [job_id for job_id in self._nearest() if job_id not in self.keys]
 
-    def take(self, taker: object, most: int, takers: int) -> tuple[list[str], list[str]]:
-        """The jobs that a taker gets now, taken out, and those it will probably get next, left in.
+    def take(self, most: int, takers: int) -> list[str]:
+        """The jobs that a taker gets now, which leave the queue.
 
         The most numerous of a key go first; where the user has moved a job, the order is theirs and only
-        neighbours go together. What another taker will probably get next is left to it while there is other work.
+        neighbours go together.
 
         Args:
-            taker: who asks.
             most: how many jobs it takes at a time.
             takers: how many takers there are.
         """
-        now = self._choose(taker, share(len(self._order), takers, most))
-        alone = any(map(self._is_alone, now))
-        for job_id in now:
+        taken = self._choose(share(len(self._order), takers, most))
+        for job_id in taken:
             self.remove(job_id)
-        ahead = [] if alone else self._choose(taker, share(len(self._order), takers, most), others=False)
-        if any(map(self._is_alone, ahead)):
-            ahead = []
-        self._reserved.update(dict.fromkeys(ahead, taker))
-        return now, ahead
+        return taken
 
-    def _choose(self, taker: object, size: int, others: bool = True) -> list[str]:
-        """Jobs that go together; ``others``: rather one that is reserved for another taker than none."""
+    def _choose(self, size: int) -> list[str]:
         nearest = self._nearest()
-        free = [job_id for job_id in nearest if self._reserved.get(job_id, taker) is taker]
-        if not free and others:
-            free, size = nearest[::-1], 1
-        first = free[:1]
-        if size < 2 or not first or self._is_alone(first[0]):
+        first = nearest[:1]
+        if size < 2 or not first or self.keys.get(first[0], "") is None:
             return first
         if self._by_hand:
             key = self.keys.get(first[0])
-            free = list(takewhile(lambda job_id: self.keys.get(job_id) == key, free))
+            nearest = list(takewhile(lambda job_id: self.keys.get(job_id) == key, nearest))
         else:
-            key = Counter(map(self.keys.get, free)).most_common(1)[0][0]
-        return first if key is None else [job_id for job_id in free if self.keys.get(job_id) == key][:size]
-
-    def _is_alone(self, job_id: str) -> bool:
-        return self.keys.get(job_id, "") is None
+            key = Counter(map(self.keys.get, nearest)).most_common(1)[0][0]
+        return first if key is None else [job_id for job_id in nearest if self.keys.get(job_id) == key][:size]
 
     def _nearest(self) -> list[str]:
         return list(islice(self._order, HORIZON))
@@ -233,13 +217,10 @@ class JobTable:
             self._waiting -= 1
             return not self.closed
 
-    def take(
-        self, taker: object, most: int, taken: Callable[[Sequence[Job]], None]
-    ) -> tuple[Sequence[Job], Sequence[Job]]:
-        """Jobs for a taker: those to measure now, and those it will probably get next, which stay in the queue.
+    def take(self, most: int, taken: Callable[[Sequence[Job]], None]) -> Sequence[Job]:
+        """Jobs for a taker, which leave the queue; none if others were faster.
 
         Args:
-            taker: who asks; counted among the takers.
             most: how many it takes at a time.
             taken: called with the jobs before any thread can see that they left the queue.
         """
@@ -247,12 +228,12 @@ class JobTable:
             self._look_up_keys()
         with self.changed:
             while len(self._queue) and not self.closed:
-                ids, ahead = self._queue.take(taker, most, len(self._takers))
+                ids = self._queue.take(most, len(self._takers))
                 jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
                 if jobs:
                     taken(jobs)
-                    return jobs, [self._views[job_id].job for job_id in ahead]
-            return [], []
+                    return jobs
+            return []
 
     def give_back(self, jobs: Iterable[Job], note: str, *, alone: bool) -> None:
         """Put jobs back that are not over, in front of the queue; ``alone``: each is to be measured by itself."""

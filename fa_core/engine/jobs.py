@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
@@ -178,7 +178,7 @@ def no_data(checkpoint: Path | str) -> FaError:
 
 
 DEFAULT_MEASURE = "fa_core.engine.group_runner:GroupRunner"
-"""What workers run: a `Measurer` class of a device, or a `Measure` function."""
+"""What workers run: a class like `GroupRunner`, or a `Measure` function."""
 
 
 class Cancelled(Exception):
@@ -205,39 +205,3 @@ class Watch(Protocol):
 
 Measure = Callable[[Job, str, Watch], dict[str, Any]]
 """(job, device, watch) → the report's dict. Raises FaError for what a user can understand."""
-
-
-class Outlet(Protocol):
-    """Where a `Measurer` reports what happens to each of several jobs."""
-
-    def begin(self, jobs: Sequence[Job]) -> Watch:
-        """Work on these begins; the progress of all of them, which raises `Cancelled` once all are cancelled."""
-
-    def note(self, job: Job, text: str) -> None:
-        """Something the user should know about one run."""
-
-    def is_cancelled(self, job: Job) -> bool:
-        """Whether its report is no longer wanted."""
-
-    def done(self, job: Job, report: dict[str, Any]) -> None:
-        """Its report."""
-
-    def failed(self, job: Job, error: Exception) -> None:
-        """Why there is none."""
-
-    def stopped(self, job: Job) -> None:
-        """It was cancelled."""
-
-
-class Measurer(Protocol):
-    """Measures several jobs; one per worker, so that it can keep what the next ones need."""
-
-    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
-        """Measure jobs and report one outcome of each.
-
-        Args:
-            jobs: what to measure, in this order.
-            ahead: what will probably come next.
-            outlet: where to report.
-            group: how many networks at once; None = as many as is fastest.
-        """

@@ -196,19 +196,13 @@ class Loader:
         # read once in this thread, the number of its own threads no longer follows the loader's
         torch.get_num_threads()
         self._thread = ThreadPoolExecutor(1, "loader", torch.set_num_threads, (1,))
-        self._asked: dict[str, tuple[Job, Future[Files]]] = {}
+        self._asked: dict[str, Future[Files]] = {}
 
     def ask(self, jobs: Iterable[Job]) -> None:
-        """Begin to read these, in this order, if they are not read already."""
+        """Begin to read these, in this order, if they were not asked for already."""
         for job in jobs:
-            if self._asked.get(job.id, (None,))[0] != job:
-                self._asked[job.id] = (job, self._thread.submit(read, job, self._device))
-
-    def keep_only(self, jobs: Iterable[Job]) -> None:
-        """Forget what was read for others."""
-        wanted = {job.id for job in jobs}
-        for job_id in self._asked.keys() - wanted:
-            self._asked.pop(job_id)[1].cancel()
+            if job.id not in self._asked:
+                self._asked[job.id] = self._thread.submit(read, job, self._device)
 
     def get(self, job: Job) -> Loaded:
         """A job, loaded; waits for it.
@@ -217,12 +211,16 @@ class Loader:
             FaError: why it cannot be loaded.
         """
         self.ask([job])
-        return with_network(self._asked.pop(job.id)[1].result(), self._device)
+        return with_network(self._asked.pop(job.id).result(), self._device)
+
+    def forget(self, job: Job) -> None:
+        """Drop what was read for a job, if anything."""
+        self._asked.pop(job.id, None)
 
     def close(self) -> None:
         """End the thread; what it was asked for is forgotten."""
-        self.keep_only([])
-        self._thread.shutdown()
+        self._asked.clear()
+        self._thread.shutdown(cancel_futures=True)
 
 
 def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:

@@ -22,12 +22,10 @@ class Run(_Message, frozen=True):
 
     Attributes:
         jobs: what to measure, in this order.
-        ahead: what will probably come next: it may read their files already.
         group: how many networks to measure at once; None = as the worker finds best.
     """
 
     jobs: list[Job]
-    ahead: list[Job] = []
     group: int | None = None
 
 

@@ -13,8 +13,6 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
-
 from fa_core.engine import messages
 from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, cancellation_of, most_together, outcome_of
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
@@ -123,7 +121,7 @@ class WorkerPool(Pool):
         group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
 
     Raises:
-        UsageError: no device, or a group of none.
+        UsageError: no device.
     """
 
     def __init__(
@@ -139,8 +137,6 @@ class WorkerPool(Pool):
     ) -> None:
         if not devices:
             raise UsageError("no device to measure on", hint="`fa-tui doctor` lists them")
-        if group is not None and group < 1:
-            raise UsageError(f"--group {group}", hint="give at least 1 (= one by one)")
         super().__init__(on_event, log_dir)
         self._devices, self._threads, self._measure = list(devices), threads, measure
         self._grace, self._group = grace, group
@@ -203,7 +199,6 @@ class WorkerThread(threading.Thread):
         self._lock = table.changed
         self._worker: WorkerProcess | None = None
         self._jobs: dict[str, Job] = {}  # of the last `Run`: those without an outcome
-        self._in_worker: set[str] = set()  # of the last `Run`: those whose end the worker has not reported
         self._begun: set[str] = set()
         self._kill_timer: threading.Timer | None = None
         self._retired = False
@@ -221,9 +216,9 @@ class WorkerThread(threading.Thread):
             if isinstance(worker, FaError):
                 self._strike(worker, lost=True)
                 continue
-            jobs, ahead = self._table.take(self, most_together(self._device, self._group), self._hold)
+            jobs = self._table.take(most_together(self._device, self._group), self._hold)
             if jobs:
-                self._measure(worker, jobs, ahead)
+                self._measure(worker, jobs)
         if self._worker is not None:
             self._worker.close(self._grace)
         if self._kill_timer is not None:
@@ -252,8 +247,7 @@ class WorkerThread(threading.Thread):
             worker.hang_up()
 
     def _hold(self, jobs: Sequence[Job]) -> None:
-        self._jobs = {job.id: job for job in jobs}
-        self._in_worker, self._begun = set(self._jobs), set()
+        self._jobs, self._begun = {job.id: job for job in jobs}, set()
 
     def _kill_unless_stopped(self) -> None:
         if self._kill_timer is None:
@@ -294,29 +288,20 @@ class WorkerThread(threading.Thread):
                         return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
         except OSError as error:
             return JobFailed(f"no worker could be started ({error.strerror})")
-        except (ValueError, msgspec.ValidationError) as error:
-            assert worker is not None
-            worker.kill()
-            self._dismiss(worker)
-            return JobFailed(_no_message(error))
         return worker
 
-    def _measure(self, worker: WorkerProcess, jobs: Sequence[Job], ahead: Sequence[Job]) -> None:
+    def _measure(self, worker: WorkerProcess, jobs: Sequence[Job]) -> None:
         """Hand jobs over and take in messages until they are over, one way or another."""
-        worker.send(messages.Run([*jobs], [*ahead], self._group))
+        worker.send(messages.Run([*jobs], self._group))
         for job in jobs:
             if job.id not in self._jobs:  # cancelled before the worker had it
                 worker.send(messages.Cancel(job.id))
         self._update([job.id for job in jobs], device=self._device, log=str(worker.log))
-        try:
-            while (message := worker.receive()) is not None:
-                if not self._handle(worker, message):
-                    break
-            else:
-                self._reap(worker, f"its worker on {self._device} {worker.cause_of_death()}", bool(ahead))
-        except (ValueError, msgspec.ValidationError) as error:
-            worker.kill()
-            self._reap(worker, _no_message(error), bool(ahead))
+        while (message := worker.receive()) is not None:
+            if not self._handle(worker, message):
+                break
+        else:
+            self._reap(worker, single=len(jobs) == 1)
         self._stopped()
 
     def _handle(self, worker: WorkerProcess, message: messages.FromWorker) -> bool:
@@ -354,7 +339,6 @@ class WorkerThread(threading.Thread):
         """The job whose end the worker reports; None if it was cancelled."""
         self._stopped()
         with self._lock:
-            self._in_worker.discard(job_id)
             return self._jobs.pop(job_id, None)
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
@@ -370,17 +354,16 @@ class WorkerThread(threading.Thread):
             self._retired = self._table.leave(self)
         if self._worker is not None and (lost or self._retired):
             self._dismiss(self._worker)
-            self._table.give_back(self._let_go()[0], "", alone=False)
+            self._table.give_back(self._let_go(), "", alone=False)
         if out and lost and not self._retired:
             self._table.fail_queued(JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint))
         return lost or self._retired
 
-    def _let_go(self) -> tuple[list[Job], bool]:
-        """The jobs that are open, given up, and whether the worker held but one."""
+    def _let_go(self) -> list[Job]:
+        """The jobs without an outcome, which are no longer here."""
         with self._lock:
-            left, single = list(self._jobs.values()), len(self._in_worker) == 1
-            self._jobs = {}
-            return left, single
+            left, self._jobs = list(self._jobs.values()), {}
+            return left
 
     def _dismiss(self, worker: WorkerProcess) -> None:
         """Part with a worker; the next job gets a new one."""
@@ -388,23 +371,20 @@ class WorkerThread(threading.Thread):
             self._worker = None
         worker.close(self._grace)
 
-    def _reap(self, worker: WorkerProcess, what: str, read_ahead: bool) -> None:
+    def _reap(self, worker: WorkerProcess, single: bool) -> None:
         """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
+        what = f"its worker on {self._device} {worker.cause_of_death()}"
         hint = _log_hint(worker, killed=what.endswith("SIGKILL"))
         killed_by_us = self._kill_timer is not None
         self._dismiss(worker)
-        left, single = self._let_go()
+        left = self._let_go()
         if killed_by_us or self._table.closed:
             self._table.give_back(left, "", alone=False)
-        elif single and not read_ahead:
+        elif single:
             for job in left:
                 self._table.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
         else:
             self._table.give_back(left, f"{what} while it held several: measured again, alone", alone=True)
-
-
-def _no_message(error: Exception) -> str:
-    return f"its worker sent what is no message ({error})"
 
 
 def _log_hint(worker: WorkerProcess, *, killed: bool = False) -> str:

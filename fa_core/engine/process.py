@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from fa_core.engine import messages
 
 LOG_TAIL_BYTES = 4096
@@ -134,7 +136,7 @@ class WorkerProcess(ChildProcess):
     """
 
     def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
-        self.ready = False
+        self.ready, self._nonsense = False, ""
         arguments = ["fa_core.engine.worker", "--device", device, "--measure", measure, "--cwd", str(Path.cwd())]
         super().__init__(arguments, log=log, environment=environment(threads))
 
@@ -143,9 +145,17 @@ class WorkerProcess(ChildProcess):
         return self.write(messages.encode(message))
 
     def receive(self) -> messages.FromWorker | None:
-        """The next message (blocks); None when the worker is gone."""
+        """The next message (blocks); None when the worker is gone, or killed as it wrote what is no message."""
         line = self.read()
-        return None if line is None else messages.from_worker(line)
+        try:
+            return None if line is None else messages.from_worker(line)
+        except (ValueError, msgspec.ValidationError) as error:
+            self._nonsense = f"sent what is no message ({error})"
+            self.kill()
+            return None
+
+    def cause_of_death(self) -> str:
+        return super().cause_of_death() if not self._nonsense else self._nonsense
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:

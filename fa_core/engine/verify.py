@@ -146,19 +146,19 @@ def _numbers(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[tuple[str
         ("headline_acc", 0.0),
         ("frozen_baseline_acc", 0.0),
     ):
-        a, b = getattr(old, name), getattr(new, name)
-        if a is not None and b is not None:
-            yield name, a, b, tolerance
+        recorded, measured = getattr(old, name), getattr(new, name)
+        if recorded is not None and measured is not None:
+            yield name, recorded, measured, tolerance
     # a cosine errs by at most the sum of its two vectors' relative errors
-    for name, before, after in (
-        ("credit.gamma", *((report.credit or {}).get("gamma") for report in (old, new))),
-        ("reference_precision.cosine", *(getattr(r.reference_precision, "cosine", None) for r in (old, new))),
+    for name, cosines in (
+        ("credit.gamma", [(report.credit or {}).get("gamma") for report in (old, new)]),
+        ("reference_precision.cosine", [getattr(r.reference_precision, "cosine", None) for r in (old, new)]),
     ):
-        if not (isinstance(before, Sequence) and isinstance(after, Sequence)):
+        if not all(isinstance(found, Sequence) for found in cosines):
             continue
-        for layer, (a, b) in enumerate(zip(before, after, strict=False)):
-            if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-                yield f"{name}[{layer}]", a, b, 2 * relative
+        for layer, pair in enumerate(zip(*cosines, strict=False)):
+            if all(isinstance(cosine, (int, float)) for cosine in pair):
+                yield f"{name}[{layer}]", *pair, 2 * relative
 
 
 def _held(report: DiagnosticReport, name: str) -> Mapping[str, Any]:

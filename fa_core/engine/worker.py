@@ -15,12 +15,15 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Measurer, Outlet, Watch
+from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Watch
 from fa_core.engine.process import private_stdout
 from fa_core.errors import FaError, is_device_lost
+
+if TYPE_CHECKING:
+    from fa_core.engine.group_runner import GroupRunner
 
 Send = Callable[[messages.FromWorker], None]
 
@@ -32,7 +35,7 @@ NICENESS = 10
 
 
 class WorkerEvents:
-    """An `Outlet` that writes to the client.
+    """Writes what happens to each of several jobs to the client.
 
     Args:
         send: hands a message over.
@@ -43,6 +46,7 @@ class WorkerEvents:
         self._send, self._is_cancelled = send, is_cancelled
 
     def begin(self, jobs: Sequence[Job]) -> Watch:
+        """Work on these begins; the progress of all of them, which raises `Cancelled` once all are cancelled."""
         self._send(messages.Begun([job.id for job in jobs]))
         return _GroupWatch([job.id for job in jobs], self._send, self._is_cancelled)
 
@@ -90,7 +94,7 @@ class _GroupWatch:
 
 
 class OneByOne:
-    """A `Measurer` out of a function that measures one job.
+    """What `GroupRunner` is, out of a function that measures one job.
 
     Args:
         measure: the function.
@@ -100,7 +104,7 @@ class OneByOne:
     def __init__(self, measure: Measure, device: str) -> None:
         self._measure, self._device = measure, device
 
-    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
+    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
         for job in jobs:
             if outlet.is_cancelled(job):
                 outlet.stopped(job)
@@ -165,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         send(messages.Ready(os.getpid()))
         while True:
             run = control.runs.get()
-            measurer.measure(run.jobs, run.ahead, events, run.group)
+            measurer.measure(run.jobs, events, run.group)
             send(messages.Idle())
     except Exception:
         traceback.print_exc()
@@ -173,12 +177,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os._exit(1)
 
 
-def _measurer(spec: str, device: str, cwd: str) -> Measurer:
+def _measurer(spec: str, device: str, cwd: str) -> OneByOne | GroupRunner:
     module, _, name = spec.partition(":")
     if not module.startswith("fa_core."):
         sys.path.insert(0, cwd)
     found: Any = getattr(importlib.import_module(module), name)
-    measurer: Measurer = found(device) if isinstance(found, type) else OneByOne(found, device)
+    measurer: GroupRunner | OneByOne = found(device) if isinstance(found, type) else OneByOne(found, device)
     return measurer
 
 

@@ -122,7 +122,7 @@ class RayPool(Pool):
             with self._lock:
                 if self._line is not line:
                     continue  # it has ended, and failed what was flying
-                jobs, _ = self._board.take(self, most_together(self._device, self._group), self._flying.take)
+                jobs = self._board.take(most_together(self._device, self._group), self._flying.take)
             handed = self._flying.among([job.id for job in jobs])
             self._board.update(handed, device=ON_ITS_WAY, log=str(self._log), note=self._waiting)
             line.send(messages.Run([*jobs], group=self._group))

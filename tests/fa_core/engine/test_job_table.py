@@ -22,8 +22,8 @@ def queue_of(text: str) -> JobQueue:
     return queue
 
 
-def taken(queue: JobQueue, most: int, taker: str = "gpu", takers: int = 1) -> str:
-    return " ".join(queue.take(taker, most, takers)[0])
+def taken(queue: JobQueue, most: int, takers: int = 1) -> str:
+    return " ".join(queue.take(most, takers))
 
 
 def test_the_most_numerous_of_a_kind_go_first_and_together():
@@ -58,7 +58,7 @@ def test_shares_shrink_towards_the_end_so_that_the_faster_takes_more():
     queue = queue_of(" ".join(f"x{n}" for n in range(200)))
     sizes = []
     while queue:
-        sizes.append(len(queue.take("fast" if len(sizes) % 3 else "slow", 64, 2)[0]))
+        sizes.append(len(queue.take(64, 2)))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 50 and sizes[-1] <= 8
 
@@ -70,33 +70,15 @@ def test_a_share_is_never_more_than_a_fair_one_is_for_few(takers):
 
 def test_what_is_put_back_goes_first_and_alone():
     queue = queue_of("x1 x2 x3 x4")
-    now, ahead = queue.take("gpu", 2, 1)
-    assert (now, ahead) == (["x1", "x2"], ["x3", "x4"])
-    queue.put_first(now, alone=True)
-    assert queue.take("gpu", 8, 1) == (["x1"], [])
-    assert queue.take("gpu", 8, 1)[0] == ["x2"]
-    assert taken(queue, 8) == "x3 x4"
-
-
-def test_what_one_will_probably_get_next_is_left_to_it_while_there_is_other_work():
-    queue = queue_of("x1 x2 x3")
-    assert queue.take("a", 1, 2) == (["x1"], ["x2"])
-    assert queue.take("b", 1, 2) == (["x3"], [])
-    assert taken(queue, 1, "b", 2) == "x2"
-
-
-def test_a_moved_job_goes_first_whoever_was_to_get_another():
-    queue = queue_of("x1 x2 x3")
-    queue.take("a", 1, 2)
-    queue.move("x3", 0)
-    assert taken(queue, 1, "a", 2) == "x3"
+    queue.put_first(queue.take(2, 1), alone=True)
+    assert [taken(queue, 8) for _ in range(3)] == ["x1", "x2", "x3 x4"]
 
 
 def test_no_further_than_the_horizon_is_looked():
     queue = queue_of(" ".join(f"x{n}" for n in range(HORIZON)))
     queue.append("far")
     assert queue.unknown() == []
-    queue.take("gpu", 1, 1)
+    queue.take(1, 1)
     assert queue.unknown() == ["far"]
 
 

@@ -82,16 +82,6 @@ def test_one_that_kills_the_worker_fails_alone_and_nothing_is_reported_twice(mak
     assert told.states("first") == [JobState.QUEUED, JobState.RUNNING, JobState.DONE]
 
 
-def test_a_killer_is_not_taken_for_one_whose_successor_was_being_read(make_pool, told, job):
-    pool = make_pool()
-    futures = {name: pool.submit(job(name)) for name in ("killed", "second")}
-    with pytest.raises(JobFailed, match="SIGKILL"):
-        futures["killed"].result(30)
-    assert futures["second"].result(30).method_name == "second"
-    states = [JobState.QUEUED, JobState.RUNNING, JobState.QUEUED, JobState.RUNNING, JobState.FAILED]
-    assert told.states("killed") == states
-
-
 def test_one_that_does_not_stop_costs_those_that_wait_behind_it_nothing(make_pool, told, job):
     pool = make_pool(group=3, grace=0.05)
     stuck, second, third = (pool.submit(job(name)) for name in ("stuck", "second", "third"))

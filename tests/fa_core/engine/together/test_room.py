@@ -30,17 +30,17 @@ class TestOutOfMemory:
 
     def test_halves_the_group_says_so_and_remembers_it(self, measurer, heard, jobs, holds):
         holds(2)
-        measurer.measure(jobs[:4], [], heard, 4)
+        measurer.measure(jobs[:4], heard, 4)
         assert heard.groups == [["a", "b", "c", "d"], ["a", "b"], ["c", "d"]]
         assert heard.notes == ["out of memory: measured in groups of 2 instead of 4"]
         assert_same(heard.reports["c"], alone(jobs[2]))
-        measurer.measure(jobs[4:], [], heard, 4)
+        measurer.measure(jobs[4:], heard, 4)
         assert heard.groups[3:] == [["e", "f"]]
         assert len(heard.reports) == 6
 
     def test_in_every_group_ends_with_one_by_one(self, measurer, heard, jobs, holds):
         holds(1)
-        measurer.measure(jobs, [], heard, 6)
+        measurer.measure(jobs, heard, 6)
         assert len(heard.reports) == 6
         assert heard.reports["a"].to_dict() == alone(jobs[0]).to_dict()
 
@@ -50,7 +50,7 @@ class TestOutOfMemory:
 
         monkeypatch.setattr(group_runner, "evaluation", full)
         monkeypatch.setattr("fa_core.engine.group_runner.evaluation", full)
-        measurer.measure(jobs[:1], [], heard, 4)
+        measurer.measure(jobs[:1], heard, 4)
         assert "do not fit on cpu" in str(heard.errors["a"])
 
     def test_on_a_device_that_others_have_filled_is_told_as_that(self, measurer, jobs, monkeypatch):
