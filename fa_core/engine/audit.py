@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -80,12 +81,10 @@ def audit(
         raise UnreadableInput(
             "nothing to measure: no checkpoint and no run folder", hint="audit files are shown by `fa-tui show`"
         )
-
-    def lacks_data(row: AuditRow) -> bool:
-        return options.data is None and not is_run(Path(row.checkpoint or ""))
-
-    if all(lacks_data(row) for row in targets):
-        raise no_data(str(targets[0].checkpoint))
+    checkpoints = [str(row.checkpoint) for row in targets]
+    without_data = {path for path in checkpoints if options.data is None and not is_run(Path(path))}
+    if len(without_data) == len(targets):
+        raise no_data(checkpoints[0])
     check_reachable(placement)
     found: dict[int, DiagnosticReport] = {}
     others: list[AuditRow] = []
@@ -98,15 +97,16 @@ def audit(
     file = AuditFile(out, targets, adjust, others, on_notice or (lambda text: None))
     for index, report in found.items():
         file.put(index, report)
-    failures = [Problem(str(row.checkpoint), str(no_data(str(row.checkpoint)))) for row in targets if lacks_data(row)]
+    failures = [Problem(path, str(no_data(path))) for path in checkpoints if path in without_data]
     todo = [
         job_for(row, str(index), options)
         for index, row in enumerate(targets)
-        if index not in found and not lacks_data(row)
+        if index not in found and row.checkpoint not in without_data
     ]
     if on_plan is not None:
         on_plan(len(todo), len(found))
-    interrupted = run_jobs(todo, file.put, failures, placement, on_event=on_event, on_notice=on_notice, measure=measure)
+    pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
+    interrupted = run_jobs(todo, file.put, failures, pool)
     try:
         file.write()
     except KeyboardInterrupt:
@@ -142,23 +142,14 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
     return list(found.values())
 
 
-def run_jobs(
-    todo: Sequence[Job],
-    on_report: OnReport,
-    failures: list[Problem],
-    placement: Placement,
-    *,
-    on_event: OnEvent | None = None,
-    on_notice: Callable[[str], None] | None = None,
-    measure: str = DEFAULT_MEASURE,
-) -> bool:
+def run_jobs(todo: Sequence[Job], on_report: OnReport, failures: list[Problem], new_pool: Callable[..., Pool]) -> bool:
     """Measure jobs whose ids are numbers, and take in reports as they come.
 
     Args:
         todo: the jobs.
         on_report: called with (id, report) of each that is done, one at a time.
         failures: the others are added here.
-        placement, on_event, on_notice, measure: see `audit`.
+        new_pool: `make_pool` but for the number of runs.
 
     Returns:
         Whether the user interrupted it.
@@ -183,7 +174,7 @@ def run_jobs(
         del waited_for[future]
 
     try:
-        with make_pool(placement, on_event, runs=len(todo), on_notice=on_notice, measure=measure) as pool:
+        with new_pool(runs=len(todo)) as pool:
             pool.connect()
             waited_for.update((pool.submit(job), job) for job in todo)
             for future in as_completed(list(waited_for)):

@@ -57,46 +57,38 @@ class JobQueue:
     """Ids of jobs in order; its owner does the locking.
 
     Attributes:
+        ids: the jobs, as keys, in order.
         keys: what each job may be grouped by (see `group_key`), None = measured alone; missing = not looked up.
     """
 
     def __init__(self) -> None:
-        self._order: dict[str, None] = {}
+        self.ids: dict[str, None] = {}
         self._by_hand = False
         self.keys: dict[str, Hashable | None] = {}
 
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._order)
-
-    def __contains__(self, job_id: object) -> bool:
-        return job_id in self._order
-
     def append(self, job_id: str) -> None:
         """Put a job at the end."""
-        self._order[job_id] = None
+        self.ids[job_id] = None
 
     def put_first(self, job_ids: Iterable[str], alone: bool) -> None:
         """Put jobs back in front of all others; ``alone``: each is given out by itself."""
         ids = list(job_ids)
-        self._order = {**dict.fromkeys(ids), **self._order}
+        self.ids = {**dict.fromkeys(ids), **self.ids}
         if alone:
             self.keys.update(dict.fromkeys(ids))
 
     def remove(self, job_id: str) -> None:
         """Take a job out."""
-        del self._order[job_id]
+        del self.ids[job_id]
         self.keys.pop(job_id, None)
-        if not self._order:
+        if not self.ids:
             self._by_hand = False
 
     def move(self, job_id: str, position: int) -> None:
         """Put a job at this place; from now on the order is the user's, until the queue is empty."""
-        ids = [other for other in self._order if other != job_id]
+        ids = [other for other in self.ids if other != job_id]
         ids.insert(max(0, position), job_id)
-        self._order = dict.fromkeys(ids)
+        self.ids = dict.fromkeys(ids)
         self._by_hand = True
 
     def unknown(self) -> list[str]:
@@ -113,7 +105,7 @@ class JobQueue:
             most: how many jobs it takes at a time.
             takers: how many takers there are.
         """
-        taken = self._choose(share(len(self._order), takers, most))
+        taken = self._choose(share(len(self.ids), takers, most))
         for job_id in taken:
             self.remove(job_id)
         return taken
@@ -131,7 +123,7 @@ class JobQueue:
         return first if key is None else [job_id for job_id in nearest if self.keys.get(job_id) == key][:size]
 
     def _nearest(self) -> list[str]:
-        return list(islice(self._order, HORIZON))
+        return list(islice(self.ids, HORIZON))
 
 
 OnEvent = Callable[[JobView], None]
@@ -174,7 +166,7 @@ class JobTable:
     def short_of_takers(self) -> bool:
         """Whether more jobs are queued than takers wait for one."""
         with self.changed:
-            return len(self._queue) > self._waiting
+            return len(self._queue.ids) > self._waiting
 
     def add(self, job: Job) -> Future[DiagnosticReport]:
         """Queue a job (again, if it is over).
@@ -213,7 +205,7 @@ class JobTable:
         """Wait until there is a job to take; False once closed."""
         with self.changed:
             self._waiting += 1
-            self.changed.wait_for(lambda: self.closed or len(self._queue))
+            self.changed.wait_for(lambda: self.closed or len(self._queue.ids))
             self._waiting -= 1
             return not self.closed
 
@@ -227,7 +219,7 @@ class JobTable:
         if most > 1:
             self._look_up_keys()
         with self.changed:
-            while len(self._queue) and not self.closed:
+            while len(self._queue.ids) and not self.closed:
                 ids = self._queue.take(most, len(self._takers))
                 jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
                 if jobs:
@@ -276,7 +268,7 @@ class JobTable:
     def withdraw(self, job_id: str) -> bool:
         """Cancel a job that is still queued."""
         with self.changed:
-            if job_id not in self._queue:
+            if job_id not in self._queue.ids:
                 return False
             self._queue.remove(job_id)
             view, future = self._views[job_id], self._futures[job_id]
@@ -290,7 +282,7 @@ class JobTable:
     def fail_queued(self, error: FaError) -> None:
         """Fail everything that is queued, each under its own name unless that has nothing to do with it."""
         with self.changed:
-            ids = list(self._queue)
+            ids = list(self._queue.ids)
             for job_id in ids:
                 self._queue.remove(job_id)
             jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
@@ -300,7 +292,7 @@ class JobTable:
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
         with self.changed:
-            if job_id not in self._queue:
+            if job_id not in self._queue.ids:
                 return False
             self._queue.move(job_id, position)
             return True
@@ -313,14 +305,14 @@ class JobTable:
     def views(self) -> list[JobView]:
         """Every job: those that were given out, as submitted, then the queue in its order."""
         with self.changed:
-            begun = [view for job_id, view in self._views.items() if job_id not in self._queue]
-            return begun + [self._views[job_id] for job_id in self._queue]
+            begun = [view for job_id, view in self._views.items() if job_id not in self._queue.ids]
+            return begun + [self._views[job_id] for job_id in self._queue.ids]
 
     def close(self) -> None:
         """Withdraw what is queued and let no taker wait."""
         with self.changed:
             self.closed = True
-            for job_id in list(self._queue):
+            for job_id in list(self._queue.ids):
                 self.withdraw(job_id)
             self.changed.notify_all()
 
@@ -330,7 +322,7 @@ class JobTable:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
         keys = {job.id: group_key(job) for job in jobs}
         with self.changed:
-            self._queue.keys.update({job_id: key for job_id, key in keys.items() if job_id in self._queue})
+            self._queue.keys.update({job_id: key for job_id, key in keys.items() if job_id in self._queue.ids})
 
     def _begin(self, job_id: str) -> bool:
         """Whether a job that left the queue is still wanted."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.engine.audit import check_reachable, run_jobs
+from fa_core.engine.audit import check_reachable, make_pool, run_jobs
 from fa_core.engine.devices import Placement
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, job_for
@@ -274,9 +275,8 @@ def verify(
     if on_plan is not None:
         on_plan(len(todo), 0)
     reports: dict[int, DiagnosticReport] = {}
-    interrupted = run_jobs(
-        todo, reports.__setitem__, failures, placement, on_event=on_event, on_notice=on_notice, measure=measure
-    )
+    pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
+    interrupted = run_jobs(todo, reports.__setitem__, failures, pool)
     runs = [_verification(prepared[index][0], report) for index, report in sorted(reports.items())]
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 

@@ -57,7 +57,7 @@ def test_an_order_by_hand_is_kept_and_only_neighbours_go_together():
 def test_shares_shrink_towards_the_end_so_that_the_faster_takes_more():
     queue = queue_of(" ".join(f"x{n}" for n in range(200)))
     sizes = []
-    while queue:
+    while queue.ids:
         sizes.append(len(queue.take(64, 2)))
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[0] == 50 and sizes[-1] <= 8
