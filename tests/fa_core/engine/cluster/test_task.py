@@ -6,19 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine import Job, messages
-from fa_core.engine.cluster import node
-from fa_core.engine.cluster.node import Station, measure_here
-from fa_core.engine.cluster.wire import Here, Said, Unseen
+from fa_core.engine import Job, messages, ray_task
+from fa_core.engine.ray_messages import Here, LogTail, Setup, Unseen
+from fa_core.engine.ray_task import measure_here
 
 FAULTS = Path(__file__).parent.parent
+
+
+def setup(group: int | None) -> Setup:
+    return Setup("", "cpu", "faults:measure", str(FAULTS), 60.0, group)
 
 
 @pytest.fixture
 def measured(monkeypatch, tmp_path):
     """Everything that is said of jobs by these names; their checkpoints are there unless the name is ``gone``."""
-    monkeypatch.setattr(node, "_node_id", lambda: "node-7")
-    monkeypatch.setattr(node, "_ray_logs", lambda: None)
+    monkeypatch.setattr(ray_task, "_node_id", lambda: "node-7")
     monkeypatch.chdir(tmp_path)
 
     def run(*names: str) -> list[object]:
@@ -26,10 +28,10 @@ def measured(monkeypatch, tmp_path):
             if name != "gone":
                 (tmp_path / name).touch()
         jobs = [Job(id=name, checkpoint=str(tmp_path / name), method=name) for name in names]
-        return list(measure_here(jobs, Station("cpu", "faults:measure", str(FAULTS), group=len(jobs))))
+        return list(measure_here(jobs, setup(len(jobs))))
 
     yield run
-    node._bench.dismiss()
+    ray_task._warm.end()
 
 
 def ends(said) -> dict[str, object]:
@@ -55,7 +57,7 @@ def test_a_worker_that_dies_under_several_jobs_costs_only_the_culprit(measured):
     assert "was killed by SIGKILL" in found["killed"].what
     assert "about to be killed" in found["killed"].hint
     assert found["killed"].device == ""
-    assert any(isinstance(message, Said) and "about to be killed" in message.text for message in said)
+    assert any(isinstance(message, LogTail) and "about to be killed" in message.text for message in said)
 
 
 def test_a_lost_device_gets_a_new_worker_for_the_rest(measured):
@@ -79,7 +81,7 @@ def test_a_file_that_is_not_on_this_node_is_said_so_and_costs_no_other(measured)
 def test_a_task_that_is_given_up_leaves_no_job_to_the_next(measured, tmp_path):
     (tmp_path / "stuck").touch()
     job = Job(id="stuck", checkpoint=str(tmp_path / "stuck"))
-    task = measure_here([job], Station("cpu", "faults:measure", str(FAULTS)))
+    task = measure_here([job], setup(None))
     next(message for message in task if isinstance(message, messages.Begun))
     task.close()
     assert isinstance(ends(measured("net"))["net"], messages.Done)
