@@ -2,7 +2,7 @@
 
 from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
 from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic
-from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip, plateau, verdict_curve
+from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, plateau, verdict_curve
 from fa_core.analysis.groups import Family, families, split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
@@ -58,7 +58,6 @@ __all__ = [
     "flip_points",
     "frozen_baselines",
     "margins_to_flip",
-    "next_flip",
     "over_seeds",
     "partial_audit",
     "plateau",

@@ -73,35 +73,6 @@ def plateau(table: AuditTable, letter: str, value: float, thresholds: Diagnostic
     )
 
 
-def next_flip(points: Floats, letter: str, value: float, up: bool) -> float | None:
-    """The nearest threshold on one side at which some verdict differs from the one at ``value``.
-
-    Args:
-        points: `flip_points` of this diagnostic.
-        letter: the diagnostic.
-        value: where the threshold stands.
-        up: towards larger thresholds or smaller ones.
-
-    Returns:
-        The flip point itself where the comparison flips at it, else its neighbouring float on the far
-        side; None when no verdict flips on that side.
-
-    >>> next_flip(np.array([2.0, 3.0]), "a", 2.5, up=True)   # v = 3 fires at 2.5, not at 3
-    3.0
-    >>> next_flip(np.array([2.0, 3.0]), "a", 3.0, up=True) is None
-    True
-    """
-    above = DIAGNOSTICS[letter].fires_above
-    at = int(np.searchsorted(points, value, side="right" if above else "left"))
-    if up and at < len(points):
-        target = float(points[at])
-        return target if above else math.nextafter(target, math.inf)
-    if not up and at > 0:
-        target = float(points[at - 1])
-        return math.nextafter(target, -math.inf) if above else target
-    return None
-
-
 class VerdictCurve(Result, frozen=True, kw_only=True):
     """How many runs fire, and how many need walk-back, as a function of one threshold.
 

@@ -11,7 +11,6 @@ from pathlib import PurePath
 
 import msgspec
 
-from fa_core.formats.many_rows import column_of
 from fa_core.report import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session, letters_of
 from fa_tui.settings import FILE as SETTINGS
@@ -111,7 +110,7 @@ def problem_words(session: Session) -> str:
     """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in part``."""
     paths = {problem.path for problem in session.problems}
     settings = {path for path in paths if PurePath(path).name == SETTINGS}
-    in_part = paths.intersection(column_of(session.rows, "source"))
+    in_part = paths.intersection(row.source for row in session.rows)
     in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
     wrong = sum(1 for problem in session.problems if problem.path in settings)
     counts = (

@@ -3,31 +3,29 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, TypeAlias
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import checkpoint_file, run_folder
-from fa_core.formats.document import open_document
-from fa_core.formats.findings import Scan, Trace
-from fa_core.formats.many_rows import ManyRows
-from fa_core.formats.recalling import LazyIndex, sliced_table
-from fa_core.formats.registry import FORMATS, may_be_known, recognise
-from fa_core.formats.sliced import REPORTS, SLICED_FROM, SlicedRows, SlicedTable, read_sliced
-from fa_core.formats.stored import Finding, StoredRows
+from fa_core.formats.json_document import Document, Finding, open_document
+from fa_core.formats.reports import MEASURED
 from fa_core.formats.walk import Identity, Place, Walk
-from fa_core.index.stamps import stamp_at, stamp_of
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import CREDIT
+from fa_core.runs import CREDIT, RUN_FILES
+from fa_core.trace import Trace
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
 
 Paths: TypeAlias = Sequence[Path | str]
-SlicedReader: TypeAlias = Callable[[str, BinaryIO, bytes], "SlicedTable | None"]
 
 HEAD = 1 << 18
 """Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
@@ -35,7 +33,62 @@ HEAD = 1 << 18
 _FIRST = 4096
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 NOTHING_HERE = "nothing here that this project reads"
-"""What is said of a folder that holds no run (yet)."""
+"""What is reported of a folder that holds no run (yet)."""
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """Everything found under some paths, in the order it was found.
+
+    Attributes:
+        rows: audits, and checkpoints that are not measured yet (`coverage` of their report is ``""``).
+        traces: runs over epochs.
+        problems: what could not be read, with the reason.
+    """
+
+    rows: list[AuditRow] = []
+    traces: list[Trace] = []
+    problems: list[Problem] = []
+
+
+class Format(msgspec.Struct, frozen=True):
+    """A kind of JSON file. Its module has ``sniff`` and ``read`` and is imported for the first file that may be one.
+
+    Attributes:
+        name: for messages.
+        markers: one of these bytes is in the head of every such file.
+        home: its module in this package.
+    """
+
+    name: str
+    markers: tuple[bytes, ...]
+    home: str
+
+    @property
+    def _module(self) -> ModuleType:
+        return importlib.import_module(f"fa_core.formats.{self.home}")
+
+    def marks(self, text: bytes) -> bool:
+        """Whether a text shows one of the markers."""
+        return any(marker in text for marker in self.markers)
+
+    def sniff(self, document: Document) -> bool:
+        """Whether a document is of this kind."""
+        return self.marks(document.data) and bool(self._module.sniff(document))
+
+    def read(self, document: Document) -> Iterator[Finding]:
+        """What a document of this kind holds."""
+        found: Iterator[Finding] = self._module.read(document)
+        return found
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("audit table", (b'"reports"', b'"summary"'), "audit_table"),
+    Format("penalty log", (b'"log"',), "penalty_log"),
+    Format("epoch trace", (b'"epoch"',), "epoch_trace"),
+    Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
+    Format("audit list", (b'"method"', b'"method_name"'), "audit_list"),
+)
+"""The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
 _KNOWN = ", ".join([*(form.name for form in FORMATS), checkpoint_file.NAME])
 
@@ -69,51 +122,27 @@ def scan_again(path: str) -> Scan:
         path: the file or run folder.
     """
     try:
-        if Path(path).is_dir():
-            return _collected(run_folder.read(Path(path)))
-        # not from the index: somebody says that the file changed
-        return _collected(_in_file(Place(path, is_folder=False, named=False), read_sliced))
+        place = Path(path)
+        return _collected(
+            run_folder.read(place) if place.is_dir() else _in_file(Place(path, is_folder=False, named=False))
+        )
     except FaError as error:
         return Scan(problems=[Problem(path, str(error))])
 
 
 def _collected(found: Iterable[Finding]) -> Scan:
     """Findings, sorted by kind."""
-    rows: list[AuditRow] = []
-    parts: list[Sequence[AuditRow]] = [rows]
-    traces: list[Trace] = []
-    problems: list[Problem] = []
+    result = Scan([], [], [])
     for finding in found:
-        if isinstance(finding, SlicedRows):
-            rows = []
-            parts += [finding, rows]
-            continue
-        for item in _each(finding):
-            if isinstance(item, AuditRow):
-                rows.append(item)
-            elif isinstance(item, Trace):
-                traces.append(item)
-            else:
-                problems.append(item)
-    return Scan(rows=rows if len(parts) == 1 else ManyRows(parts), traces=traces, problems=problems)
-
-
-def _each(finding: Finding) -> Iterable[AuditRow | Trace | Problem]:
-    if isinstance(finding, StoredRows):
-        return finding.checked()
-    return finding if isinstance(finding, SlicedRows) else (finding,)
-
-
-def iter_rows(paths: Paths) -> Iterator[AuditRow]:
-    """The rows of `scan`, as they are read; what cannot be read is left out.
-
-    Raises:
-        UnreadableInput: the only path given cannot be read.
-    """
-    for finding in findings(paths):
-        for item in _each(finding):
-            if isinstance(item, AuditRow):
-                yield item
+        if isinstance(finding, AuditRow):
+            result.rows.append(finding)
+        elif isinstance(finding, list):
+            result.rows.extend(finding)
+        elif isinstance(finding, Trace):
+            result.traces.append(finding)
+        else:
+            result.problems.append(finding)
+    return result
 
 
 def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
@@ -127,26 +156,17 @@ def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditT
     Raises:
         UnreadableInput: as `strict` says.
     """
-    from fa_core.table_builder import TableBuilder
+    from fa_core.table import AuditTable
 
-    builder = TableBuilder()
     paths = [paths] if isinstance(paths, (str, Path)) else paths
     with _without_collector():
-        for finding in findings(paths, lone_raises=strict is not False):
-            if isinstance(finding, StoredRows):
-                builder.add_stored(finding)
-            elif isinstance(finding, SlicedRows):
-                builder.add_sliced(finding)
-            elif isinstance(finding, AuditRow):
-                if finding.checkpoint != finding.source or finding.report.coverage:
-                    builder.add_row(finding)
-            elif isinstance(finding, Problem):
-                builder.problems.append(finding)
-            if strict and builder.problems:
-                raise UnreadableInput(builder.problems[0].message)
-        table = builder.build()
+        found = _collected(findings(paths, lone_raises=strict is not False))
+        if strict and found.problems:
+            raise UnreadableInput(found.problems[0].message)
+        measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
+        table = AuditTable.from_rows(measured, found.problems)
     if strict is None and not len(table):
-        _refuse_lone_file(paths, builder.problems)
+        _refuse_lone_file(paths, found.problems)
     return table
 
 
@@ -170,11 +190,10 @@ def findings(paths: Paths, *, lone_raises: bool = True, run_traces: bool = True)
 def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bool) -> Iterator[Finding]:
     """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
     walk = Walk(path, seen)
-    index = LazyIndex(path)
     empty = True
     try:
         for place in walk:
-            for finding in _at(place, walk, index, run_traces):
+            for finding in _at(place, walk, run_traces):
                 empty = False
                 yield finding
     except FaError as error:
@@ -182,47 +201,30 @@ def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bo
             raise
         yield Problem(path, str(error))
         return
-    index.save()
     yield from walk.problems
     if empty and not walk.problems and Path(path).is_dir():
         yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {_KNOWN}")
 
 
-def _at(place: Place, walk: Walk, index: LazyIndex, run_traces: bool) -> Iterator[Finding]:
+def _at(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
     try:
-        if place.is_folder:
-            yield from _in_folder(place, walk, index, run_traces)
-        elif place.status is None:
-            yield from _in_file(place)
-        else:
-            yield from index.findings(place.path, [stamp_of(place.status)], lambda: _in_file(place))
+        yield from _in_folder(place, walk, run_traces) if place.is_folder else _in_file(place)
     except FaError as error:
         if place.named and not place.is_folder:
             raise
         yield Problem(place.path, str(error))
 
 
-def _in_folder(place: Place, walk: Walk, index: LazyIndex, run_traces: bool) -> Iterator[Finding]:
+def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
     """A run folder's row and trace; nothing for another folder."""
     walk.skip = frozenset({CREDIT})
-    stamps = [stamp_at(f"{place.path}{os.sep}{name}") for name in run_folder.ROW_FILES]
-    if stamps[0] is None:
-        return
-
-    for finding in index.findings(place.path, stamps, lambda: run_folder.read_row(Path(place.path))):
-        walk.skip = run_folder.OWN_FILES
+    for finding in run_folder.read(Path(place.path), trace=run_traces):
+        walk.skip = RUN_FILES
         yield finding
-        if run_traces and isinstance(finding, AuditRow):
-            yield from run_folder.read_trace(Path(place.path), finding)
 
 
-def _in_file(place: Place, sliced: SlicedReader = sliced_table) -> Iterator[Finding]:
-    """What one file holds; a file that is none of ours raises if it was named and yields nothing if not.
-
-    Args:
-        place: the file.
-        sliced: how to read a big table.
-    """
+def _in_file(place: Place) -> Iterator[Finding]:
+    """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
     path = place.path
     try:
         with Path(path).open("rb") as file:
@@ -235,13 +237,9 @@ def _in_file(place: Place, sliced: SlicedReader = sliced_table) -> Iterator[Find
             if not _is_ours(place, head):
                 return
             head += file.read(HEAD - len(head))
-            if size > len(head) and not may_be_known(head):
+            if size > len(head) and not _may_be_known(head):
                 if place.named:
                     raise _stranger(path)
-                return
-            if size >= SLICED_FROM and REPORTS in head[:_FIRST] and (table := sliced(path, file, head)):
-                yield from table.problems
-                yield table.rows
                 return
             file.seek(0)
             data = file.read()
@@ -250,14 +248,19 @@ def _in_file(place: Place, sliced: SlicedReader = sliced_table) -> Iterator[Find
     try:
         document = open_document(path, data)
     except UnreadableInput:
-        if place.named or may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
+        if place.named or _may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
             raise
         return
-    form = recognise(document)
+    form = next((form for form in FORMATS if form.sniff(document)), None)
     if form is not None:
         yield from form.read(document)
     elif place.named:
         raise _stranger(path)
+
+
+def _may_be_known(head: bytes) -> bool:
+    """Whether the head of a JSON file shows a key of some format."""
+    return any(form.marks(head) for form in FORMATS)
 
 
 def _is_ours(place: Place, head: bytes) -> bool:

@@ -13,12 +13,15 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fa_core import lenient_json
 from fa_core.errors import UnreadableInput
-from fa_core.rows import Problem
+from fa_core.rows import AuditRow, Problem
+from fa_core.trace import Trace
 
 Node: TypeAlias = Any
 """A JSON value: `msgspec.Raw` (not decoded yet) or a Python object."""
+
+Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
+"""What reading a file yields."""
 
 T = TypeVar("T")
 
@@ -31,6 +34,7 @@ _TABLE = msgspec.json.Decoder(_Table)
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
 _HEAD = 256
+_MASKS = {b"NaN": b"9e7", b"Infinity": b"91827364"}
 _TOO_DEEP = "nested too deep"
 
 
@@ -96,14 +100,44 @@ def open_document(path: str, data: bytes) -> Document:
     try:
         if first == b"{" and b'"reports"' in data[:_HEAD]:
             with suppress(msgspec.ValidationError):  # one pass over a table of a hundred megabytes instead of two
-                return Document(path=path, kind="object", data=data, members={"reports": _TABLE.decode(data).reports})
+                return Document(path=path, kind="object", data=data, members={"reports": _reports(data)})
         if first == b"{":
             return Document(path=path, kind="object", data=data, members=_MEMBERS.decode(data))
         if first == b"[":
             return Document(path=path, kind="list", data=data, items=list(enumerate(_ITEMS.decode(data))))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         pass
     return _lines(path, data) if first == b"{" and _one_per_line(data) else _by_json(path, data)
+
+
+def _reports(data: bytes) -> dict[str, msgspec.Raw]:
+    """The reports of an audit table, not decoded; those of diverged runs may hold NaN and Infinity.
+
+    msgspec refuses these literals, so it splits a copy of the text that has numbers of the same length in their
+    places; the members are views of the text itself.
+
+    Raises:
+        msgspec.ValidationError: no object of reports.
+        ValueError: malformed, or to be read slowly: a key holds one of these numbers, or occurs twice.
+    """
+    try:
+        return _TABLE.decode(data).reports
+    except msgspec.DecodeError as error:
+        if isinstance(error, msgspec.ValidationError) or not (b"NaN" in data or b"Infinity" in data):
+            raise
+    masked = data
+    for literal, number in _MASKS.items():
+        masked = masked.replace(literal, number)
+    found = _TABLE.decode(masked).reports
+    if any(number.decode() in key for key in found for number in _MASKS.values()):
+        raise ValueError("a key holds one of the numbers that replace NaN and Infinity")
+    view = memoryview(data)
+    end = 0
+    for key, value in found.items():
+        start = masked.index(bytes(value), end)
+        end = start + len(memoryview(value))
+        found[key] = msgspec.Raw(view[start:end])
+    return found
 
 
 def plain(node: Node) -> Any:
@@ -132,7 +166,7 @@ def convert(node: Node, kind: type[T], where: str) -> T:
             except msgspec.DecodeError as error:
                 if isinstance(error, msgspec.ValidationError) and "out of range" not in str(error):
                     raise
-                node = lenient_json.loads(bytes(node))  # a number like 1e400, which is infinity to Python
+                node = python_loads(bytes(node))  # a number like 1e400, which is infinity to Python
         return msgspec.convert(node, kind)
     except (ValueError, OverflowError) as error:
         raise shape_error(error, where) from error
@@ -156,7 +190,19 @@ def loads(data: bytes) -> Any:
     try:
         return msgspec.json.decode(data)
     except msgspec.DecodeError:
-        return lenient_json.loads(data)
+        return python_loads(data)
+
+
+def python_loads(data: bytes, **how: Any) -> Any:
+    """Any JSON as Python's own `json` reads it: with NaN, Infinity and 1e400.
+
+    Raises:
+        json.JSONDecodeError: malformed (a ValueError).
+        RecursionError: nested too deep.
+    """
+    import json  # for the first file that needs it, not at the start
+
+    return json.loads(data, **how)
 
 
 def loads_keeping_repeats(data: bytes) -> Any:
@@ -166,7 +212,7 @@ def loads_keeping_repeats(data: bytes) -> Any:
         ValueError: malformed.
         RecursionError: nested too deep.
     """
-    return lenient_json.loads(data, object_pairs_hook=_object)
+    return python_loads(data, object_pairs_hook=_object)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
