@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from fa_core.reporting.numbers import short
 from fa_tui.screens.copy_export import reopening, reproducing
 from fa_tui.screens.explorer_panes import look_given
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
@@ -33,7 +34,6 @@ from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.glyphs import Glyphs
 from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import covering
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fa_core.reporting.numbers import short
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.numbers import short
 from fa_tui.widgets.painted import PaintedWidget, Row
 from fa_tui.widgets.scale import Scale, tick_labels
 

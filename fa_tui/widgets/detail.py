@@ -15,6 +15,7 @@ from textual.binding import Binding
 from fa_core.confidence import NUMBERS, Confidence, confidence, percent
 from fa_core.gain import floor_in_words
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.views.axes import axes_text
 from fa_tui.views.text import cut, folded, padded_left, width_of
@@ -23,7 +24,6 @@ from fa_tui.widgets.detail_facts import fact_rows
 from fa_tui.widgets.detail_layers import layer_rows, peak_words, sparkline_rows
 from fa_tui.widgets.diagnostics import DIAGNOSTICS, Diagnostic, with_keys
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.numbers import short
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
 _INDENT = 6

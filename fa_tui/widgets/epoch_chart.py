@@ -23,6 +23,7 @@ from textual.message import Message
 
 from fa_core.analysis import Replay
 from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
@@ -31,7 +32,6 @@ from fa_tui.widgets.diagnostics import DIAGNOSTICS
 from fa_tui.widgets.glyphs import UNICODE, Glyphs
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.numbers import short
 from fa_tui.widgets.painted import PaintedWidget, Row
 from fa_tui.widgets.scale import Scale, covering
 

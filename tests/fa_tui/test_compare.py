@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.compare import scales_of
@@ -19,7 +20,6 @@ from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.widgets.compare_view import half_bar
 from fa_tui.widgets.glyphs import ASCII, UNICODE
 from fa_tui.widgets.layer_charts import layer_chart
-from fa_tui.widgets.numbers import short
 from fa_tui.widgets.scale import Scale
 from tests.conftest import REPOSITORY
 from tests.fa_tui.compared_runs import row_of, ten_seeds
