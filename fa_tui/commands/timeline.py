@@ -53,8 +53,8 @@ def timeline_command(
         fa-tui timeline runs/ --follow
     """
     from fa_core.analysis import timelines
-    from fa_core.reporting.sections.traces import timeline_blocks
-    from fa_tui.views.records import timeline_record
+    from fa_core.reporting.records import timeline_record
+    from fa_core.reporting.sections.analyses import timeline_blocks
 
     letters = "".join(sorted(diagnostic_letters(stop_on, "--stop-on")))
     if not letters:

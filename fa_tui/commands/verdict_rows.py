@@ -309,7 +309,7 @@ def line(row: AuditRow, label: str) -> tuple[str, ...]:
 
 def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
     """The rows as a Markdown table."""
-    from fa_core.reporting.markdown import cell
+    from fa_core.reporting.markdown_html import cell
 
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in WORDS else "---:" for heading in HEADINGS) + "|"

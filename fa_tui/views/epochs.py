@@ -15,11 +15,11 @@ from fa_core.baseline import Baseline
 from fa_core.columns import Bits
 from fa_core.formats import Trace
 from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui.session import BITS, Flip, Session, letters_of
 from fa_tui.views.names import among
-from fa_tui.views.numbers import short
 from fa_tui.views.words import cell_text, runs_words
 
 

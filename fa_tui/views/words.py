@@ -150,8 +150,8 @@ def flipped_words(
     if not flips:
         return ""
     # after the first paint: decimal and dataclasses cost 7 ms
+    from fa_core.reporting.numbers import short
     from fa_tui.views.diagnostics import DIAGNOSTICS
-    from fa_tui.views.numbers import short
 
     moved = [
         f"{one.letter} {'>' if one.above else '<'} {short(one.of(session.thresholds))}"

@@ -15,11 +15,11 @@ from textual.binding import Binding
 from fa_core.confidence import NUMBERS, Confidence, confidence, percent
 from fa_core.gain import floor_in_words
 from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.axes import axes_text
 from fa_tui.views.diagnostics import DIAGNOSTICS, Diagnostic, with_keys
-from fa_tui.views.numbers import short
 from fa_tui.views.text import cut, folded, padded_left, width_of
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.detail_facts import fact_rows

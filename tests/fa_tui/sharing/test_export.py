@@ -39,6 +39,12 @@ def test_every_kind_is_written_and_told(tmp_path: Path, rows: list[AuditRow], ki
     assert all(file.stat().st_size for file in files)
 
 
+def test_the_ending_of_a_figures_name_says_what_it_is(tmp_path: Path, rows: list[AuditRow]) -> None:
+    (file,) = export(BY_KEY["f"], str(tmp_path / "out.pdf"), Shared([], rows, "runs", STRICT))
+    assert file.name == "out.pdf" and file.read_bytes().startswith(b"%PDF")
+    assert "must end in .svg or .pdf or .png" in name_problem(BY_KEY["f"], "out.jpg")
+
+
 def test_a_report_is_judged_by_the_sliders(tmp_path: Path, rows: list[AuditRow]) -> None:
     export(BY_KEY["c"], str(tmp_path / "out.csv"), Shared([], rows, "runs", STRICT))
     assert (tmp_path / "out.csv").read_text().count("needs walk-back") == 9 + 11
