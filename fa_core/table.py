@@ -28,25 +28,13 @@ from fa_core.columns import (
     optional,
     read_only,
 )
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.errors import UsageError
 from fa_core.heap import give_back
 from fa_core.naming import unknown_name
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, canonical_method
 from fa_core.runs import WITHOUT_BASELINE
-
-BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
-"""A diagnostic's bit in `AuditTable.flags`, `coverage` and `nonfinite`: a=1, b=2, c=4, d=8."""
-
-
-def letters_of(mask: int) -> str:
-    """The diagnostics of a bit mask, in order.
-
-    >>> letters_of(11)
-    'abd'
-    """
-    return "".join(letter for letter in LETTERS if mask & BIT[letter])
-
 
 _MANY = 10_000
 """Rows from which what was freed while reading is worth giving back: a fifth of the table's own memory."""
@@ -195,11 +183,22 @@ class AuditTable:
         """The diagnostics that fire, as bits per row (shape (n,)). One pass over four columns, no loop over rows."""
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
-        fired |= (self.growth > t.h_norm_explosion_ratio).view(np.uint8) * np.uint8(BIT["a"])
-        fired |= (self.g_L < t.g_norm_floor).view(np.uint8) * np.uint8(BIT["b"])
-        fired |= (self.stability > t.stability_drift_ceiling).view(np.uint8) * np.uint8(BIT["c"])
-        fired |= (self.margin_pp < t.frozen_acc_margin_pp).view(np.uint8) * np.uint8(BIT["d"])
+        for letter, diagnostic in DIAGNOSTICS.items():
+            beyond = diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))
+            fired |= beyond.view(np.uint8) * np.uint8(BIT[letter])
         return fired
+
+    def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
+        """A diagnostic's numbers, and which runs can be judged by them.
+
+        Returns:
+            values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf in some
+            layer, which fires at every threshold.
+        """
+        values: Floats = getattr(self, DIAGNOSTICS[letter].column)
+        measured = (self.coverage & BIT[letter]) != 0
+        always = (self.nonfinite & BIT[letter]) != 0
+        return values, measured & ~always & np.isfinite(values), always
 
     def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
         """The verdict text of each row."""

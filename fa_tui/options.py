@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 import msgspec
 import typer
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow, Problem, canonical_method
 from fa_core.runs import WITHOUT_BASELINE
 

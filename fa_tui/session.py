@@ -11,14 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from fa_core.report import (
-    LETTERS,
-    NOT_MEASURED,
-    DiagnosticReport,
-    DiagnosticThresholds,
-    recorded_flags,
-    verdict_text,
-)
+from fa_core.diagnostics import LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.result import Result
 from fa_core.columns import Floats, Indices, Mask, read_only
-from fa_core.report import DiagnosticThresholds
-from fa_core.table import BIT, AuditTable
+from fa_core.diagnostics import BIT, DIAGNOSTICS, Diagnostic, DiagnosticThresholds
+from fa_core.table import AuditTable
 
 
 class Plateau(NamedTuple):
@@ -40,7 +39,7 @@ def flip_points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds
 
     Source: definition of the verdict; O(n log n).
     """
-    values, finite, _ = judged(table, letter)
+    values, finite, _ = table.judged(letter)
     if thresholds is not None:
         finite = finite & _undecided(table, letter, thresholds)
     return read_only(np.unique(values[finite]))
@@ -63,7 +62,7 @@ def plateau(table: AuditTable, letter: str, value: float, thresholds: Diagnostic
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    values, finite, _ = judged(table, letter)
+    values, finite, _ = table.judged(letter)
     if thresholds is not None:
         finite = finite & _undecided(table, letter, thresholds)
     points = values[finite]
@@ -109,7 +108,7 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
     """
     diagnostic = DIAGNOSTICS[letter]
-    values, finite, always = judged(table, letter)
+    values, finite, always = table.judged(letter)
     undecided = _undecided(table, letter, thresholds)
     ordered = np.sort(values[finite])
     is_first = np.ones(len(ordered), np.bool_)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.result import Result
-from fa_core.report import ASSUMED, LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport
 
 EXACT, BOUND, PROXY = "exact", "bound", "proxy"
 FIRES, PASSES, LIKELY_PASSES, UNMEASURED = "fires", "passes", "likely passes", "not measured"

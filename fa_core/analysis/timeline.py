@@ -15,7 +15,8 @@ import msgspec
 
 from fa_core.analysis.result import Result
 from fa_core.baseline import Baseline
-from fa_core.report import ASSUMED, LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.runs import WITHOUT_BASELINE, run_names, why_no_baseline
 
 if TYPE_CHECKING:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, convert, loads_keeping_repeats
 from fa_core.formats.reports import decode_report, identity_of, row_of
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
 
 if TYPE_CHECKING:

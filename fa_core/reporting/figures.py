@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS, judged
 from fa_core.analysis.groups import Family, families
 from fa_core.columns import Floats, Indices
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
-from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.numbers import brief
 
 if TYPE_CHECKING:
@@ -391,7 +390,7 @@ def _strip(
     panel: Axes, table: AuditTable, letter: str, styles: Mapping[str, MethodStyle], thresholds: DiagnosticThresholds
 ) -> None:
     diagnostic = DIAGNOSTICS[letter]
-    values, finite, always = judged(table, letter)
+    values, finite, always = table.judged(letter)
     limit = diagnostic.limit(thresholds)
     title, unit, more = {
         "c": ("(c) drift between batches", "mean pairwise cosine", ""),
@@ -401,7 +400,7 @@ def _strip(
     _fit(panel, [*values[finite].tolist(), *([limit] if finite.any() else [])], margin=0.1)
     panel.set_xlim(-0.6, max(len(styles), 1) - 0.4)
     _name_places(panel, list(styles), letters=58)
-    fires = diagnostic.fires(values, limit)
+    fires = diagnostic.beyond(values, limit)
     for position, (method, style) in enumerate(styles.items()):
         mine = np.flatnonzero(np.asarray(table.method) == method)
         drawn = _at_most(values, mine[finite[mine]])

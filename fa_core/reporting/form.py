@@ -14,7 +14,7 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.sensitivity import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
 from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, timeline_blocks, utility_blocks

@@ -8,8 +8,8 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import missing_package
-from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
     from fa_core.analysis import SeedTable, Sensitivity, Timeline

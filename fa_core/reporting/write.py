@@ -10,8 +10,8 @@ from urllib.parse import quote
 from fa_core.analysis.groups import families, varying_axes
 from fa_core.analysis.timeline import timelines
 from fa_core.atomic import write_bytes
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, rendered, timeline_figure
 from fa_core.reporting.form import reporting_form

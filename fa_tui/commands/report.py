@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.options import judging

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
-from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.naming import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from fa_core.analysis import DIAGNOSTICS, EarlyStop, Replay, frozen_baselines
 from fa_core.baseline import Baseline
 from fa_core.columns import Bits
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace
-from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place

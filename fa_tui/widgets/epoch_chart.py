@@ -22,7 +22,7 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.analysis import Replay
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
+from fa_core.diagnostics import BIT, DiagnosticThresholds, letters_of
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.table import BIT, AuditTable, letters_of
+from fa_core.table import AuditTable
 from tests.fa_core.strategies import reports, thresholds
 
 

@@ -10,9 +10,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace, audit_table, scan, scan_again
 from fa_core.formats.write import write_audit_table
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui import session as session_module
 from fa_tui.live.changes import Reading

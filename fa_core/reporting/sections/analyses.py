@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
 from fa_core.analysis.sensitivity import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS
 from fa_core.naming import listed
-from fa_core.report import ASSUMED, LETTERS
+from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, brief_in, fixed, plain, spread
 

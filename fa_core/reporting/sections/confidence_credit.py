@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fa_core.analysis.groups import run_names
-from fa_core.confidence import NUMBERS, Confidence, confidence, percent
+from fa_core.confidence import Confidence, confidence, percent
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.gain import deep_gamma
 from fa_core.naming import listed
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.reporting.sections.runs import ROWS_AT_MOST, by_layer
@@ -63,7 +64,7 @@ def _resamples(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Ite
 def _judged(one: Confidence, letter: str) -> str:
     if letter not in one.fired:
         return MISSING
-    return f"{_interval(one, NUMBERS[letter])}, {percent(one.fired[letter])}"
+    return f"{_interval(one, DIAGNOSTICS[letter].column)}, {percent(one.fired[letter])}"
 
 
 def _interval(one: Confidence, name: str) -> str:

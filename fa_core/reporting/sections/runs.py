@@ -9,12 +9,13 @@ from typing import Any
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
 from fa_core.baseline import assumed_words
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
 from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.naming import listed
-from fa_core.report import ASSUMED, LETTERS, NOT_MEASURED, PHRASES, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
-from fa_core.table import AuditTable, letters_of
+from fa_core.table import AuditTable
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""
@@ -22,13 +23,14 @@ ROWS_AT_MOST = 300
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
+    phrases = "; ".join(f"({each.letter}) reads “{each.phrase}”" for each in DIAGNOSTICS.values())
     return Paragraph(
         f"Thresholds: (a) fires above a growth of {thresholds.h_norm_explosion_ratio:g}x per block, "
         f"(b) below ‖g_L‖ = {brief(thresholds.g_norm_floor)}, (c) above a cosine of "
         f"{thresholds.stability_drift_ceiling:g}, (d) below a margin of {thresholds.frozen_acc_margin_pp:g} pp "
         "over the same net with frozen random blocks. Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A walk-back because of {'; '.join(f'({x}) reads “{phrase}”' for x, phrase in PHRASES.items())}."
+        f"A walk-back because of {phrases}."
     )
 
 

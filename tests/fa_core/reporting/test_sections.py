@@ -7,7 +7,8 @@ from typing import Any
 
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
-from fa_core.report import DiagnosticThresholds, ReferencePrecision, Resampling
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import ReferencePrecision, Resampling
 from fa_core.reporting import to_markdown
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import scan
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
 from fa_tui.options import FrozenBaseline
