@@ -40,7 +40,7 @@ class Pool(ABC):
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
         self._notifier.start()
-        self._board = JobTable(self._events.put)
+        self._table = JobTable(self._events.put)
 
     def connect(self) -> None:  # noqa: B027 (not every pool has something to connect to)
         """Connect to what the first job would need.
@@ -58,11 +58,11 @@ class Pool(ABC):
         Raises:
             ValueError: a job of that id is queued or runs.
         """
-        return self._board.add(job)
+        return self._table.add(job)
 
     def retry(self, job_id: str) -> Future[DiagnosticReport]:
         """Submit a job again that is over."""
-        return self.submit(self._board.view(job_id).job)
+        return self.submit(self._table.view(job_id).job)
 
     @abstractmethod
     def cancel(self, job_id: str) -> bool:
@@ -70,11 +70,11 @@ class Pool(ABC):
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
-        return self._board.move(job_id, position)
+        return self._table.move(job_id, position)
 
     def jobs(self) -> list[JobView]:
         """Every job: those that were given to a worker, as submitted, then the queue in its order."""
-        return self._board.views()
+        return self._table.views()
 
     @abstractmethod
     def pids(self) -> list[int]:
@@ -146,24 +146,24 @@ class WorkerPool(Pool):
     def submit(self, job: Job) -> Future[DiagnosticReport]:
         """Put a job at the end of the queue, and start one more worker if those at work are too few."""
         future = super().submit(job)
-        if self._board.short_of_takers and len(self._workers) < len(self._devices):
+        if self._table.short_of_takers and len(self._workers) < len(self._devices):
             device = self._devices[len(self._workers)]
-            worker = WorkerThread(self._board, device, self._start_worker, self._grace, self._group)
+            worker = WorkerThread(self._table, device, self._start_worker, self._grace, self._group)
             self._workers.append(worker)
-            self._board.enter(worker)
+            self._table.enter(worker)
             worker.start()
         return future
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; its worker stops at the next batch, or goes on with others. False if it is over."""
-        return self._board.withdraw(job_id) or any(worker.cancel(job_id) for worker in self._workers)
+        return self._table.withdraw(job_id) or any(worker.cancel(job_id) for worker in self._workers)
 
     def pids(self) -> list[int]:
         """The worker processes that live."""
         return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def _end(self) -> None:
-        self._board.close()
+        self._table.close()
         for worker in self._workers:
             worker.end()
         for worker in self._workers:

@@ -12,15 +12,15 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
-from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.naming import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
+from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
-from fa_tui.views.numbers import short
 from fa_tui.views.quantities import has_no_credit
 from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.chart import Chart, Curve
