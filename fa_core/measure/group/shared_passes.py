@@ -21,7 +21,7 @@ from fa_core.measure.group.member import Member, Progress, Request, measure_alon
 from fa_core.measure.group.near_ties import GroupCount, accuracies, settle
 from fa_core.measure.group.signature import difference, obstacle, signature
 from fa_core.measure.group.stack import CannotStack, FunctionalStack, ResidualStack, Stack, is_residual_mlp
-from fa_core.measure.isolate import AS_IS, HALF, HostDraws, as_written, measuring_arithmetic, target_dtype
+from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.tally import Divided, Tally
 from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, resolve_taps
 from fa_core.models.residual_mlp import ResidualMLP
@@ -68,11 +68,11 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
     dtype = target or floats[0].dtype
     counted(request.batches if request.count_batches else request.test)
     test, eval_batches = _Batches(request.test, device, dtype), _Batches(request.batches, device, dtype)
-    host = HostDraws()
-    with measuring_arithmetic(device, as_is), host.passing():
+    draws = Draws()
+    with measuring_arithmetic(device, as_is), draws.passing():
         stack = make_stack(networks, request.taps, target)
         found = _measured(networks, stack, test, eval_batches, request)
-    if host.noticed:
+    if draws.noticed:
         raise CannotStack("it draws random numbers from Python or NumPy")
     return found
 
