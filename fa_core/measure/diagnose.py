@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
-from fa_core.measure.accuracy import AccuracyMeter
+from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batches import counted, placed
 from fa_core.measure.fused import pass_in_parts
 from fa_core.measure.isolate import Borrowed, borrow
@@ -71,10 +71,6 @@ class Diagnosis:
     def report(self, **given: Any) -> DiagnosticReport:
         """What was measured so far, with the fields the caller knows."""
         return self.measured().report(**given)
-
-
-Progress = Callable[[int, int], object]
-"""Called with (batches done, batches in all)."""
 
 
 def diagnose(

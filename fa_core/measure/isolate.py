@@ -242,7 +242,7 @@ def _precision_switches() -> Iterator[tuple[Callable[[Any], None], Any, Any]]:
     with suppress(RuntimeError):
         yield partial(setattr, backends.cudnn, "allow_tf32"), backends.cudnn.allow_tf32, False
     for library, kind in product((backends.cuda, backends.cudnn, backends.mkldnn), ("matmul", "conv", "rnn")):
-        owner = getattr(library, kind, None)
+        owner: Any = getattr(library, kind, None)
         if hasattr(owner, "fp32_precision"):
             yield partial(setattr, owner, "fp32_precision"), owner.fp32_precision, "ieee"
 

@@ -1,13 +1,8 @@
-"""How much memory one more member of a group takes.
-
-What is to be measured: samples and settings, and who is told how far it got.
-
-What came out for one network of a group, and how one is measured by itself.
-"""
+"""One network of a group: how much memory it takes, how it is measured by itself, and what came out for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +11,8 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fa_core.errors import FaError, MeasureError, is_device_lost
-from fa_core.measure.accuracy import run_accuracy
+from fa_core.measure.accuracy import Progress, run_accuracy
+from fa_core.measure.batches import pair
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import cut, is_out_of_memory
 from fa_core.measure.isolate import borrow, target_dtype
@@ -71,18 +67,18 @@ class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return output
 
 
-class Progress:
+class Counter:
     """Batches done, of all that are known to be needed.
 
     Args:
-        on_batch: told (done, total).
+        on_batch: called with (done, total).
 
     Attributes:
         total: batches of all networks that are measured by themselves, and of all groups.
-        raised: what ``on_batch`` raised: nobody's failure, to be let through.
+        raised: what ``on_batch`` raised, which is no failure of a network and is let through.
     """
 
-    def __init__(self, on_batch: Callable[[int, int], object] | None = None) -> None:
+    def __init__(self, on_batch: Progress | None = None) -> None:
         self._on_batch = on_batch
         self._done = 0
         self.total = 0
@@ -109,7 +105,7 @@ class Request:
     norm_batches: int
     dtype: str | None
     largest_pass: int | None
-    progress: Progress
+    progress: Counter
     count_batches: bool = False
 
     @property
@@ -118,43 +114,24 @@ class Request:
         return len(self.batches) + len(self.test)
 
 
-class Told:
-    """Batches that count themselves as they are used.
-
-    Args:
-        batches: (x, y) pairs.
-        progress: where they are counted.
-    """
-
-    def __init__(self, batches: list[Any], progress: Progress) -> None:
-        self._batches, self._progress = batches, progress
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[Any]:
-        for batch in self._batches:
-            yield batch
-            self._progress.step()
-
-
 def no_larger(batches: Iterable[Any], largest: int | None) -> list[Any]:
-    """The batches, cut into passes of at most ``largest`` samples; what is no pair of tensors stays as it is.
+    """The batches, cut into passes of at most ``largest`` samples; what is no such batch stays as it is.
 
     >>> import torch
-    >>> [len(y) for _, y in no_larger([(torch.zeros(5, 1), torch.zeros(5))], 2)]
+    >>> [len(y) for _, y in no_larger([(torch.zeros(5, 1), torch.zeros(5).long())], 2)]
     [2, 2, 1]
     """
     if largest is None:
         return list(batches)
-    found: list[Any] = []
-    for batch in batches:
-        cuttable = isinstance(batch, (tuple, list)) and len(batch) == 2 and all(isinstance(t, Tensor) for t in batch)
-        if cuttable and batch[0].dim() and batch[1].dim() and len(batch[0]) == len(batch[1]) > 0:
-            found += zip(cut(batch[0], largest), cut(batch[1], largest), strict=True)
-        else:
-            found.append(batch)
-    return found
+    return [part for batch in batches for part in _cut_batch(batch, largest)]
+
+
+def _cut_batch(batch: Any, largest: int) -> list[Any]:
+    try:
+        x, y = pair(batch, 0)
+    except MeasureError:
+        return [batch]
+    return list(zip(cut(x, largest), cut(y, largest), strict=True))
 
 
 @dataclass(frozen=True)
@@ -179,13 +156,13 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
 
     Raises:
         torch.OutOfMemoryError: memory ran out.
-        Exception: what the listener to the progress raised, or a lost device: nobody else can be measured on it.
+        Exception: what the listener to the progress raised, or a lost device: none can be measured on it.
     """
     full: Exception | None = None
     try:
         hits, samples = 0, 0
         if request.test or not request.count_batches:
-            tested = run_accuracy(network, Told(request.test, request.progress), request.taps, request.dtype)
+            tested = run_accuracy(network, request.test, request.taps, request.dtype, on_batch=request.progress.step)
             hits, samples = tested.hits, tested.samples
         diagnosis = run_diagnosis(
             network,
@@ -204,7 +181,7 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
         if error is request.progress.raised or is_device_lost(error):
             raise
         if not is_out_of_memory(error):
-            return Member(None, None, _for_people(error), note)
+            return Member(None, None, _as_own(error), note)
         full = error
     raise out_of_memory(full)
 
@@ -215,7 +192,7 @@ def out_of_memory(error: BaseException) -> torch.OutOfMemoryError:
     return error if isinstance(error, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(error))
 
 
-def _for_people(error: Exception) -> FaError:
+def _as_own(error: Exception) -> FaError:
     _let_go(error)
     if isinstance(error, FaError):
         return error
