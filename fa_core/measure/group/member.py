@@ -176,7 +176,7 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
         if request.count_batches:
             hits += diagnosis.accuracy.hits
             samples += diagnosis.accuracy.samples
-        return Member(hits / samples, diagnosis.measured(), None, note)
+        return Member(hits / samples, diagnosis, None, note)
     except Exception as error:
         if error is request.progress.raised or is_device_lost(error):
             raise
