@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError
-from fa_core.measure.batches import counted, placed
-from fa_core.measure.fused import check_logits, explained
+from fa_core.measure.fused import check_logits, counted, explained, placed
 from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy, lent
 from fa_core.measure.taps import Taps, read_logits, resolve_taps
 

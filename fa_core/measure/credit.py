@@ -15,8 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError, UsageError
-from fa_core.measure.batches import placed
-from fa_core.measure.fused import Pass, fused_pass
+from fa_core.measure.fused import Pass, fused_pass, placed
 from fa_core.measure.isolate import Borrowed, borrow, wide
 from fa_core.measure.norms import (
     check_states,

@@ -12,8 +12,7 @@ from torch import nn
 
 from fa_core.errors import UsageError
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.batches import counted, placed
-from fa_core.measure.fused import pass_in_parts
+from fa_core.measure.fused import counted, pass_in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.tally import Measured, Tally
 from fa_core.measure.taps import Taps, resolve_taps

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from fa_core.measure.batches import placed
-from fa_core.measure.fused import Pass, pass_in_parts
+from fa_core.measure.fused import Pass, pass_in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
     check_states,

@@ -6,6 +6,7 @@ A group takes one forward pass per test batch, one forward and one backward pass
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, cast
@@ -13,19 +14,166 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import FaError, UsageError, is_device_lost
-from fa_core.measure.accuracy import Float64Twin, LogitsFunction, Progress, classified, near_ties, plain_logits
-from fa_core.measure.batches import counted, on_device, pair
-from fa_core.measure.fused import Pass, in_parts, is_out_of_memory
-from fa_core.measure.group.member import Counter, Member, Request, measure_alone, no_larger, out_of_memory
+from fa_core.errors import FaError, MeasureError, UsageError, is_device_lost
+from fa_core.measure.accuracy import (
+    Float64Twin,
+    LogitsFunction,
+    Progress,
+    classified,
+    near_ties,
+    plain_logits,
+    run_accuracy,
+)
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.fused import Pass, counted, cut, in_parts, is_out_of_memory, on_device, pair
 from fa_core.measure.group.stack import CannotStack, FunctionalStack, ResidualStack, Stack, is_residual_mlp
 from fa_core.measure.group.stackable import difference, obstacle
 from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
-from fa_core.measure.tally import Divided, Tally
+from fa_core.measure.tally import Diagnosed, Divided, Tally
 from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, resolve_taps
 from fa_core.models.residual_mlp import ResidualMLP
 
 Pairs = list[tuple[Tensor, Tensor]]
+
+
+class Counter:
+    """Batches done, of all that are known to be needed.
+
+    Args:
+        on_batch: called with (done, total).
+
+    Attributes:
+        total: batches of all networks that are measured by themselves, and of all groups.
+        raised: what ``on_batch`` raised, which is no failure of a network and is let through.
+    """
+
+    def __init__(self, on_batch: Progress | None = None) -> None:
+        self._on_batch = on_batch
+        self._done = 0
+        self.total = 0
+        self.raised: Exception | None = None
+
+    def step(self, *_: object) -> None:
+        """One more batch is done."""
+        self._done += 1
+        if self._on_batch is not None:
+            try:
+                self._on_batch(self._done, self.total)
+            except Exception as error:
+                self.raised = error
+                raise
+
+
+@dataclass(frozen=True)
+class Request:
+    """The samples and how they are to be measured; the fields as for `measure_together`."""
+
+    batches: list[Any]
+    test: list[Any]
+    taps: Taps
+    norm_batches: int
+    dtype: str | None
+    largest_pass: int | None
+    progress: Counter
+    count_batches: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Batches of one network, or of one group."""
+        return len(self.batches) + len(self.test)
+
+
+def no_larger(batches: Iterable[Any], largest: int | None) -> list[Any]:
+    """The batches, cut into passes of at most ``largest`` samples; what is no such batch stays as it is.
+
+    >>> import torch
+    >>> [len(y) for _, y in no_larger([(torch.zeros(5, 1), torch.zeros(5).long())], 2)]
+    [2, 2, 1]
+    """
+    if largest is None:
+        return list(batches)
+    return [part for batch in batches for part in _cut_batch(batch, largest)]
+
+
+def _cut_batch(batch: Any, largest: int) -> list[Any]:
+    try:
+        x, y = pair(batch, 0)
+    except MeasureError:
+        return [batch]
+    return list(zip(cut(x, largest), cut(y, largest), strict=True))
+
+
+@dataclass(frozen=True)
+class Member:
+    """What came out for one network.
+
+    Attributes:
+        acc: its accuracy on the test samples; None where it failed.
+        diagnosis: what its report is made of; None where it failed.
+        error: why it failed; the others are unaffected.
+        note: why it was measured by itself, where others were measured together or could have been.
+    """
+
+    acc: float | None
+    diagnosis: Diagnosed | None
+    error: FaError | None
+    note: str = ""
+
+
+def measure_alone(network: nn.Module, request: Request, note: str = "") -> Member:
+    """Measure one network in the ordinary way.
+
+    Raises:
+        torch.OutOfMemoryError: memory ran out.
+        Exception: what the listener to the progress raised, or a lost device: none can be measured on it.
+    """
+    full: Exception | None = None
+    try:
+        hits, samples = 0, 0
+        if request.test or not request.count_batches:
+            tested = run_accuracy(network, request.test, request.taps, request.dtype, on_batch=request.progress.step)
+            hits, samples = tested.hits, tested.samples
+        diagnosis = run_diagnosis(
+            network,
+            request.batches,
+            taps=request.taps,
+            norm_batches=request.norm_batches,
+            dtype=request.dtype,
+            largest_pass=request.largest_pass,
+            on_batch=request.progress.step,
+        )
+        if request.count_batches:
+            hits += diagnosis.accuracy.hits
+            samples += diagnosis.accuracy.samples
+        return Member(hits / samples, diagnosis, None, note)
+    except Exception as error:
+        if error is request.progress.raised or is_device_lost(error):
+            raise
+        if not is_out_of_memory(error):
+            return Member(None, None, _as_fa_error(error), note)
+        full = error
+    raise out_of_memory(full)
+
+
+def out_of_memory(error: BaseException) -> torch.OutOfMemoryError:
+    """Memory ran out, whatever class of exception said so."""
+    _let_go(error)
+    return error if isinstance(error, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(error))
+
+
+def _as_fa_error(error: Exception) -> FaError:
+    _let_go(error)
+    if isinstance(error, FaError):
+        return error
+    first_line = (str(error).strip() or "no message").splitlines()[0]
+    return MeasureError(f"the network raised {type(error).__name__}: {first_line}")
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Forget where it was raised: the frames hold the tensors of the failed pass."""
+    while error is not None:
+        error.__traceback__ = None
+        error = error.__cause__ or error.__context__
 
 
 def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
