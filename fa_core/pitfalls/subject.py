@@ -23,7 +23,7 @@ class Subject:
     """What pitfalls 4 to 7 need.
 
     Attributes:
-        name: of the run, for the person.
+        name: of the run, to be shown.
         net: trained, in eval mode.
         method: with the feedback it was trained with.
         x: inputs (B, …).
