@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError
 from fa_core.measure.fused import check_logits, counted, explained, placed
-from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy, lent
-from fa_core.measure.taps import Taps, read_logits, resolve_taps
+from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy
+from fa_core.measure.taps import Taps, plain_logits, resolve_taps
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in all)."""
@@ -176,10 +176,3 @@ def run_accuracy(
             if on_batch is not None:
                 on_batch(index + 1, total)
         return meter
-
-
-def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
-    """What the network answers to (B, ...), (B, C), without a graph."""
-    with torch.no_grad():
-        logits: Tensor = read_logits(model(lent(model, x)))
-    return logits

@@ -37,7 +37,7 @@ PICKLES_PER_FILE = 4
 def pickle_globals(path: Path) -> list[str]:
     """``module.name`` of every global in a pickle file that is no zip archive.
 
-    Names that the pickle builds while it runs are not found; those that stand in it are.
+    Names that the pickle builds while it runs are not found; those that are in it as text are.
     """
     found: list[str] = []
     strings: list[str] = []
@@ -60,7 +60,7 @@ WEIGHT_KEYS = ("model", "state_dict", "model_state_dict")
 """Where a training script's checkpoint keeps the network's state dict."""
 
 FEEDBACK_KEY = "Bs"
-"""Where it keeps its feedback matrices, beside the state dict."""
+"""Where it keeps its feedback matrices, next to the state dict."""
 
 WRAPPER_PREFIXES = ("module.", "_orig_mod.")
 """What DistributedDataParallel and torch.compile put before every name."""
@@ -97,7 +97,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
     Args:
         path: a ``.safetensors`` file, or what ``torch.save`` wrote: a state dict, bare or under ``model``,
-            ``state_dict`` or ``model_state_dict``, feedback under ``Bs`` beside it.
+            ``state_dict`` or ``model_state_dict``, feedback under ``Bs`` next to it.
 
     Raises:
         UnsafeCheckpoint: a pickle that needs to load more than tensors and plain containers.
@@ -174,7 +174,7 @@ def _unsafe_globals(path: Path, message: str) -> Sequence[str]:
 
 
 def _conversion(path: Path) -> str:
-    """A command for the person to run, where they trust a file that this project does not."""
+    """A command for the user to run, where they trust a file that this project does not."""
     target = path.with_name(f"{path.stem}_weights.pt").name
     load = f"m = torch.load({path.name!r}, weights_only=False)"
     pick = "m.state_dict() if hasattr(m, 'state_dict') else m.get('model', m.get('state_dict'))"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -12,9 +13,9 @@ from torch import nn
 
 from fa_core.errors import UsageError
 from fa_core.measure.accuracy import AccuracyMeter, Progress
-from fa_core.measure.fused import counted, pass_in_parts, placed
+from fa_core.measure.fused import counted, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
-from fa_core.measure.tally import Measured, Tally
+from fa_core.measure.tally import Diagnosed, Tally
 from fa_core.measure.taps import Taps, resolve_taps
 from fa_core.report import DiagnosticReport, DiagnosticThresholds
 
@@ -101,7 +102,7 @@ def run_diagnosis(
     dtype: str | None = None,
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
-) -> Measured:
+) -> Diagnosed:
     """Measure every batch and keep what was measured: `diagnose` without the report. Arguments as there."""
     if norm_batches < 1:
         raise UsageError(f"norm_batches is {norm_batches}", hint="at least one batch gives the norms")
@@ -116,7 +117,8 @@ def run_diagnosis(
                 x, y = placed(batch, index, net)
                 where = f"eval batch {index}"
                 with net.draws.passing():
-                    done = pass_in_parts(tapped, net.model, x, y, tally.layers, where, largest_pass)
+                    run = partial(fused_pass, tapped, net.model, layers=tally.layers, where=where)
+                    done = in_parts(run, x, y, largest_pass)
                     tally.add(done, where)
                     meter.update(x, y, done.logits)
                 if on_batch is not None:

@@ -247,32 +247,6 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
         )
 
 
-def pass_in_parts(
-    tapped: Tapped,
-    model: nn.Module,
-    x: Tensor,
-    y: Tensor,
-    layers: Sequence[int] | None = None,
-    where: str = "",
-    largest: int | None = None,
-) -> Pass:
-    """`fused_pass` with at most ``largest`` samples in memory at a time (see `in_parts`).
-
-    Args:
-        tapped: how to tap `model`.
-        model: the network, borrowed for measuring.
-        x: inputs (B, ...).
-        y: labels (B,).
-        layers: whose gradients are wanted; None = all.
-        where: the batch's name, for messages.
-        largest: samples per pass; None = all at once.
-
-    Raises:
-        PassFailed, TapError: as `fused_pass`.
-    """
-    return in_parts(lambda a, b: fused_pass(tapped, model, a, b, layers, where), x, y, largest)
-
-
 def in_parts(
     run: Callable[[Tensor, Tensor], Pass], x: Tensor, y: Tensor, largest: int | None = None, samples_axis: int = 0
 ) -> Pass:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import torch
@@ -50,16 +50,6 @@ class Samples:
     drift_cosines: Tensor
 
 
-class Diagnosed(Protocol):
-    """A network that was measured, by itself or together with others."""
-
-    def report(self, **given: Any) -> DiagnosticReport:
-        """What was measured, with the fields the caller knows."""
-
-    def samples(self) -> Samples:
-        """The measured values before any median or mean, on the CPU."""
-
-
 @dataclass(frozen=True)
 class Counted:
     """How many of the eval batches' samples were classified rightly, and of how many."""
@@ -69,8 +59,8 @@ class Counted:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The numbers of one network, off the device.
+class Diagnosed:
+    """The numbers of one network, off the device, measured by itself or together with others.
 
     Attributes:
         numbers: all of its report that was measured, but for the accuracy.
@@ -171,7 +161,7 @@ class Tally:
         at_layer = done.gradients[self._layer if for_norms else 0]
         self._means.append(summed_gradients(self._rows(at_layer)))
 
-    def measured(self, right: Sequence[Tensor]) -> list[Measured]:
+    def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
 
         Args:
@@ -210,7 +200,7 @@ class Tally:
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
             )
             take = partial(_samples, per_batch, means, index)
-            members.append(Measured(numbers, Counted(int(member_hits), counted), take))
+            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), take))
         return members
 
     @property

@@ -276,6 +276,13 @@ def read_logits(output: Any) -> Any:
     return output[0] if isinstance(output, (tuple, list)) and output else output
 
 
+def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
+    """What the network answers to (B, ...), (B, C), without a graph."""
+    with torch.no_grad():
+        logits: Tensor = read_logits(model(lent(model, x)))
+    return logits
+
+
 def first_tensor(output: Any) -> Tensor | None:
     """The tensor a module returned: itself, or the first in a tuple or list."""
     items = output if isinstance(output, (tuple, list)) else (output,)
@@ -377,9 +384,7 @@ class ModuleTaps:
         return Stream(logits, hidden, edges, names)
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
-        with torch.no_grad():
-            logits: Tensor = read_logits(model(lent(model, x)))
-        return logits
+        return plain_logits(model, x)
 
 
 @contextmanager

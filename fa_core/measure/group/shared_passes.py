@@ -5,7 +5,7 @@ A group takes one forward pass per test batch, one forward and one backward pass
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -21,7 +21,6 @@ from fa_core.measure.accuracy import (
     Progress,
     classified,
     near_ties,
-    plain_logits,
     run_accuracy,
 )
 from fa_core.measure.diagnose import run_diagnosis
@@ -30,7 +29,7 @@ from fa_core.measure.group.stack import CannotStack, FunctionalStack, ResidualSt
 from fa_core.measure.group.stackable import difference, obstacle
 from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.tally import Diagnosed, Divided, Tally
-from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, resolve_taps
+from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, plain_logits, resolve_taps
 from fa_core.models.residual_mlp import ResidualMLP
 
 Pairs = list[tuple[Tensor, Tensor]]
@@ -127,53 +126,55 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
         torch.OutOfMemoryError: memory ran out.
         Exception: what the listener to the progress raised, or a lost device: none can be measured on it.
     """
-    full: Exception | None = None
+    found, error = _attempt(lambda: [_alone(network, request, note)], request.progress)
+    if error is None:
+        return found[0]
+    if not isinstance(error, FaError):
+        first_line = (str(error).strip() or "no message").splitlines()[0]
+        error = MeasureError(f"the network raised {type(error).__name__}: {first_line}")
+    return Member(None, None, error, note)
+
+
+def _alone(network: nn.Module, request: Request, note: str) -> Member:
+    hits, samples = 0, 0
+    if request.test or not request.count_batches:
+        tested = run_accuracy(network, request.test, request.taps, request.dtype, on_batch=request.progress.step)
+        hits, samples = tested.hits, tested.samples
+    diagnosis = run_diagnosis(
+        network,
+        request.batches,
+        taps=request.taps,
+        norm_batches=request.norm_batches,
+        dtype=request.dtype,
+        largest_pass=request.largest_pass,
+        on_batch=request.progress.step,
+    )
+    if request.count_batches:
+        hits += diagnosis.accuracy.hits
+        samples += diagnosis.accuracy.samples
+    return Member(hits / samples, diagnosis, None, note)
+
+
+def _attempt(run: Callable[[], list[Member]], progress: Counter) -> tuple[list[Member], Exception | None]:
+    """What `run` gives, or the error that it raised, without the frames that hold the tensors of the failed pass.
+
+    Raises:
+        torch.OutOfMemoryError: memory ran out, whatever class of exception said so.
+        Exception: what the listener to the progress raised, or a lost device.
+    """
     try:
-        hits, samples = 0, 0
-        if request.test or not request.count_batches:
-            tested = run_accuracy(network, request.test, request.taps, request.dtype, on_batch=request.progress.step)
-            hits, samples = tested.hits, tested.samples
-        diagnosis = run_diagnosis(
-            network,
-            request.batches,
-            taps=request.taps,
-            norm_batches=request.norm_batches,
-            dtype=request.dtype,
-            largest_pass=request.largest_pass,
-            on_batch=request.progress.step,
-        )
-        if request.count_batches:
-            hits += diagnosis.accuracy.hits
-            samples += diagnosis.accuracy.samples
-        return Member(hits / samples, diagnosis, None, note)
+        return run(), None
     except Exception as error:
-        if error is request.progress.raised or is_device_lost(error):
+        if error is progress.raised or is_device_lost(error):
             raise
-        if not is_out_of_memory(error):
-            return Member(None, None, _as_fa_error(error), note)
-        full = error
-    raise out_of_memory(full)
-
-
-def out_of_memory(error: BaseException) -> torch.OutOfMemoryError:
-    """Memory ran out, whatever class of exception said so."""
-    _let_go(error)
-    return error if isinstance(error, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(error))
-
-
-def _as_fa_error(error: Exception) -> FaError:
-    _let_go(error)
-    if isinstance(error, FaError):
-        return error
-    first_line = (str(error).strip() or "no message").splitlines()[0]
-    return MeasureError(f"the network raised {type(error).__name__}: {first_line}")
-
-
-def _let_go(error: BaseException | None) -> None:
-    """Forget where it was raised: the frames hold the tensors of the failed pass."""
-    while error is not None:
-        error.__traceback__ = None
-        error = error.__cause__ or error.__context__
+        failed = error
+    part: BaseException | None = failed
+    while part is not None:
+        part.__traceback__ = None
+        part = part.__cause__ or part.__context__
+    if is_out_of_memory(failed):
+        raise failed if isinstance(failed, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(failed))
+    return [], failed
 
 
 def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
@@ -228,8 +229,8 @@ def _measured(
     networks: Sequence[nn.Module], stack: Stack, test: _Batches, eval_batches: _Batches, request: Request
 ) -> list[Member]:
     tapped: LogitsFunction = resolve_taps(networks[0], request.taps).logits
-    tested = GroupCount(test, tapped if callable(request.taps) else plain_logits)
-    seen = GroupCount(eval_batches, tapped)
+    tested = GroupCount(test.__getitem__, tapped if callable(request.taps) else plain_logits)
+    seen = GroupCount(eval_batches.__getitem__, tapped)
     tally = Tally(norm_batches=request.norm_batches, samples_axis=1)
     for index in range(len(test)):
         x, y = test[index]
@@ -255,15 +256,15 @@ class GroupCount:
     """Which members classified which sample rightly. Near-ties are noted and decided at the end, by `settle`.
 
     Args:
-        batches: what is counted.
+        batch_at: number → batch that is counted.
         logits_of: how a member by itself is asked for its logits.
 
     Attributes:
         right: (N, B) bool per batch.
     """
 
-    def __init__(self, batches: Sequence[tuple[Tensor, Tensor]], logits_of: LogitsFunction) -> None:
-        self._batches = batches
+    def __init__(self, batch_at: Callable[[int], tuple[Tensor, Tensor]], logits_of: LogitsFunction) -> None:
+        self._batch_at = batch_at
         self._logits_of = logits_of
         self.right: list[Tensor] = []
         self._near: list[Tensor] = []
@@ -286,7 +287,7 @@ class GroupCount:
 
     def decide(self, member: int, twin: Float64Twin, batch: int, samples: list[int]) -> None:
         """Replace what float32 said of some samples of a batch."""
-        x, y = self._batches[batch]
+        x, y = self._batch_at(batch)
         chosen = torch.tensor(samples, device=x.device)
         again = twin.logits(x[chosen], self._logits_of)
         if again is not None:
@@ -488,22 +489,12 @@ def _why_alone(reason: str, groups: Sequence[tuple[list[int], str]]) -> str:
 def _together_measured(networks: Sequence[nn.Module], request: Request, note: str) -> list[Member]:
     if len(networks) == 1:
         return [measure_alone(networks[0], request, note)]
-    full: Exception | None = None
-    ways: list[str] = []
-    try:
-        return measure_stacked(networks, request)
-    except Divided as divided:
-        ways = divided.ways
-    except Exception as error:
-        if error is request.progress.raised or is_device_lost(error):
-            raise
-        note = f"{len(networks)} runs measured one by one: {_reason(error)}"
-        full = error if is_out_of_memory(error) else None
-    if full is not None:
-        raise out_of_memory(full)
-    # outside the except clause, whose exception keeps the failed passes alive
-    if ways:
-        return _by_way(networks, request, ways)
+    members, error = _attempt(lambda: measure_stacked(networks, request), request.progress)
+    if error is None:
+        return members
+    if isinstance(error, Divided):
+        return _by_way(networks, request, error.ways)
+    note = f"{len(networks)} runs measured one by one: {_reason(error)}"
     request.progress.total += len(networks) * request.steps
     return [measure_alone(network, request, note) for network in networks]
 
