@@ -26,7 +26,7 @@ class Demonstration(msgspec.Struct, frozen=True, kw_only=True):
         number: 1 to 7.
         name: what `fa-tui pitfalls NAME` is called with.
         title: the pitfall in one line.
-        wrong: what was computed → the misleading value (None stands for N/A).
+        wrong: what was computed → the misleading value (None is N/A).
         right: what should have been computed → the value.
         why: what happens inside.
         instead: what to write.
