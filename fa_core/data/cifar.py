@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from a folder the user has, in the binary or the python layout, which is unpickled without running anything."""
+"""CIFAR-10 and CIFAR-100 from the user's folder, in the binary or the python layout; no pickle in it is run."""
 
 from __future__ import annotations
 
