@@ -1,7 +1,4 @@
-"""One file of the python layout of CIFAR, unpickled without the power to run anything.
-
-CIFAR-10 and CIFAR-100 from a folder the user has, in the binary or the python layout.
-"""
+"""CIFAR-10 and CIFAR-100 from the user's folder, in the binary or the python layout; no pickle in it is run."""
 
 from __future__ import annotations
 

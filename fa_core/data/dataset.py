@@ -1,9 +1,4 @@
-"""A labelled data set in memory, its hash, and evaluation batches fixed by a seed.
-
-A data set from four arrays of anybody's making.
-
-``key=value,key=value`` after the colon of a data SPEC.
-"""
+"""A labelled data set in memory, its hash, evaluation batches fixed by a seed, and the options of a data SPEC."""
 
 from __future__ import annotations
 

@@ -19,9 +19,8 @@ from fa_core.data import DataSet, eval_order, load_data
 from fa_core.engine import provenance
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, no_data, run_of
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
-from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
+from fa_core.measure.checkpoint import Checkpoint, load_checkpoint, network_for
 from fa_core.measure.fused import cut, is_out_of_memory
-from fa_core.measure.network import network_for
 from fa_core.runs import WEIGHTS, Manifest, is_run, read_manifest
 
 BATCHES, BATCH_SIZE = 10, 128

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError
-from fa_core.measure.batches import counted, placed
-from fa_core.measure.fused import check_logits, explained
-from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy, lent
-from fa_core.measure.taps import Taps, read_logits, resolve_taps
+from fa_core.measure.fused import check_logits, counted, explained, placed
+from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy
+from fa_core.measure.taps import Taps, plain_logits, resolve_taps
+
+Progress: TypeAlias = Callable[[int, int], object]
+"""Called with (batches done, batches in all)."""
 
 LogitsFunction: TypeAlias = Callable[[nn.Module, Tensor], Tensor]
 """``(network, x) -> logits (B, C)``, without a graph."""
@@ -58,7 +60,7 @@ class AccuracyMeter:
     def __init__(self, net: Borrowed, logits_of: LogitsFunction) -> None:
         self._net = net
         self._logits_of = logits_of
-        self._twin = Float64Twin(net)
+        self._twin = Float64Twin(net.model)
         self.right: list[Tensor] = []
 
     def update(self, x: Tensor, y: Tensor, logits: Tensor) -> None:
@@ -89,21 +91,21 @@ class AccuracyMeter:
 
 
 class Float64Twin:
-    """A copy of a network in float64, made when it is first asked.
+    """A copy of a network in float64 and eval mode, made when it is first asked.
 
     Args:
-        net: the borrowed network.
+        network: left as it is.
     """
 
-    def __init__(self, net: Borrowed) -> None:
-        self._net = net
+    def __init__(self, network: nn.Module) -> None:
+        self._network = network
         self._model: nn.Module | None = None
 
     def logits(self, x: Tensor, logits_of: LogitsFunction) -> Tensor | None:
         """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""
         try:
             if self._model is None:
-                self._model = float64_copy(self._net.model)
+                self._model = float64_copy(self._network).eval()
             device = next((p.device for p in self._model.parameters()), x.device)
             x = x.to(device=device, dtype=torch.float64 if x.is_floating_point() else None)
             return logits_of(self._model, x)
@@ -153,9 +155,13 @@ def run_accuracy(
     taps: Taps = None,
     dtype: str | None = None,
     device: str | torch.device | None = None,
+    on_batch: Progress | None = None,
 ) -> AccuracyMeter:
-    """Classify every sample and keep what was counted: `accuracy` before the division. Arguments as there."""
-    batches, _ = counted(batches)
+    """Classify every sample and keep what was counted: `accuracy` before the division. Arguments as there.
+
+    ``on_batch`` is called with (done, total) after every batch.
+    """
+    batches, total = counted(batches)
     with borrow(model, dtype, device) as net, torch.no_grad(), net.draws.over(batches):
         tapped = resolve_taps(net.model, taps).logits if callable(taps) else None
         logits_of = tapped or plain_logits
@@ -167,11 +173,6 @@ def run_accuracy(
                     logits = logits_of(net.model, x)
                 check_logits(logits, y, f"eval batch {index}")
                 meter.update(x, y, logits)
+            if on_batch is not None:
+                on_batch(index + 1, total)
         return meter
-
-
-def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
-    """What the network answers to (B, ...), (B, C), without a graph."""
-    with torch.no_grad():
-        logits: Tensor = read_logits(model(lent(model, x)))
-    return logits

@@ -1,11 +1,4 @@
-"""ρ and nudge: does the loss change as the credit signal predicts when a hidden state is moved?
-
-Tails: the network from h_l on, for many versions of a batch's h_l at once.
-
-Credit quality of one batch: Γ, ρ and nudge at every layer, in float64.
-
-The credit of a trained method, measured, and its null: the same network with fresh feedback.
-"""
+"""Credit quality of one batch: Γ, ρ and nudge at every layer, in float64; of a trained method, and its null."""
 
 from __future__ import annotations
 
@@ -15,14 +8,14 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError, UsageError
-from fa_core.measure.batches import placed
-from fa_core.measure.fused import Pass, fused_pass
+from fa_core.measure.fused import Pass, fused_pass, placed
 from fa_core.measure.isolate import Borrowed, borrow, wide
 from fa_core.measure.norms import (
     check_states,
@@ -34,7 +27,7 @@ from fa_core.measure.norms import (
     sample_norms,
     vectors,
 )
-from fa_core.measure.taps import Taps, match_modules, read_logits, replace_first_tensor, resolve_taps
+from fa_core.measure.taps import Taps, match_modules, read_logits, resolve_taps, tapped_outputs
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
@@ -160,27 +153,13 @@ def tail_of(model: nn.Module, x: Tensor, taps: Taps = None) -> Tail:
     names = match_modules(model, taps)
 
     def replaced(l: int, states: Tensor) -> Tensor:
-        return _run_replaced(model, names, x, l, states)
+        layers = count()
+        rounds = len(states) // len(x)
+        with tapped_outputs(model, names, lambda name, state: states if next(layers) == l else state):
+            logits: Tensor = read_logits(model(x.repeat(rounds, *(1 for _ in x.shape[1:]))))
+        return logits
 
     return replaced
-
-
-def _run_replaced(model: nn.Module, names: list[str], x: Tensor, l: int, states: Tensor) -> Tensor:
-    calls = 0
-
-    def hook(module: nn.Module, args: Any, output: Any) -> Any:
-        nonlocal calls
-        calls += 1
-        return replace_first_tensor(output, states) if calls == l + 1 else None
-
-    handles = [model.get_submodule(name).register_forward_hook(hook) for name in names]
-    try:
-        rounds = len(states) // len(x)
-        logits: Tensor = read_logits(model(x.repeat(rounds, *(1 for _ in x.shape[1:]))))
-    finally:
-        for handle in handles:
-            handle.remove()
-    return logits
 
 
 EPSILON = 1e-3
@@ -481,7 +460,7 @@ def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> li
 def null_gamma(
     net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
 ) -> NullGamma:
-    """Deep Γ under `draws` fresh feedbacks, beside the one with the training feedback.
+    """Deep Γ under `draws` fresh feedbacks, and the one with the training feedback.
 
     Args:
         net: a network with its own stream.

@@ -1,81 +1,23 @@
-"""The streaming measurement behind `diagnose`: one fused pass per batch, a report at the end.
-
-`diagnose`: the four diagnostics of one network from one fused pass per eval batch.
-"""
+"""`diagnose`: the four diagnostics of one network from one fused pass per eval batch."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.measure.accuracy import AccuracyMeter
-from fa_core.measure.batches import counted, placed
-from fa_core.measure.fused import pass_in_parts
-from fa_core.measure.isolate import Borrowed, borrow
-from fa_core.measure.tally import Measured, Samples, Tally
-from fa_core.measure.taps import Tapped, Taps, resolve_taps
-from fa_core.report import DiagnosticReport
-
-
-class Diagnosis:
-    """Streaming measurement: `update` per batch, `report` at the end.
-
-    Args:
-        net: the borrowed network.
-        tapped: how to tap it.
-        stability_layer: where (c) is measured; None = L//2.
-        norm_batches: how many of the first batches (a) and (b) use.
-        largest_pass: samples per forward and backward pass; None = a whole batch.
-
-    Attributes:
-        accuracy: on the batches so far.
-    """
-
-    def __init__(
-        self,
-        net: Borrowed,
-        tapped: Tapped,
-        stability_layer: int | None = None,
-        norm_batches: int = 1,
-        largest_pass: int | None = None,
-    ) -> None:
-        self._net = net
-        self._tapped = tapped
-        self._largest_pass = largest_pass
-        self._tally = Tally(stability_layer, norm_batches)
-        self.accuracy = AccuracyMeter(net, tapped.logits)
-
-    def update(self, x: Tensor, y: Tensor) -> None:
-        """Measure one batch: x (B, ...), y (B,), both on the network's device."""
-        where = f"eval batch {self._tally.batches}"
-        with self._net.draws.passing():
-            done = pass_in_parts(self._tapped, self._net.model, x, y, self._tally.layers, where, self._largest_pass)
-            self._tally.add(done, where)
-            self.accuracy.update(x, y, done.logits)
-
-    def measured(self) -> Measured:
-        """The numbers so far."""
-        numbers = self._tally.measured([right[None] for right in self.accuracy.right])[0]
-        return replace(numbers, drew=self._net.draws.noticed)
-
-    def samples(self) -> Samples:
-        """The measured values before any median or mean, on the CPU."""
-        return self.measured().samples()
-
-    def report(self, **given: Any) -> DiagnosticReport:
-        """What was measured so far, with the fields the caller knows."""
-        return self.measured().report(**given)
-
-
-Progress = Callable[[int, int], object]
-"""Called with (batches done, batches in all)."""
+from fa_core.measure.accuracy import AccuracyMeter, Progress
+from fa_core.measure.fused import counted, fused_pass, in_parts, placed
+from fa_core.measure.isolate import borrow
+from fa_core.measure.tally import Diagnosed, Tally
+from fa_core.measure.taps import Taps, resolve_taps
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
 
 
 def diagnose(
@@ -160,7 +102,7 @@ def run_diagnosis(
     dtype: str | None = None,
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
-) -> Diagnosis:
+) -> Diagnosed:
     """Measure every batch and keep what was measured: `diagnose` without the report. Arguments as there."""
     if norm_batches < 1:
         raise UsageError(f"norm_batches is {norm_batches}", hint="at least one batch gives the norms")
@@ -168,13 +110,21 @@ def run_diagnosis(
         raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
     batches, total = counted(eval_batches)
     with borrow(model, dtype, device) as net:
-        diagnosis = Diagnosis(net, resolve_taps(net.model, taps), stability_layer, norm_batches, largest_pass)
+        tapped = resolve_taps(net.model, taps)
+        tally, meter = Tally(stability_layer, norm_batches), AccuracyMeter(net, tapped.logits)
         with net.draws.over(batches):
             for index, batch in enumerate(batches):
-                diagnosis.update(*placed(batch, index, net))
+                x, y = placed(batch, index, net)
+                where = f"eval batch {index}"
+                with net.draws.passing():
+                    run = partial(fused_pass, tapped, net.model, layers=tally.layers, where=where)
+                    done = in_parts(run, x, y, largest_pass)
+                    tally.add(done, where)
+                    meter.update(x, y, done.logits)
                 if on_batch is not None:
                     on_batch(index + 1, total)
-    return diagnosis
+        measured = tally.measured([right[None] for right in meter.right])[0]
+    return replace(measured, drew=net.draws.noticed)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

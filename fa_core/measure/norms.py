@@ -1,9 +1,4 @@
-"""Norms, medians and cosines that lose nothing: float64, no eps, from 1e-300 to 1e300.
-
-How a hidden state becomes one vector per sample.
-
-Γ: does the credit signal point where the gradient points?
-"""
+"""Norms, medians, cosines and Γ that lose nothing (float64, no eps, from 1e-300 to 1e300), of one vector per sample."""
 
 from __future__ import annotations
 
@@ -130,7 +125,7 @@ CLS_TOKEN = "cls token"
 def choose_flatten(hidden: Sequence[Tensor], g_L: Tensor) -> str:
     """How this network's states become vectors: ``"as is"``, ``"flattened"`` or ``"cls token"``.
 
-    (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) stands for its first
+    (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at its first
     token where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly zero at every
     other token. Else it is flattened; also where that gradient is zero everywhere, as nothing shows then.
 

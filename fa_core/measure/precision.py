@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch import Tensor, nn
 
-from fa_core.measure.batches import placed
-from fa_core.measure.fused import Pass, pass_in_parts
+from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
     check_states,
@@ -73,7 +73,7 @@ def _measured(
     with borrow(model, dtype) as net:
         x, y = placed(tuple(batch), 0, net)
         with net.draws.passing():
-            done = pass_in_parts(resolve_taps(net.model, taps), net.model, x, y, largest=largest_pass)
+            done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest_pass)
         check_states(done.hidden, done.names, len(y))
         return done
 

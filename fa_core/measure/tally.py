@@ -1,6 +1,6 @@
-"""What was measured of one network, and the report made of it.
+"""What the batches gave: streaming norms and mean gradients of N networks of one shape, and the reports made of them.
 
-Streaming norms and mean gradients of N networks of one shape; N = 1 is a network measured by itself.
+N = 1 is a network measured by itself.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
+import msgspec
 import torch
 from torch import Tensor
 
@@ -48,55 +50,27 @@ class Samples:
     drift_cosines: Tensor
 
 
-class Diagnosed(Protocol):
-    """A network that was measured, by itself or together with others."""
+@dataclass(frozen=True)
+class Counted:
+    """How many of the eval batches' samples were classified rightly, and of how many."""
 
-    def report(self, **given: Any) -> DiagnosticReport:
-        """What was measured, with the fields the caller knows."""
-
-    def samples(self) -> Samples:
-        """The measured values before any median or mean, on the CPU."""
+    hits: int
+    samples: int
 
 
 @dataclass(frozen=True)
-class Measured:
-    """The numbers of one network, off the device.
+class Diagnosed:
+    """The numbers of one network, off the device, measured by itself or together with others.
 
     Attributes:
-        residual_norms: median ‖h_l‖, l = 0..L.
-        bp_grad_norms: median ‖g_l‖.
-        error_norm: median ‖e_T‖.
-        cross_batch_stability: (c), None where it was not measured.
-        why_no_drift: the reason then.
-        right: how many samples of the eval batches were classified rightly.
-        counted: of how many.
-        stability_layer: where (c) was measured.
-        batch_size: samples in the first batch.
-        n_batches: K.
-        norm_batches: how many of them (a) and (b) used.
-        dtype: of the logits.
-        tap_names: names of h_0..h_L.
-        flatten: how states became vectors.
-        custom_backward: the network's own backward functions.
+        numbers: all of its report that was measured, but for the accuracy.
+        accuracy: on the eval batches.
         take_samples: fetches what the numbers were computed from.
         drew: the network drew random numbers.
     """
 
-    residual_norms: list[float]
-    bp_grad_norms: list[float]
-    error_norm: float
-    cross_batch_stability: float | None
-    why_no_drift: str | None
-    right: int
-    counted: int
-    stability_layer: int
-    batch_size: int
-    n_batches: int
-    norm_batches: int
-    dtype: str
-    tap_names: list[str]
-    flatten: str
-    custom_backward: list[str]
+    numbers: DiagnosticReport
+    accuracy: Counted
     take_samples: Callable[[], Samples]
     drew: bool = False
 
@@ -106,29 +80,13 @@ class Measured:
 
     def report(self, **given: Any) -> DiagnosticReport:
         """What was measured, with the fields the caller knows."""
-        measured = given.get("headline_acc") is None
-        if measured:
-            given["headline_acc"] = self.right / self.counted
+        source = "given"
+        if given.get("headline_acc") is None:
+            given["headline_acc"] = self.accuracy.hits / self.accuracy.samples
+            source = f"measured on {self.accuracy.samples} eval samples"
         if self.drew:
             given["notes"] = "; ".join(filter(None, [given.get("notes"), DREW]))
-        unmeasured = self.cross_batch_stability is None and self.why_no_drift is not None
-        return DiagnosticReport(
-            residual_norms=list(self.residual_norms),
-            bp_grad_norms=list(self.bp_grad_norms),
-            stability_layer=self.stability_layer,
-            cross_batch_stability=self.cross_batch_stability,
-            headline_acc_source=f"measured on {self.counted} eval samples" if measured else "given",
-            batch_size=self.batch_size,
-            n_batches=self.n_batches,
-            norm_batches=self.norm_batches,
-            dtype=self.dtype,
-            tap_names=list(self.tap_names),
-            flatten=self.flatten,
-            error_norm=self.error_norm,
-            provenance={"custom_backward": list(self.custom_backward)} if self.custom_backward else {},
-            unmeasured={"c": str(self.why_no_drift)} if unmeasured else {},
-            **given,
-        )
+        return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
 
 class Divided(Exception):
@@ -203,7 +161,7 @@ class Tally:
         at_layer = done.gradients[self._layer if for_norms else 0]
         self._means.append(summed_gradients(self._rows(at_layer)))
 
-    def measured(self, right: Sequence[Tensor]) -> list[Measured]:
+    def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
 
         Args:
@@ -226,26 +184,23 @@ class Tally:
                 # too few batches to judge drift, but a non-finite gradient is not to go unseen
                 stability = math.nan
             assert self._layer is not None
-            members.append(
-                Measured(
-                    residual_norms=residual_norms,
-                    bp_grad_norms=bp_grad_norms,
-                    error_norm=error_norm,
-                    cross_batch_stability=stability,
-                    why_no_drift=drift.why,
-                    right=int(member_hits),
-                    counted=counted,
-                    stability_layer=self._layer,
-                    batch_size=self._batch_size,
-                    n_batches=self.batches,
-                    norm_batches=len(self._e),
-                    dtype=self._dtype,
-                    tap_names=self._names,
-                    flatten=self._flatten,
-                    custom_backward=self._custom_functions,
-                    take_samples=_Taken(per_batch, means, index),
-                )
+            numbers = DiagnosticReport(
+                residual_norms=residual_norms,
+                bp_grad_norms=bp_grad_norms,
+                stability_layer=self._layer,
+                cross_batch_stability=stability,
+                batch_size=self._batch_size,
+                n_batches=self.batches,
+                norm_batches=len(self._e),
+                dtype=self._dtype,
+                tap_names=list(self._names),
+                flatten=self._flatten,
+                error_norm=error_norm,
+                provenance={"custom_backward": list(self._custom_functions)} if self._custom_functions else {},
+                unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
             )
+            take = partial(_samples, per_batch, means, index)
+            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), take))
         return members
 
     @property
@@ -291,17 +246,7 @@ class Tally:
         return [self._by_member(tensor) for tensor in tensors]
 
 
-class _Taken:
-    """Fetches one member's `Samples` when somebody asks for them."""
-
-    def __init__(self, per_batch: Sequence[Sequence[Tensor]], means: Tensor, index: int) -> None:
-        self._per_batch = per_batch
-        self._means = means
-        self._index = index
-
-    def __call__(self) -> Samples:
-        gram = unit_rows(self._means[self._index])
-        h, g, e, right = ([norms[self._index].cpu() for norms in per_batch] for per_batch in self._per_batch)
-        return Samples(
-            residual_norms=h, bp_grad_norms=g, error_norms=e, right=right, drift_cosines=(gram @ gram.T).cpu()
-        )
+def _samples(per_batch: Sequence[Sequence[Tensor]], means: Tensor, index: int) -> Samples:
+    gram = unit_rows(means[index])
+    h, g, e, right = ([norms[index].cpu() for norms in batches] for batches in per_batch)
+    return Samples(residual_norms=h, bp_grad_norms=g, error_norms=e, right=right, drift_cosines=(gram @ gram.T).cpu())

@@ -1,17 +1,14 @@
-"""Module names: which ones a pattern means, and which ones to suggest.
-
-One forward pass with its residual stream tapped, and the gradients at the taps.
-
-Taps: how to get h_0..h_L, and the gradients at them, out of any network.
-"""
+"""Taps: how to get h_0..h_L, and the gradients at them, out of any network in one forward pass."""
 
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import torch
@@ -279,6 +276,13 @@ def read_logits(output: Any) -> Any:
     return output[0] if isinstance(output, (tuple, list)) and output else output
 
 
+def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
+    """What the network answers to (B, ...), (B, C), without a graph."""
+    with torch.no_grad():
+        logits: Tensor = read_logits(model(lent(model, x)))
+    return logits
+
+
 def first_tensor(output: Any) -> Tensor | None:
     """The tensor a module returned: itself, or the first in a tuple or list."""
     items = output if isinstance(output, (tuple, list)) else (output,)
@@ -354,62 +358,65 @@ class ModuleTaps:
         self._names = match_modules(model, patterns)
 
     def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
-        recorder = _Recorder(layers)
-        with recorder.listening(model, self._names):
+        names: list[str] = []
+        hidden: list[Tensor] = []
+        edges: list[GradientEdge | None] = []
+
+        def tap(name: str, state: Tensor) -> Tensor:
+            layer = len(hidden)
+            names.append(name)
+            hidden.append(state.detach())
+            with torch.enable_grad():
+                if layers is not None and layer not in layers:
+                    edges.append(None)
+                    return state.clone()
+                source = state if state.requires_grad else state.detach().requires_grad_()
+                onward = source.clone()
+                edges.append(torch.autograd.graph.get_gradient_edge(onward))
+                return onward
+
+        with tapped_outputs(model, self._names, tap):
             logits = read_logits(model(lent(model, x)))
-        if not recorder.hidden:
-            raise TapError(f"none of the tapped modules ran: {', '.join(self._names)}", hint=_untried(model))
-        return Stream(logits, recorder.hidden, recorder.edges, recorder.names)
+        if not hidden:
+            raise TapError(
+                f"none of the tapped modules ran: {', '.join(self._names)}", hint=f"candidates: {candidates(model)}"
+            )
+        return Stream(logits, hidden, edges, names)
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
-        with torch.no_grad():
-            logits: Tensor = read_logits(model(lent(model, x)))
-        return logits
+        return plain_logits(model, x)
 
 
-class _Recorder:
-    """Collects the states of one forward pass."""
+@contextmanager
+def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str, Tensor], Tensor]) -> Iterator[None]:
+    """Replace what modules return, every time they run, by what `tap` makes of it.
 
-    def __init__(self, layers: Sequence[int] | None) -> None:
-        self._layers = None if layers is None else frozenset(layers)
-        self._calls: dict[str, int] = {}
-        self.hidden: list[Tensor] = []
-        self.edges: list[Any] = []
-        self.names: list[str] = []
+    Args:
+        model: the network.
+        modules: their names.
+        tap: (name, with the number of the call after the first; first tensor of the output) → what takes its place.
 
-    @contextmanager
-    def listening(self, model: nn.Module, names: Sequence[str]) -> Iterator[None]:
-        handles = [model.get_submodule(name).register_forward_hook(self._hook(name)) for name in names]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
+    Raises:
+        TapError: in the pass, from a module that returns no float tensor.
+    """
+    calls: Counter[str] = Counter()
 
-    def _hook(self, name: str) -> Callable[[nn.Module, Any, Any], Any]:
-        def hook(module: nn.Module, args: Any, output: Any) -> Any:
-            first = first_tensor(output)
-            if first is None:
-                raise TapError(f"module {name} returns {_kind(output)}", hint="tap a module that returns a tensor")
-            return replace_first_tensor(output, self._tap(name, first))
+    def hook(name: str, module: nn.Module, args: Any, output: Any) -> Any:
+        first = first_tensor(output)
+        if first is None:
+            raise TapError(f"module {name} returns {_kind(output)}", hint="tap a module that returns a tensor")
+        if not first.is_floating_point():
+            raise TapError(f"module {name} returns {_kind(first)}", hint="tap a module that returns a float tensor")
+        calls[name] += 1
+        label = name if calls[name] == 1 else f"{name} (call {calls[name]})"
+        return replace_first_tensor(output, tap(label, first))
 
-        return hook
-
-    def _tap(self, name: str, state: Tensor) -> Tensor:
-        if not state.is_floating_point():
-            raise TapError(f"module {name} returns {_kind(state)}", hint="tap a module that returns a float tensor")
-        call = self._calls[name] = self._calls.get(name, 0) + 1
-        layer = len(self.hidden)
-        self.names.append(name if call == 1 else f"{name} (call {call})")
-        self.hidden.append(state.detach())
-        with torch.enable_grad():
-            if self._layers is not None and layer not in self._layers:
-                self.edges.append(None)
-                return state.clone()
-            source = state if state.requires_grad else state.detach().requires_grad_()
-            onward = source.clone()
-            self.edges.append(torch.autograd.graph.get_gradient_edge(onward))
-            return onward
+    handles = [model.get_submodule(name).register_forward_hook(partial(hook, name)) for name in modules]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
@@ -440,10 +447,6 @@ def _refuse_overwritten(hidden: Sequence[Tensor], name: str) -> None:
                 f"h_{earlier} and h_{layer} from {name} share memory that was written in place, so h_{earlier} is gone",
                 hint="write h = h + f(h), return h.clone(), or tap the blocks by name",
             )
-
-
-def _untried(model: nn.Module) -> str:
-    return f"candidates: {candidates(model)}"
 
 
 def _kind(value: Any) -> str:

@@ -1,6 +1,4 @@
-"""The residual-scale penalty, added to any method's loss.
-
-What a credit rule is: the credit it gives every hidden state, and the loss it trains on.
+"""What a credit rule is: the credit it gives every hidden state, and the loss it trains on.
 
 A new rule is one file with one subclass of `Method` and, in the package that brings it, one entry point:
 
@@ -174,7 +172,7 @@ class Method(nn.Module, ABC):
         return arch_args
 
     def redraw(self, generator: torch.Generator) -> None:
-        """Draw anew, in place, everything that is random in this rule."""
+        """Draw again, in place, everything that is random in this rule."""
         return
 
     def fresh(self, generator: torch.Generator) -> Self:

@@ -65,7 +65,7 @@ def energies(
     """E = ½‖h_0 − embed(x)‖² + Σ_l ½‖h_{l+1} − h_l − f_l(h_l)‖² + β·CE per sample (B,), and ∂(Σ_b E)/∂h_l.
 
     Args:
-        net: the network; where it is not residual, f_l(h_l) alone stands for h_l + f_l(h_l).
+        net: the network; where it is not residual, f_l(h_l) alone takes the place of h_l + f_l(h_l).
         states: h_0..h_L, free to differ from the forward pass.
         h_0: embed(x).
         y: labels (B,).

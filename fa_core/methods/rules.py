@@ -9,11 +9,11 @@ from inspect import Parameter, signature
 from fa_core.errors import UsageError
 from fa_core.methods.base import Method
 from fa_core.methods.bp import Backprop
+from fa_core.methods.bridge import StateBridge
 from fa_core.methods.credit_bridge import CreditBridge
 from fa_core.methods.dfa import DirectFeedbackAlignment
 from fa_core.methods.ep import EquilibriumPropagation
 from fa_core.methods.fa import FeedbackAlignment
-from fa_core.methods.state_bridge import StateBridge
 from fa_core.naming import nearest, unknown_name
 from fa_core.rows import canonical_method
 

@@ -85,7 +85,7 @@ def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]
 
 
 def _difference(arch: str, expected: Mapping[str, Shape], seen: Mapping[str, Shape]) -> tuple[int, str]:
-    """How many tensors differ from `arch`'s, and the first one in words."""
+    """How many tensors differ from `arch`'s, and the first one as text."""
     names = [*expected, *(name for name in seen if name not in expected)]
     wrong = [name for name in names if expected.get(name) != seen.get(name)]
     name = wrong[0]

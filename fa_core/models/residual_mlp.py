@@ -1,9 +1,4 @@
-"""The residual MLP, whatever its block: what ResMLP and StudentNet share.
-
-ResMLP: pre-LayerNorm residual MLP, the network whose stream explodes under direct feedback.
-
-StudentNet: a residual MLP without any LayerNorm, the counter-example to the collapse.
-"""
+"""The residual MLPs: ResMLP, whose stream explodes under direct feedback, and StudentNet without any LayerNorm."""
 
 from __future__ import annotations
 

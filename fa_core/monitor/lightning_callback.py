@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import lightning.pytorch as pl
 from torch import nn
 
+from fa_core.errors import missing_package
 from fa_core.monitor.watch import ProtocolMonitor
 from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticReport
+
+try:
+    import lightning.pytorch as pl
+except ImportError:
+    raise missing_package("lightning", "ProtocolCallback") from None
 
 
 class ProtocolCallback(pl.Callback):

@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import transformers
 from torch import nn
 
+from fa_core.errors import missing_package
 from fa_core.monitor.watch import ProtocolMonitor
 from fa_core.naming import diagnostic_letters
+
+try:
+    import transformers
+except ImportError:
+    raise missing_package("transformers", "ProtocolTrainerCallback") from None
 
 
 class ProtocolTrainerCallback(transformers.TrainerCallback):

@@ -37,7 +37,7 @@ class Firing:
 
 
 class ProtocolMonitor:
-    """Measures a network while it is trained, and tells when a diagnostic starts to fire.
+    """Measures a network while it is trained, and reports when a diagnostic starts to fire.
 
     One measurement is a forward and an activation-backward pass of the eval batches: ten batches of 128
     cost under 2 % of an epoch of 50,000 samples. The network, its gradients, modes and the random

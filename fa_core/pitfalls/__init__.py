@@ -9,9 +9,17 @@ from typing import TYPE_CHECKING
 import torch
 
 from fa_core.errors import UsageError
-from fa_core.pitfalls.credit import aggregate, aggregations, layer_zero, missing_feedback, null_feedback
-from fa_core.pitfalls.demonstration import Demonstration
-from fa_core.pitfalls.numerics import cosine_eps, half_flush, norm_axis
+from fa_core.pitfalls.demonstrations import (
+    Demonstration,
+    aggregate,
+    aggregations,
+    cosine_eps,
+    half_flush,
+    layer_zero,
+    missing_feedback,
+    norm_axis,
+    null_feedback,
+)
 
 if TYPE_CHECKING:
     from fa_core.pitfalls.subject import Subject

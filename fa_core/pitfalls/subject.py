@@ -11,8 +11,7 @@ from torch.nn import functional as F
 
 from fa_core.data import eval_batches, load_data
 from fa_core.errors import MeasureError
-from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.network import network_for
+from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.methods import METHODS, Method, make_method, restore_method
 from fa_core.models import StreamNet, build
 from fa_core.rows import canonical_method
@@ -24,7 +23,7 @@ class Subject:
     """What pitfalls 4 to 7 need.
 
     Attributes:
-        name: of the run, for the person.
+        name: of the run, to be shown.
         net: trained, in eval mode.
         method: with the feedback it was trained with.
         x: inputs (B, …).

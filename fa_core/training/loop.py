@@ -1,7 +1,4 @@
-"""One epoch of training: the same few lines for every method.
-
-Network arguments that follow from the data.
-"""
+"""One epoch of training, the same few lines for every method; network arguments that follow from the data."""
 
 from __future__ import annotations
 
@@ -129,7 +126,7 @@ def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, An
 
     Args:
         arch: built-in network name.
-        given: what the person chose; it is kept.
+        given: what the user chose; it is kept.
         data: the data set.
 
     Raises:

@@ -1,9 +1,4 @@
-"""How a run is trained: optimizer, schedule, batch, length. Plain values, no torch.
-
-Which runs a `train` command means: method × seed × sweep axes. Plain values, no torch.
-
-What can be trained, by name, for whoever must know it without importing torch.
-"""
+"""What is trained and how, in plain values without torch: recipe, runs (method × seed × sweep axes), known names."""
 
 from __future__ import annotations
 
@@ -82,7 +77,7 @@ BASELINE = "frozen"
 """The control whose accuracy is (d)'s baseline."""
 
 CONTROLS = (BASELINE, "shallow", "random_init", "random_targets")
-"""They have options of their own, which are not those of the method they stand beside."""
+"""They have options of their own, which are not those of the method they are trained with."""
 
 UNPENALISED = (BASELINE, "shallow")
 """Controls with no block in training, so that λ changes nothing: they are trained once, without it."""
@@ -99,7 +94,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True):
         recipe: optimizer, schedule, length, λ.
         method_args: the method's own options.
         arch_args: network arguments; what they leave out follows from the data or is the network's default.
-        axes: what tells the run from others of its method and seed.
+        axes: how the run differs from others of its method and seed.
         eval_seed: picks the evaluation batches.
     """
 
@@ -151,7 +146,7 @@ def plan_runs(
         widths: values of ``d``; an axis if there are several.
         depths: values of ``L``; an axis if there are several.
         arch_args: further network arguments.
-        method_args: further method options; controls trained beside other methods do not get them.
+        method_args: further method options; controls trained with other methods do not get them.
         axes: further coordinates to put on every run.
         eval_seed: picks the evaluation batches.
     """
@@ -191,7 +186,7 @@ def plan_runs(
 
 
 def there_already(folder: Path) -> UsageError:
-    """The error for a folder that holds a run nobody asked to touch."""
+    """The error for a folder that holds a run, without leave to touch it."""
     return UsageError("there is a run already", where=folder, hint="add --resume or --overwrite")
 
 

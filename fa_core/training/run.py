@@ -1,7 +1,13 @@
-"""One run in training: its network, its rule, and the folder that is kept complete after every epoch."""
+"""One run in training: its network, its rule, and the folder that is kept complete after every epoch.
+
+A finished run is measured from its files, exactly as `fa-tui audit` measures them.
+"""
 
 from __future__ import annotations
 
+import io
+import json
+import pickle
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,27 +15,33 @@ from typing import Any
 
 import msgspec
 import torch
+from torch import Tensor
 
+from fa_core.atomic import write_bytes
 from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.engine.loading import Evaluation
-from fa_core.engine.provenance import versions
-from fa_core.errors import UsageError
+from fa_core.engine.group_runner import measure_run
+from fa_core.engine.jobs import Job
+from fa_core.engine.loading import TEST_BATCH, Evaluation
+from fa_core.engine.provenance import input_hashes, versions
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
+from fa_core.measure.diagnose import diagnose
 from fa_core.methods import make_method, method_class
-from fa_core.models import build
-from fa_core.report import DiagnosticReport
+from fa_core.models import StreamNet, build
+from fa_core.report import DiagnosticReport, DiagnosticThresholds
 from fa_core.run_writer import RunWriter
-from fa_core.runs import RESUME, Manifest, is_run, read_manifest
+from fa_core.runs import RESUME, TRACE, WITHOUT_BASELINE, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry
-from fa_core.training.audit import audit_run, measure_epoch, sibling_baseline
 from fa_core.training.loop import Diverged, fitted_args, make_optimizer, steps_per_epoch, train_epoch
-from fa_core.training.plan import RunPlan, there_already
-from fa_core.training.resume import load_state, read_trace, save_state
+from fa_core.training.plan import BASELINE, RunPlan, there_already
+
+Batches = list[tuple[Tensor, Tensor]]
 
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run stands, for whoever shows it.
+    """How far a run is, for its progress display.
 
     Attributes:
         run: the run's name.
@@ -205,3 +217,125 @@ def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
 
 def _device_name(device: torch.device) -> str:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+
+
+def save_state(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values, with the random generators' state."""
+    generators = {
+        "cpu": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+    buffer = io.BytesIO()
+    torch.save({"state": state, "generators": generators}, buffer)
+    write_bytes(path, buffer.getvalue())
+
+
+def load_state(path: Path, device: torch.device) -> dict[str, Any]:
+    """The state that `save_state` wrote; the random generators are set back to it.
+
+    Args:
+        path: the file.
+        device: where its tensors go (the random state stays on the CPU).
+
+    Raises:
+        UnreadableInput: missing, cut off, or not such a file.
+    """
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        state, generators = saved["state"], saved["generators"]
+        torch.set_rng_state(generators["cpu"])
+        if generators["cuda"] and device.type == "cuda":
+            torch.cuda.set_rng_state_all(generators["cuda"])
+    except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UnreadableInput(
+            f"cannot resume from it ({reason})", where=path, hint="train the run again with --overwrite"
+        ) from error
+    return state  # type: ignore[no-any-return]
+
+
+def read_trace(folder: Path, epochs: int) -> list[dict[str, Any]]:
+    """The first `epochs` lines of a run's trace."""
+    path = folder / TRACE
+    if not epochs:
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()[:epochs]
+        return [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise UnreadableInput(f"cannot resume from it ({error})", where=path) from error
+
+
+def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any) -> DiagnosticReport:
+    """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
+    test = list(zip(torch.split(data.test_x, TEST_BATCH), torch.split(data.test_y, TEST_BATCH), strict=True))
+    return diagnose(net, batches, headline_acc=accuracy(net, test), **given)
+
+
+def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
+    """Accuracy of the finished frozen-blocks run next to `folder` with the same network, data, seed and recipe.
+
+    λ may differ: with frozen blocks the penalty trains nothing. Controls in `WITHOUT_BASELINE` have none.
+
+    Args:
+        folder: the run's folder; its siblings are searched.
+        manifest: what the run is.
+
+    Returns:
+        A fraction, or None if there is no such run.
+    """
+    if manifest.method in WITHOUT_BASELINE:
+        return None
+    wanted = _alike(manifest)
+    for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
+        if other == folder or not is_run(other):
+            continue
+        try:
+            candidate = read_manifest(other)
+        except FaError:
+            continue
+        if candidate.method == BASELINE and _is_finished(candidate) and _alike(candidate) == wanted:
+            return candidate.headline_acc
+    return None
+
+
+def _alike(manifest: Manifest) -> tuple[object, ...]:
+    recipe = {name: value for name, value in manifest.recipe.items() if name != "lam"}
+    return (manifest.arch, manifest.arch_args, manifest.data, manifest.seed, recipe)
+
+
+def _is_finished(manifest: Manifest) -> bool:
+    return manifest.epochs_done == manifest.recipe.get("epochs")
+
+
+class _Silent:
+    """Shows no progress."""
+
+    def progress(self, done: int, total: int) -> None:
+        return None
+
+    def note(self, text: str) -> None:
+        return None
+
+
+def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = None) -> DiagnosticReport:
+    """Look for (d)'s baseline next to a run, measure the run, and write its manifest and ``audit.json``.
+
+    Args:
+        folder: the run folder.
+        device: where to measure.
+        samples: its evaluation samples, if they are loaded already.
+
+    Raises:
+        FaError: it cannot be read or measured, or the report cannot be written.
+    """
+    writer = RunWriter(folder)
+    manifest = read_manifest(folder)
+    manifest = msgspec.structs.replace(manifest, frozen_baseline_acc=sibling_baseline(folder, manifest))
+    writer.manifest(manifest)
+    report = measure_run(Job(id=folder.name, checkpoint=str(folder)), str(device), _Silent(), samples)
+    writer.manifest(msgspec.structs.replace(manifest, headline_acc=report.headline_acc))
+    provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
+    report = msgspec.structs.replace(report, provenance=provenance)
+    writer.audit(report)
+    return report

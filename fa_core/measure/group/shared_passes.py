@@ -1,11 +1,12 @@
-"""Measuring a group: one forward pass per test batch, one forward and one backward pass per eval batch, for all.
+"""Measuring many networks: which of them share their passes, how they do, and what becomes of those that cannot.
 
-`measure_together`: which networks share their passes, and what becomes of those that cannot.
+A group takes one forward pass per test batch, one forward and one backward pass per eval batch, for all members.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any, cast
@@ -13,27 +14,174 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import FaError, UsageError, is_device_lost
-from fa_core.measure.accuracy import LogitsFunction, plain_logits
-from fa_core.measure.batches import counted, on_device, pair
-from fa_core.measure.fused import Pass, in_parts, is_out_of_memory
-from fa_core.measure.group.member import Member, Progress, Request, measure_alone, no_larger, out_of_memory
-from fa_core.measure.group.near_ties import GroupCount, accuracies, settle
-from fa_core.measure.group.signature import difference, obstacle, signature
+from fa_core.errors import FaError, MeasureError, UsageError, is_device_lost
+from fa_core.measure.accuracy import (
+    Float64Twin,
+    LogitsFunction,
+    Progress,
+    classified,
+    near_ties,
+    run_accuracy,
+)
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.fused import Pass, counted, cut, in_parts, is_out_of_memory, on_device, pair
 from fa_core.measure.group.stack import CannotStack, FunctionalStack, ResidualStack, Stack, is_residual_mlp
-from fa_core.measure.isolate import AS_IS, HALF, HostDraws, as_written, measuring_arithmetic, target_dtype
-from fa_core.measure.tally import Divided, Tally
-from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, resolve_taps
+from fa_core.measure.group.stackable import difference, obstacle
+from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
+from fa_core.measure.tally import Diagnosed, Divided, Tally
+from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, plain_logits, resolve_taps
 from fa_core.models.residual_mlp import ResidualMLP
 
 Pairs = list[tuple[Tensor, Tensor]]
 
 
-def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
-    """N networks of one signature as one: built-in residual MLPs layer by layer, others through `torch.func`.
+class Counter:
+    """Batches done, of all that are known to be needed.
 
     Args:
-        networks: at least two, as written (see `as_written`).
+        on_batch: called with (done, total).
+
+    Attributes:
+        total: batches of all networks that are measured by themselves, and of all groups.
+        raised: what ``on_batch`` raised, which is no failure of a network and is let through.
+    """
+
+    def __init__(self, on_batch: Progress | None = None) -> None:
+        self._on_batch = on_batch
+        self._done = 0
+        self.total = 0
+        self.raised: Exception | None = None
+
+    def step(self, *_: object) -> None:
+        """One more batch is done."""
+        self._done += 1
+        if self._on_batch is not None:
+            try:
+                self._on_batch(self._done, self.total)
+            except Exception as error:
+                self.raised = error
+                raise
+
+
+@dataclass(frozen=True)
+class Request:
+    """The samples and how they are to be measured; the fields as for `measure_together`."""
+
+    batches: list[Any]
+    test: list[Any]
+    taps: Taps
+    norm_batches: int
+    dtype: str | None
+    largest_pass: int | None
+    progress: Counter
+    count_batches: bool = False
+
+    @property
+    def steps(self) -> int:
+        """Batches of one network, or of one group."""
+        return len(self.batches) + len(self.test)
+
+
+def no_larger(batches: Iterable[Any], largest: int | None) -> list[Any]:
+    """The batches, cut into passes of at most ``largest`` samples; what is no such batch stays as it is.
+
+    >>> import torch
+    >>> [len(y) for _, y in no_larger([(torch.zeros(5, 1), torch.zeros(5).long())], 2)]
+    [2, 2, 1]
+    """
+    if largest is None:
+        return list(batches)
+    return [part for batch in batches for part in _cut_batch(batch, largest)]
+
+
+def _cut_batch(batch: Any, largest: int) -> list[Any]:
+    try:
+        x, y = pair(batch, 0)
+    except MeasureError:
+        return [batch]
+    return list(zip(cut(x, largest), cut(y, largest), strict=True))
+
+
+@dataclass(frozen=True)
+class Member:
+    """What came out for one network.
+
+    Attributes:
+        acc: its accuracy on the test samples; None where it failed.
+        diagnosis: what its report is made of; None where it failed.
+        error: why it failed; the others are unaffected.
+        note: why it was measured by itself, where others were measured together or could have been.
+    """
+
+    acc: float | None
+    diagnosis: Diagnosed | None
+    error: FaError | None
+    note: str = ""
+
+
+def measure_alone(network: nn.Module, request: Request, note: str = "") -> Member:
+    """Measure one network in the ordinary way.
+
+    Raises:
+        torch.OutOfMemoryError: memory ran out.
+        Exception: what the listener to the progress raised, or a lost device: none can be measured on it.
+    """
+    found, error = _attempt(lambda: [_alone(network, request, note)], request.progress)
+    if error is None:
+        return found[0]
+    if not isinstance(error, FaError):
+        first_line = (str(error).strip() or "no message").splitlines()[0]
+        error = MeasureError(f"the network raised {type(error).__name__}: {first_line}")
+    return Member(None, None, error, note)
+
+
+def _alone(network: nn.Module, request: Request, note: str) -> Member:
+    hits, samples = 0, 0
+    if request.test or not request.count_batches:
+        tested = run_accuracy(network, request.test, request.taps, request.dtype, on_batch=request.progress.step)
+        hits, samples = tested.hits, tested.samples
+    diagnosis = run_diagnosis(
+        network,
+        request.batches,
+        taps=request.taps,
+        norm_batches=request.norm_batches,
+        dtype=request.dtype,
+        largest_pass=request.largest_pass,
+        on_batch=request.progress.step,
+    )
+    if request.count_batches:
+        hits += diagnosis.accuracy.hits
+        samples += diagnosis.accuracy.samples
+    return Member(hits / samples, diagnosis, None, note)
+
+
+def _attempt(run: Callable[[], list[Member]], progress: Counter) -> tuple[list[Member], Exception | None]:
+    """What `run` gives, or the error that it raised, without the frames that hold the tensors of the failed pass.
+
+    Raises:
+        torch.OutOfMemoryError: memory ran out, whatever class of exception said so.
+        Exception: what the listener to the progress raised, or a lost device.
+    """
+    try:
+        return run(), None
+    except Exception as error:
+        if error is progress.raised or is_device_lost(error):
+            raise
+        failed = error
+    part: BaseException | None = failed
+    while part is not None:
+        part.__traceback__ = None
+        part = part.__cause__ or part.__context__
+    if is_out_of_memory(failed):
+        raise failed if isinstance(failed, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(failed))
+    return [], failed
+
+
+def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
+    """N networks as one: built-in residual MLPs layer by layer, others through `torch.func`.
+
+    Args:
+        networks: at least two, as written (see `as_written`), that differ in their tensors alone.
         taps: as for `diagnose`.
         dtype: what they are computed in; None = their own.
 
@@ -46,7 +194,7 @@ def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dt
 
 
 def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Member]:
-    """Measure networks of one signature together.
+    """Measure networks together that differ in their tensors alone.
 
     The networks themselves are only read. Labels are looked at before, near-ties and results after the passes:
     in between, nothing waits for the device.
@@ -68,11 +216,11 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
     dtype = target or floats[0].dtype
     counted(request.batches if request.count_batches else request.test)
     test, eval_batches = _Batches(request.test, device, dtype), _Batches(request.batches, device, dtype)
-    host = HostDraws()
-    with measuring_arithmetic(device, as_is), host.passing():
+    draws = Draws()
+    with measuring_arithmetic(device, as_is), draws.passing():
         stack = make_stack(networks, request.taps, target)
         found = _measured(networks, stack, test, eval_batches, request)
-    if host.noticed:
+    if draws.noticed:
         raise CannotStack("it draws random numbers from Python or NumPy")
     return found
 
@@ -80,7 +228,10 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
 def _measured(
     networks: Sequence[nn.Module], stack: Stack, test: _Batches, eval_batches: _Batches, request: Request
 ) -> list[Member]:
-    tested, seen, tally = GroupCount(), GroupCount(), Tally(norm_batches=request.norm_batches, samples_axis=1)
+    tapped: LogitsFunction = resolve_taps(networks[0], request.taps).logits
+    tested = GroupCount(test.__getitem__, tapped if callable(request.taps) else plain_logits)
+    seen = GroupCount(eval_batches.__getitem__, tapped)
+    tally = Tally(norm_batches=request.norm_batches, samples_axis=1)
     for index in range(len(test)):
         x, y = test[index]
         logits = stack.logits(x)
@@ -94,11 +245,64 @@ def _measured(
         tally.add(done, f"eval batch {index}")
         seen.update(done.logits, y)
         request.progress.step()
-    tapped: LogitsFunction = resolve_taps(networks[0], request.taps).logits
-    plain = tapped if callable(request.taps) else plain_logits
-    settle(networks, [(tested, test, plain), (seen, eval_batches, tapped)])
-    fractions = accuracies([seen, tested] if request.count_batches else [tested]).tolist()
+    settle(networks, [tested, seen])
+    counts = [*seen.right, *tested.right] if request.count_batches else tested.right
+    right = torch.cat(counts, dim=1)
+    fractions = (right.sum(dim=1).double() / right.shape[1]).tolist()
     return [Member(acc, found, None) for acc, found in zip(fractions, tally.measured(seen.right), strict=True)]
+
+
+class GroupCount:
+    """Which members classified which sample rightly. Near-ties are noted and decided at the end, by `settle`.
+
+    Args:
+        batch_at: number → batch that is counted.
+        logits_of: how a member by itself is asked for its logits.
+
+    Attributes:
+        right: (N, B) bool per batch.
+    """
+
+    def __init__(self, batch_at: Callable[[int], tuple[Tensor, Tensor]], logits_of: LogitsFunction) -> None:
+        self._batch_at = batch_at
+        self._logits_of = logits_of
+        self.right: list[Tensor] = []
+        self._near: list[Tensor] = []
+
+    def update(self, logits: Tensor, y: Tensor) -> None:
+        """Count one batch: logits (N, B, C), y (B,)."""
+        self.right.append(classified(logits, y))
+        if logits.dtype != torch.float64:
+            self._near.append(near_ties(logits))
+
+    def near(self) -> dict[int, dict[int, list[int]]]:
+        """member → batch → samples that float32 cannot decide; asks the device once."""
+        found: dict[int, dict[int, list[int]]] = {}
+        if self._near:
+            place = [(batch, sample) for batch, near in enumerate(self._near) for sample in range(near.shape[1])]
+            for member, column in torch.cat(self._near, dim=1).nonzero().tolist():
+                batch, sample = place[column]
+                found.setdefault(member, {}).setdefault(batch, []).append(sample)
+        return found
+
+    def decide(self, member: int, twin: Float64Twin, batch: int, samples: list[int]) -> None:
+        """Replace what float32 said of some samples of a batch."""
+        x, y = self._batch_at(batch)
+        chosen = torch.tensor(samples, device=x.device)
+        again = twin.logits(x[chosen], self._logits_of)
+        if again is not None:
+            right = self.right[batch]
+            right[member, chosen.to(right.device)] = classified(again, y[chosen].to(again.device)).to(right.device)
+
+
+def settle(networks: Sequence[nn.Module], counts: Sequence[GroupCount]) -> None:
+    """Decide the near-ties of all members as for a network by itself: in float64, network by network."""
+    found = [count.near() for count in counts]
+    for member in sorted(set(chain(*found))):
+        twin = Float64Twin(networks[member])
+        for near, count in zip(found, counts, strict=True):
+            for batch, samples in near.get(member, {}).items():
+                count.decide(member, twin, batch, samples)
 
 
 def stacked_pass(
@@ -127,7 +331,7 @@ def check_members(logits: Tensor, y: Tensor, highest: int) -> None:
     """Refuse what is not (N, B, C) logits with a class for every label.
 
     Raises:
-        CannotStack: each network by itself says it in words.
+        CannotStack: each network by itself says so in an error of its own.
     """
     if logits.dim() != 3 or logits.shape[1] != len(y) or not logits.is_floating_point():
         raise CannotStack(f"the output is {tuple(logits.shape[1:])} for {len(y)} labels")
@@ -189,17 +393,17 @@ def measure_together(
     norm_batches: int = 1,
     dtype: str | None = None,
     largest_pass: int | None = None,
-    on_batch: Callable[[int, int], object] | None = None,
+    on_batch: Progress | None = None,
     count_batches: bool = False,
 ) -> list[Member]:
-    """Accuracy and the four diagnostics of many networks, those of one signature in common passes.
+    """Accuracy and the four diagnostics of many networks, those that differ in their tensors alone in common passes.
 
     The numbers are those of `accuracy` and `diagnose`: float32 norms and (c) to a relative 1e-5 (the products are
     summed in another order), accuracies exactly (near-ties are decided in float64). A group of one, and networks
     that do not run together, take the ordinary path, and `Member.note` says why.
 
     Args:
-        networks: on their device; they are left as they are. Different signatures may be mixed.
+        networks: on their device; they are left as they are. Networks of several kinds may be mixed.
         batches: (x, y) pairs for the diagnostics, as for `diagnose`; read into a list.
         test: (x, y) pairs for the accuracy; read into a list.
         taps: as for `diagnose`, for all of them.
@@ -216,7 +420,7 @@ def measure_together(
 
     Raises:
         torch.OutOfMemoryError: memory ran out: try fewer networks, then a smaller ``largest_pass``.
-        RuntimeError: the device is lost, whoever's fault that was.
+        RuntimeError: the device is lost, whichever network did that.
         UsageError: a count below 1.
 
     Source: docs/protocol.md §3.
@@ -231,10 +435,10 @@ def measure_together(
     for name, count in (("norm_batches", norm_batches), ("largest_pass", largest_pass)):
         if count is not None and count < 1:
             raise UsageError(f"{name} is {count}", hint="give at least 1")
-    progress = Progress(on_batch)
+    progress = Counter(on_batch)
     rest = no_larger(test, largest_pass)
     request = Request(list(batches), rest, taps, norm_batches, dtype, largest_pass, progress, count_batches)
-    groups = partition(networks, taps)
+    groups = partition([as_written(network) for network in networks])
     progress.total = len(groups) * request.steps
     members: dict[int, Member] = {}
     for indices, note in groups:
@@ -243,26 +447,31 @@ def measure_together(
     return [members[index] for index in range(len(networks))]
 
 
-def partition(networks: Sequence[nn.Module], taps: Taps = None) -> list[tuple[list[int], str]]:
+def partition(networks: Sequence[nn.Module]) -> list[tuple[list[int], str]]:
     """Which networks are measured together, largest group first, and for single ones why they are alone.
 
     Args:
-        networks: any.
-        taps: how they will be tapped.
+        networks: as written (see `as_written`).
 
     Returns:
         [(places in `networks`, note)].
     """
-    by_signature: dict[Hashable, list[int]] = {}
+    obstacles = [obstacle(network) for network in networks]
+    groups: list[list[int]] = []
     for index, network in enumerate(networks):
-        by_signature.setdefault(signature(network, taps), []).append(index)
-    groups = sorted(by_signature.items(), key=lambda item: -len(item[1]))
+        for group in groups:
+            if not (obstacles[index] or obstacles[group[0]] or difference(network, networks[group[0]])):
+                group.append(index)
+                break
+        else:
+            groups.append([index])
+    groups.sort(key=len, reverse=True)
     found = []
-    for place, (one, indices) in enumerate(groups):
+    for place, indices in enumerate(groups):
         reason = ""
         if len(indices) == 1 and len(groups) > 1:
-            likely = groups[1 if place == 0 else 0][0]
-            reason = obstacle(networks[indices[0]]) or difference(one, likely)
+            one, likely = indices[0], groups[1 if place == 0 else 0][0]
+            reason = obstacles[one] or difference(networks[one], networks[likely]) or "the network differs"
         found.append((indices, reason))
     return [(indices, _why_alone(reason, found)) for indices, reason in found]
 
@@ -280,22 +489,12 @@ def _why_alone(reason: str, groups: Sequence[tuple[list[int], str]]) -> str:
 def _together_measured(networks: Sequence[nn.Module], request: Request, note: str) -> list[Member]:
     if len(networks) == 1:
         return [measure_alone(networks[0], request, note)]
-    full: Exception | None = None
-    ways: list[str] = []
-    try:
-        return measure_stacked(networks, request)
-    except Divided as divided:
-        ways = divided.ways
-    except Exception as error:
-        if error is request.progress.raised or is_device_lost(error):
-            raise
-        note = f"{len(networks)} runs measured one by one: {_reason(error)}"
-        full = error if is_out_of_memory(error) else None
-    if full is not None:
-        raise out_of_memory(full)
-    # outside the except clause, whose exception keeps the failed passes alive
-    if ways:
-        return _by_way(networks, request, ways)
+    members, error = _attempt(lambda: measure_stacked(networks, request), request.progress)
+    if error is None:
+        return members
+    if isinstance(error, Divided):
+        return _by_way(networks, request, error.ways)
+    note = f"{len(networks)} runs measured one by one: {_reason(error)}"
     request.progress.total += len(networks) * request.steps
     return [measure_alone(network, request, note) for network in networks]
 

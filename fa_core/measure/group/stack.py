@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, Protocol, TypeGuard
 
@@ -19,19 +17,20 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn import functional as F
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fa_core.measure.fused import backward_functions
-from fa_core.measure.group.signature import attributes, layout
+from fa_core.measure.group.stackable import difference
+from fa_core.measure.isolate import borrow, target_dtype
 from fa_core.measure.taps import (
     Stream,
     StreamFunction,
     Taps,
-    first_tensor,
     match_modules,
     own_stream,
     read_logits,
-    replace_first_tensor,
     resolve_taps,
+    tapped_outputs,
 )
 from fa_core.models.residual_mlp import ResidualMLP, ResMLP, StudentNet
 
@@ -54,7 +53,7 @@ def stack_tensors(networks: Sequence[nn.Module], dtype: torch.dtype | None = Non
     """Parameters and buffers by name, each (N, ...), outside any graph.
 
     Args:
-        networks: of one signature.
+        networks: that `difference` finds alike.
         dtype: what floating-point tensors are converted to; None = they stay as they are.
     """
     named = [dict(chain(net.named_parameters(), net.named_buffers())) for net in networks]
@@ -64,16 +63,14 @@ def stack_tensors(networks: Sequence[nn.Module], dtype: torch.dtype | None = Non
 def skeleton(network: nn.Module) -> nn.Module:
     """A copy of a network's code and attributes, in eval mode, with tensors that hold nothing.
 
-    A tensor that is forgotten in the stack then raises, where the network's own would pass for everybody's.
+    A tensor that is missing in the stack then raises, where the first network's own would be used for all.
 
     Raises:
         CannotStack: it cannot be copied.
     """
-    empty: dict[int, Any] = {}
+    empty: dict[int, Any] = {id(tensor): torch.empty_like(tensor, device="meta") for tensor in network.buffers()}
     for parameter in network.parameters():
         empty[id(parameter)] = nn.Parameter(torch.empty_like(parameter, device="meta"), requires_grad=False)
-    for tensor in network.buffers():
-        empty[id(tensor)] = torch.empty_like(tensor, device="meta")
     try:
         return copy.deepcopy(network, empty).eval()
     except Exception as error:
@@ -92,14 +89,14 @@ _SLOW = ".*batching rule.*"
 
 
 class FunctionalStack:
-    """The first network's code on everybody's tensors; gradients are taken outside vmap.
+    """The first network's code on the tensors of all; gradients are taken outside vmap.
 
     Each tapped module's output h becomes h + z with a zero z per member, which is where the gradient is read:
     so a state that does not depend on the member, or that is overwritten in place later, has one of its own.
     States that the network returns are read where they are; if they do not depend on the member, x + z does.
 
     Args:
-        networks: of one signature.
+        networks: that `difference` finds alike.
         taps: as for `diagnose`.
         dtype: what they are computed in; None = their own.
 
@@ -132,7 +129,7 @@ class FunctionalStack:
 
     def _by_modules(self, x: Tensor, layers: Sequence[int] | None) -> Stream:
         assert self._patterns is not None
-        recorder = _Recorder(self._patterns, layers)
+        recorder = _MemberTaps(self._patterns, layers)
         logits, states = self._run(recorder, self._tensors, x.detach().clone())
         at = dict(zip(recorder.kept, states, strict=True))
         # layers whose gradient is not wanted are counted, not shown
@@ -155,7 +152,8 @@ class FunctionalStack:
     def _with_graph(self, x: Tensor) -> tuple[Tensor, list[Tensor]]:
         x, tensors = x.detach(), self._tensors
         if self._from_parameters:
-            tensors = {name: t.requires_grad_() if t.is_floating_point() else t for name, t in _detached(tensors)}
+            fresh = {name: t.detach() for name, t in tensors.items()}
+            tensors = {name: t.requires_grad_() if t.is_floating_point() else t for name, t in fresh.items()}
         elif x.is_floating_point():
             x.requires_grad_()
         return self._run(self._returned, tensors, x.clone(), member_inputs=self._from_parameters)
@@ -200,55 +198,30 @@ class _Probe(nn.Module):
         return found
 
 
-class _Recorder:
+class _MemberTaps:
     """Runs a network and collects the outputs of named modules, with a zero of the member's added to each."""
 
-    def __init__(self, names: Sequence[str], layers: Sequence[int] | None) -> None:
-        self._tapped = names
-        self._layers = layers
+    def __init__(self, modules: Sequence[str], layers: Sequence[int] | None) -> None:
+        self._modules, self._layers = modules, layers
         self.names: list[str] = []
         self.kept: list[int] = []
 
     def __call__(self, network: nn.Module, x: Tensor, zero: Tensor) -> tuple[Tensor, list[Tensor]]:
         states: list[Tensor] = []
-        with self._listening(network, zero, states):
+
+        def tap(name: str, state: Tensor) -> Tensor:
+            layer = len(self.names)
+            self.names.append(name)
+            if self._layers is not None and layer not in self._layers:
+                return state
+            self.kept.append(layer)
+            states.append(state + zero.to(state.dtype))
+            # a copy goes on: writing into it leaves the state alone
+            return states[-1].clone()
+
+        with tapped_outputs(network, self._modules, tap):
             logits = read_logits(network(x))
         return logits, states
-
-    @contextmanager
-    def _listening(self, network: nn.Module, zero: Tensor, states: list[Tensor]) -> Iterator[None]:
-        handles = [
-            network.get_submodule(name).register_forward_hook(self._hook(name, zero, states)) for name in self._tapped
-        ]
-        try:
-            yield
-        finally:
-            for handle in handles:
-                handle.remove()
-
-    def _hook(self, name: str, zero: Tensor, states: list[Tensor]) -> Callable[[nn.Module, Any, Any], Any]:
-        calls = 0
-
-        def hook(module: nn.Module, args: Any, output: Any) -> Any:
-            nonlocal calls
-            calls += 1
-            layer = len(self.names)
-            self.names.append(name if calls == 1 else f"{name} (call {calls})")
-            first = first_tensor(output)
-            if first is None or not first.is_floating_point():
-                raise CannotStack(f"module {name} returns no float tensor")
-            if self._layers is not None and layer not in self._layers:
-                return None
-            self.kept.append(layer)
-            states.append(first + zero.to(first.dtype))
-            # a copy goes on: writing into it leaves the state alone
-            return replace_first_tensor(output, states[-1].clone())
-
-        return hook
-
-
-def _detached(tensors: dict[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    return ((name, tensor.detach()) for name, tensor in tensors.items())
 
 
 def is_residual_mlp(network: nn.Module) -> TypeGuard[ResidualMLP]:
@@ -257,21 +230,15 @@ def is_residual_mlp(network: nn.Module) -> TypeGuard[ResidualMLP]:
     >>> is_residual_mlp(ResMLP(4, 8, L=1)), is_residual_mlp(nn.Linear(1, 1))
     (True, False)
     """
-    if not isinstance(network, (ResMLP, StudentNet)) or type(network) not in (ResMLP, StudentNet):
-        return False
-    if len({tensor.dtype for tensor in network.state_dict().values()}) != 1:
+    dtypes = {tensor.dtype for tensor in network.state_dict().values()}
+    if not isinstance(network, (ResMLP, StudentNet)) or len(dtypes) != 1:
         return False
     try:
-        return (attributes(network), layout(network)) == _as_built(type(network), tuple(network.arch_args.items()))
+        with torch.device("meta"):
+            fresh = type(network)(**network.arch_args).to(dtypes.pop())
     except TypeError:  # arguments that cannot be meant
         return False
-
-
-@lru_cache(maxsize=16)
-def _as_built(kind: type[ResidualMLP], args: tuple[tuple[str, Any], ...]) -> tuple[Hashable, Hashable]:
-    with torch.device("meta"):
-        fresh = kind(**dict(args))
-    return attributes(fresh), layout(fresh)
+    return not difference(skeleton(network), fresh)
 
 
 class ResidualStack:
@@ -337,3 +304,49 @@ class ResidualStack:
         assert isinstance(like, nn.LayerNorm)
         plain = F.layer_norm(h, like.normalized_shape, eps=like.eps)
         return torch.addcmul(self._tensors[f"{name}.bias"][:, None], plain, self._tensors[f"{name}.weight"][:, None])
+
+
+def bytes_per_member(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor]], test_batch: int) -> int:
+    """Memory that measuring `network` in a group takes; free memory divided by it is the size of a group.
+
+        weights: as they are and once more in the stack;
+        + max(2·A·B, 4·M·T): A = bytes that one sample's forward pass makes, kept for the backward pass and once
+          more for its gradients; M = the largest of its tensors; B, T = samples per eval and test batch.
+
+    Found by running one sample; an estimate, on the safe side. The samples themselves are shared, and not in it.
+
+    Args:
+        network: on its device.
+        batches: eval batches.
+        test_batch: T.
+    """
+    tensors = [*network.parameters(), *network.buffers()]
+    held = sum(tensor.nbytes for tensor in tensors)
+    target = target_dtype(network)
+    stacked = sum(t.numel() * (target.itemsize if target and t.is_floating_point() else t.itemsize) for t in tensors)
+    made = _Made()
+    try:
+        with borrow(network) as net, torch.no_grad(), made:
+            x = torch.as_tensor(batches[0][0])[:1]
+            net.model(x.to(device=net.device, dtype=net.dtype if x.is_floating_point() else None))
+    except Exception:
+        # what it needs will show when it is measured, if it can be
+        pass
+    largest = max((len(y) for _, y in batches), default=0)
+    return held + stacked + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
+
+
+class _Made(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Sizes in bytes of the tensors that operations made; views are none."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sizes: list[int] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = {t.untyped_storage().data_ptr() for t in args if isinstance(t, Tensor)}
+        output = func(*args, **(kwargs or {}))
+        for tensor in output if isinstance(output, (tuple, list)) else (output,):
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().data_ptr() not in given:
+                self.sizes.append(tensor.nbytes)
+        return output

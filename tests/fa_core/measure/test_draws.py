@@ -119,17 +119,6 @@ def test_a_loader_draws_the_same_batches_whatever_the_network_draws(kind):
     assert report.notes == ("" if kind is Residual else DREW)
 
 
-def test_a_generator_that_the_caller_put_in_numpys_place_is_left_alone():
-    mine, before = np.random.PCG64(1), np.random.get_bit_generator()
-    np.random.set_bit_generator(mine)
-    try:
-        assert diagnose(net_of(Residual), batches()).notes == ""
-        assert np.random.get_bit_generator() is mine
-        assert np.random.rand() == np.random.Generator(np.random.PCG64(1)).random()
-    finally:
-        np.random.set_bit_generator(before)
-
-
 def test_a_network_that_draws_nothing_has_no_note_and_shuffled_batches_stay_the_callers():
     x, y = torch.randn(64, 5), torch.randint(4, (64,))
     loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(x, y), batch_size=16, shuffle=True)

@@ -8,8 +8,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UsageError
-from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
-from fa_core.measure.network import load_tensors, network_for
+from fa_core.measure.checkpoint import Checkpoint, load_checkpoint, load_tensors, network_for
 from fa_core.models import build
 from fa_core.runs import Manifest
 

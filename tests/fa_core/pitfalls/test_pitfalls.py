@@ -24,7 +24,7 @@ from fa_core.pitfalls import (
     norm_axis,
     null_feedback,
 )
-from fa_core.pitfalls.credit import aggregate, cosines
+from fa_core.pitfalls.demonstrations import aggregate, cosines
 from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
 from fa_core.run_writer import RunWriter
 from fa_core.runs import Manifest

@@ -112,4 +112,4 @@ def test_a_missing_path_is_an_error(tmp_path: Path) -> None:
 def test_this_projects_own_source_has_neither_outside_the_demonstrations() -> None:
     findings, problems = scan_source([Path(fa_core.__file__).parent])
     assert problems == []
-    assert {Path(finding.path).name for finding in findings} == {"norm_axis.py"}
+    assert {Path(finding.path).name for finding in findings} == {"demonstrations.py"}

@@ -203,7 +203,7 @@ def test_a_full_memory_is_let_through(count: int, raised: Exception, monkeypatch
         raise raised
 
     monkeypatch.setattr(shared_passes, "make_stack", full)
-    monkeypatch.setattr("fa_core.measure.group.member.run_diagnosis", full)
+    monkeypatch.setattr("fa_core.measure.group.shared_passes.run_diagnosis", full)
     with pytest.raises(torch.OutOfMemoryError):
         measure_together(mlps(count), BATCHES, TEST)
 
@@ -214,7 +214,7 @@ def test_a_lost_device_is_let_through(count: int, alone: list[nn.Module], monkey
         raise RuntimeError("CUDA error: device-side assert triggered")
 
     monkeypatch.setattr(shared_passes, "make_stack", lost)
-    monkeypatch.setattr("fa_core.measure.group.member.run_diagnosis", lost)
+    monkeypatch.setattr("fa_core.measure.group.shared_passes.run_diagnosis", lost)
     with pytest.raises(RuntimeError, match="device-side"):
         measure_together(mlps(count), BATCHES, TEST)
     assert len(alone) == (count == 1)

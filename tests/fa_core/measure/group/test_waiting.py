@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from fa_core.measure.group import measure_together
-from fa_core.measure.group.near_ties import GroupCount
-from fa_core.measure.group.shared_passes import make_stack, stacked_pass
+from fa_core.measure.group.shared_passes import GroupCount, make_stack, stacked_pass
 from fa_core.measure.tally import Tally
+from fa_core.measure.taps import plain_logits
 from fa_core.models import build
 from tests.bench.op_counts import count
 from tests.fa_core.measure.group.checks import samples
@@ -38,7 +38,7 @@ def test_the_passes_run_on_a_device_that_cannot_be_asked_and_mixes_with_no_other
     taps = ["embed", "blocks.*"] if arch == "smallcnn" else None
     stack = make_stack([build(arch, **args).eval().to("meta", dtype) for _ in range(2)], taps)
     x, y = torch.empty(8, *shape, device="meta", dtype=dtype), torch.empty(8, device="meta", dtype=torch.int64)
-    count, tally = GroupCount(), Tally(norm_batches=2, samples_axis=1)
+    count, tally = GroupCount([].__getitem__, plain_logits), Tally(norm_batches=2, samples_axis=1)
     count.update(stack.logits(x), y)
     for _ in range(8):
         tally.add(stacked_pass(stack, x, y, tally.layers, highest=9))
