@@ -11,13 +11,14 @@ from typing import Any
 import torch
 from torch import nn
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.fused import counted, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.tally import Diagnosed, Tally
 from fa_core.measure.taps import Taps, resolve_taps
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 
 
 def diagnose(

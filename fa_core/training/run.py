@@ -30,7 +30,7 @@ from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
 from fa_core.methods import make_method, method_class
 from fa_core.models import StreamNet, build
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.run_writer import RunWriter
 from fa_core.runs import RESUME, TRACE, WITHOUT_BASELINE, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry
