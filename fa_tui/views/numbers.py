@@ -1,4 +1,4 @@
-"""Numbers as people read and type them: short, exact where it matters, copyable into a command line."""
+"""Numbers as they are read and typed: short, exact where it matters, copyable into a command line."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def exact(value: float) -> str:
 
 
 def parse(text: str) -> float | None:
-    """The finite number a person typed, or None.
+    """The finite number that was typed, or None.
 
     >>> parse("1e-7"), parse("-.5"), parse("1e--7"), parse("inf"), parse("1_0")
     (1e-07, -0.5, None, None, None)

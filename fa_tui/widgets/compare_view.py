@@ -21,10 +21,10 @@ from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
+from fa_tui.views.diagnostics import peak_block
 from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import cut, cut_start, padded, width_of
-from fa_tui.widgets.detail_layers import peak_block
 from fa_tui.widgets.run_cells import verdict_segments
 from fa_tui.widgets.table import LineTable
 
@@ -241,11 +241,11 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
             return None
         scale = self._scale_of(self._lines[line + 1].kind) if self.bar_cells else None
         bars = f"   (bars {short(scale.lo)}…{short(scale.hi)})" if scale else ""
-        return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("heading"))]
+        return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("source"))]
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
-            return [Segment(" " * _LABEL, self.style_of("header"))]
+            return [Segment(" " * _LABEL, self.style_of("head"))]
         label = self._glyphs.say(f" {self._lines[line].label}")
         return [Segment(padded(cut(label, _LABEL - 1), _LABEL), self.style_of("dim"))]
 
@@ -253,7 +253,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         width = self.width_of(column)
         runs = self.window.size
         if line is None:
-            return [Segment(padded(self._heading(column, width - 1), width), self.style_of("header"))]
+            return [Segment(padded(self._heading(column, width - 1), width), self.style_of("head"))]
         entry = self._lines[line]
         if column < runs:
             segments = self._run(entry, column, width)
@@ -262,7 +262,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         else:
             segments = self._spread(entry, width)
         if (line, column) == (self.line, self.column):
-            cursor = self.style_of("cursor" if self.has_focus else "cursor-blurred")
+            cursor = self.style_of(self.cursor_tone)
             segments = [Segment(text, cursor) for text, _, _ in segments[:-1]] + segments[-1:]
         return segments
 
@@ -292,7 +292,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         bar = ""
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
-        return [number, Segment(bar, self.style_of("mark")), _gap(width - len(number.text) - len(bar), blank)]
+        return [number, Segment(bar, self.style_of("accent")), _gap(width - len(number.text) - len(bar), blank)]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
