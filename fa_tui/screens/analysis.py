@@ -20,6 +20,7 @@ from fa_core.analysis import (
 )
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_tui.screens.copy_export import reopening, reproducing
 from fa_tui.screens.explorer_panes import look_given, tidy_soon
@@ -40,7 +41,6 @@ from fa_tui.views.analysed import (
 from fa_tui.views.diagnostics import with_keys
 from fa_tui.views.filters import Filter
 from fa_tui.views.look import Look
-from fa_tui.views.records import seeds_record, sweep_record
 from fa_tui.views.words import count_words
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TextLines

@@ -17,7 +17,7 @@ from textual.geometry import Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_core.report import LETTERS
+from fa_core.diagnostics import LETTERS
 from fa_tui.screens.explorer_panes import LatePanes, RunsShown
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.glyphs import Glyphs

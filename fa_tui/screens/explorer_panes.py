@@ -19,7 +19,7 @@ from textual.message_pump import MessagePump
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_core.report import LETTERS
+from fa_core.diagnostics import LETTERS
 from fa_tui.screens.copy_export import reopening, reproducing
 from fa_tui.screens.questions import Choice, choose
 from fa_tui.session import Flip, Session
@@ -36,7 +36,7 @@ from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.run_table import RunTable
 
 if TYPE_CHECKING:
-    from fa_core.report import DiagnosticThresholds
+    from fa_core.diagnostics import DiagnosticThresholds
     from fa_tui.app import ExplorerApp
     from fa_tui.views.filters import Filter
     from fa_tui.widgets.detail import DetailPane

@@ -13,11 +13,11 @@ from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictC
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.naming import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
+from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
-from fa_tui.views.numbers import short
 from fa_tui.views.quantities import has_no_credit
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from itertools import islice
 from operator import lt
 from typing import NamedTuple
 
-from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 
 _SIGNS = {"lam": "λ"}
@@ -45,7 +44,7 @@ def axes_of(rows: Iterable[AuditRow]) -> list[str]:
 
 def own_axes(rows: Iterable[AuditRow]) -> list[str]:
     """The axes that the runs themselves name."""
-    return sorted({name for axes in column_of(rows, "axes") for name in axes})
+    return sorted({name for row in rows for name in row.axes})
 
 
 def plural(axis: str) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fa_core.report import NORM_RATIO_EPS, DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 
 _KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
 """What the commands call by an option is a key in the explorer."""

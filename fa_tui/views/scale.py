@@ -11,7 +11,7 @@ from itertools import chain
 
 import msgspec
 
-from fa_tui.views.numbers import short
+from fa_core.reporting.numbers import short
 
 _SPARE = 0.04
 """Room left beyond the outermost value of a linear scale."""

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from fa_core.reporting.numbers import short
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.diagnostics import BY_LETTER
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale, covering, tick_labels
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 

@@ -11,14 +11,16 @@ from typing import Any
 
 from textual.binding import Binding
 
-from fa_core.confidence import NUMBERS, Confidence, confidence, percent
+from fa_core.confidence import Confidence, confidence, percent
+from fa_core.diagnostics import DIAGNOSTICS as FACTS
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.gain import floor_in_words
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.axes import axes_text
 from fa_tui.views.diagnostics import DIAGNOSTICS, Diagnostic, growths, peak_block, with_keys
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import cell_text
@@ -209,7 +211,7 @@ class _Page:
             if letter == "b" and cause:
                 lines += self._wrapped(f"cause: {cause}", "note", _INDENT)
             if found is not None and letter in found.fired:
-                low, high = (short(end) for end in found.intervals[NUMBERS[letter]])
+                low, high = (short(end) for end in found.intervals[FACTS[letter].column])
                 fires = percent(found.fired[letter])
                 said = f"{found.level:.0%}: {low} to {high}{diagnostic.unit}, fires in {fires}"
                 lines += self._wrapped(said, "dim", _INDENT)

@@ -15,8 +15,8 @@ from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
+from fa_core.reporting.numbers import exact, parse, short
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.numbers import exact, parse, short
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 from fa_tui.widgets.track import Flips, Rug, Track, finite
 

@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fa_tui.views.numbers import just_past
+from fa_core.reporting.numbers import just_past
 from fa_tui.views.scale import Scale
 
 _WIDE_DECADES = 6
