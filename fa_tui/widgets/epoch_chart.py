@@ -29,7 +29,7 @@ from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Level
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import CURVES, PaintedWidget, Row, joined
+from fa_tui.widgets.painted import CURVES, PaintedWidget, Row
 
 _LEAST_ACCURACY_SPAN = 0.02
 _MOST_ACCURACY = 1.5
@@ -400,7 +400,7 @@ some other run's letters change.
                 track[scale.cell(first, cells)] = (letter, "bad")
         sign = track[knob][0]
         track[knob] = (sign if sign.isalpha() else self._glyphs.knob, "cursor" if self.has_focus else "accent")
-        return [[(f" ep {self._epoch}"[:AXIS].ljust(AXIS), "strong"), *joined(track)]]
+        return [[(f" ep {self._epoch}"[:AXIS].ljust(AXIS), "strong"), *track]]
 
     def epochs_shown(self) -> Scale:
         return epoch_scale(self._epochs)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
@@ -94,8 +94,12 @@ def joined(cells: Iterable[tuple[str, str]]) -> Row:
     return [("".join(text for text, _ in piece), tone) for tone, piece in pieces]
 
 
-class Toned(Widget):
-    """A widget of rows; the styles of its tones are kept until the theme changes."""
+# before a class of widgets, whose stylesheet Textual looks for in the first base that is a widget
+_Mixin = Widget if TYPE_CHECKING else object
+
+
+class Toned(_Mixin):
+    """Makes a widget one of rows; the styles of its tones are kept until the theme changes."""
 
     ALLOW_SELECT = False
 
@@ -131,7 +135,7 @@ class Toned(Widget):
             self.refresh(*regions)
 
 
-class PaintedWidget(Toned):
+class PaintedWidget(Toned, Widget):
     """A widget of a few lines, drawn by `draw`."""
 
     _rows: Sequence[Row] = ()
@@ -221,14 +225,13 @@ class PaintedScroll(Toned, ScrollView):
         return [clip(row, self._width, "") for row in self.draw(self._width)]
 
 
-class Uniform:
-    """Made before a class of widgets, has one line of it made for all: they are alike, and mostly covered."""
+class Uniform(_Mixin):
+    """Makes one line for all lines of a widget: they are alike, and mostly covered."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region."""
         first = Region(crop.x, crop.y, crop.width, min(1, crop.height))
-        lines: list[Strip] = super().render_lines(first)  # type: ignore[misc]  # the widget's
-        return lines * crop.height
+        return super().render_lines(first) * crop.height
 
 
 class Place(Uniform, Vertical):
