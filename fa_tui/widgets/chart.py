@@ -1,7 +1,7 @@
 """Curves on a small canvas: 2×4 braille dots per cell, or plain characters.
 
 1e4 ┤            ⢀⡠⠤⠒⠉a
- 50 ┼╌╌╌╌╌╌╌⡠⠔⠊╌╌╌╌╌╌ limit
+ 50 ┼╌╌╌╌╌╌╌⡠⠔⠊╌╌╌╌╌╌╌
   1 ┤⠤⠤⠤⠔⠊⠁         b
     0 ── epoch ── 40
 """
@@ -117,22 +117,13 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Level:
-    """A horizontal line, such as a threshold."""
-
-    value: float
-    style: str
-    label: str = ""
-
-
-@dataclass(frozen=True)
 class Chart:
     """What to draw.
 
     Attributes:
         curves: drawn in order; later ones lie on top.
         x, y: the scales, shared by all curves.
-        levels: horizontal lines, below the curves.
+        limit: a threshold: a dashed horizontal line below the curves; NaN for none.
         cursor: an x to mark with a vertical line.
         x_label: what x counts.
         stop: an x to mark with a dashed vertical line, as the place where something would have ended.
@@ -142,7 +133,7 @@ class Chart:
     curves: Sequence[Curve]
     x: Scale
     y: Scale
-    levels: Sequence[Level] = ()
+    limit: float = math.nan
     cursor: float | None = None
     x_label: str = ""
     stop: float | None = None
@@ -153,20 +144,14 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     """The chart with its axes in `height` rows of `width` cells."""
     columns, lines = max(1, width - AXIS), max(1, height - 1)
     cells = _Cells(columns, lines)
-    for level in chart.levels:
-        line = lines - 1 - chart.y.cell(level.value, lines)
-        if chart.y.contains(level.value):
-            cells.across(line, glyphs.firing, level.style)
+    if chart.y.contains(chart.limit):
+        cells.across(lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing, "limit")
     if chart.stop is not None:
         cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "note")
     if chart.cursor is not None:
         cells.down(chart.x.cell(chart.cursor, columns), glyphs.divider, "note")
     for curve in chart.curves:
         _draw_curve(cells, chart, curve, braille=glyphs.braille)
-    for level in chart.levels:
-        if level.label and chart.y.contains(level.value):
-            line = lines - 1 - chart.y.cell(level.value, lines)
-            cells.write(1, line, f" {glyphs.say(level.label)} ", level.style)
     taken: set[tuple[int, int]] = set()
     if chart.stop is not None:
         at = chart.x.cell(chart.stop, columns)

@@ -26,7 +26,7 @@ from fa_tui.views.diagnostics import BY_LETTER
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
 from fa_tui.views.scale import Scale, covering
-from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Level
+from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import CURVES, PaintedWidget, Row
@@ -187,7 +187,7 @@ class EpochChart(Vertical):
             list(_curves(shown, points, drawn, scale, self._glyphs)),
             epoch_scale(epochs.replay.epochs),
             scale,
-            [Level(line, "limit")] if math.isfinite(line) else [],
+            limit=line,
             cursor=float(epochs.epoch),
             x_label="epoch",
             stop=None if drawn.stop is None else float(drawn.stop),

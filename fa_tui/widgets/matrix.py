@@ -305,7 +305,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         if len(cell) > 1:
             self._turn = (self.line, self.column, (self._turn_in(cell) + 1) % len(cell))
             self.refresh_cells([(self.line, self.column)])
-            self.post_message(self.Moved(self))
+            self.post_message(self.Moved())
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> None:
         """Repaint the cells that flipped and the counts that changed, as far as they are on screen."""

@@ -32,14 +32,6 @@ class Pick(PaintedWidget, can_focus=True):
     class Changed(Message):
         """Another value."""
 
-        def __init__(self, pick: Pick) -> None:
-            self.pick = pick
-            super().__init__()
-
-        @property
-        def control(self) -> Pick:
-            return self.pick
-
     def __init__(self, values: Sequence[str], value: str, glyphs: Glyphs, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._values = list(values)
@@ -64,7 +56,7 @@ class Pick(PaintedWidget, can_focus=True):
     def _take(self, value: str) -> None:
         self.value = value
         self.repaint()
-        self.post_message(self.Changed(self))
+        self.post_message(self.Changed())
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)

@@ -178,7 +178,7 @@ baseline that is assumed (w), not measured.
         self.refresh()
         self.move_to(0)
         self.scroll_to_cursor()
-        self.post_message(self.Moved(self))
+        self.post_message(self.Moved())
         self.post_message(self.Ordered())
 
     def action_mark(self) -> None:

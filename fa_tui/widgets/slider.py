@@ -93,10 +93,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self.value = value
             self.how = how
 
-        @property
-        def control(self) -> ThresholdSlider:
-            return self.slider
-
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
 

@@ -46,14 +46,9 @@ class ThresholdHistory(Generic[StateT]):
         self._last: tuple[str | None, float] = None, 0.0
 
     @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to undo."""
-        return bool(self._past)
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether there is an undo to take back."""
-        return bool(self._future)
+    def offers(self) -> tuple[str, ...]:
+        """``undo``, ``redo`` or both: those that would change something."""
+        return ("undo",) * bool(self._past) + ("redo",) * bool(self._future)
 
     def record(self, state: StateT, series: str | None, at: float) -> None:
         """Make `state` current.
@@ -165,7 +160,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         super().__init__(id=id)
         self._history = history or ThresholdHistory(Judging(DiagnosticThresholds(), None))
         start = self._shown = self._history.current.thresholds
-        self._offered = (self.can_undo, self.can_redo)
+        self._offered = self._history.offers
         self._summary = Line(glyphs, id="sliders-summary")
         self._summary.display = False
         self._sliders = {
@@ -194,16 +189,6 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def thresholds(self) -> DiagnosticThresholds:
         """The four thresholds that the sliders show."""
         return self._shown
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to undo."""
-        return self._history.can_undo
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether there is an undo to take back."""
-        return self._history.can_redo
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
@@ -286,7 +271,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be undone or redone is offered."""
-        return {"undo": self.can_undo, "redo": self.can_redo}.get(action, True)
+        return action not in ("undo", "redo") or action in self._history.offers
 
     def _record(self, judging: Judging, series: str | None) -> None:
         self._history.record(judging, series, time.monotonic())
@@ -305,9 +290,8 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def _offer(self) -> None:
         """Refresh the key hints where undo or redo comes to be offered, or no longer is."""
-        offers = (self.can_undo, self.can_redo)
-        if offers != self._offered:
-            self._offered = offers
+        if self._history.offers != self._offered:
+            self._offered = self._history.offers
             if self.is_attached:
                 self.refresh_bindings()
 

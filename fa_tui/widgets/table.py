@@ -50,14 +50,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
     class Moved(Message):
         """The cursor rests on another cell."""
 
-        def __init__(self, table: LineTable) -> None:
-            self.table = table
-            super().__init__()
-
-        @property
-        def control(self) -> LineTable:
-            return self.table
-
     class Marked(Message):
         """Runs were marked or unmarked."""
 
@@ -222,7 +214,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
             return
         self.repaint_cursor(before)
         self.scroll_to_cursor()
-        self.post_message(self.Moved(self))
+        self.post_message(self.Moved())
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         """Repaint what a cursor move changes."""

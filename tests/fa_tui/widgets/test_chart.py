@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 
 from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.chart import Canvas, Chart, Curve, Level, draw_chart
+from fa_tui.widgets.chart import Canvas, Chart, Curve, draw_chart
 
 X, Y = Scale(0, 10), Scale(1e-2, 1e2, log=True)
 
@@ -41,12 +41,10 @@ def test_nan_and_zero_on_a_log_scale_are_gaps() -> None:
     assert "*" not in line[8 + 7 : 8 + 20]
 
 
-def test_a_threshold_is_a_labelled_line_and_one_off_the_scale_is_not_drawn() -> None:
-    chart = Chart([], X, Y, [Level(1.0, "dim", "limit"), Level(1e9, "dim", "far")])
-    drawn = lines(chart)
-    (line,) = [line for line in drawn if " limit " in line]
-    assert line.count(UNICODE.firing) == 32 - len(" limit ")
-    assert not [line for line in drawn if "far" in line]
+def test_a_threshold_is_a_dashed_line_and_one_off_the_scale_is_not_drawn() -> None:
+    (line,) = [line for line in lines(Chart([], X, Y, 1.0)) if UNICODE.firing in line]
+    assert line.count(UNICODE.firing) == 32
+    assert not [line for line in lines(Chart([], X, Y, 1e9)) if UNICODE.firing in line]
 
 
 def test_the_cursor_marks_its_column_in_every_line() -> None:
@@ -68,7 +66,7 @@ def test_whatever_the_values_the_rows_fill_their_box(
     values: list[tuple[float, float]], width: int, height: int, glyphs: Glyphs, log: bool
 ) -> None:
     scale = Y if log else Scale(-5.0, 5.0)
-    chart = Chart([Curve(sorted(values), "curve-1", "a")], X, scale, [Level(1.0, "dim", "limit")], 3.0)
+    chart = Chart([Curve(sorted(values), "curve-1", "a")], X, scale, 1.0, 3.0)
     drawn = lines(chart, width, height, glyphs)
     assert len(drawn) <= max(height, 1)
     assert all(len(line) >= min(width, 8) for line in drawn)
