@@ -17,7 +17,7 @@ _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "
 _HEADINGS = ("state", "progress", "left/took", "device", "what it says")
 _STATE = _TIME = 10
 _COUNTS = range(7, 18)
-"""Cells that ``done/total`` and the blanks around it get; a bar stands before them."""
+"""Cells that ``done/total`` and the blanks around it get; a bar is before them."""
 _BARS = range(6, 41)
 _USUAL_BAR = 10
 """A bar is shorter where a name or what a job says would be cut."""

@@ -106,7 +106,7 @@ class Curve:
         points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a gap.
         style: the tone of its colour.
         mark: a character at its last point, and for all of it where there is no braille: curves must
-            be told apart without colour.
+            be distinct without colour.
         stays: whether the mark stays on that point even where other curves end.
     """
 
@@ -286,7 +286,7 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
 
 
 def thinned(points: Sequence[float], x: Scale) -> list[int]:
-    """Indices of the points that can be told apart on an axis: the last one of each of its small slices.
+    """Indices of the points that are distinct on an axis: the last one of each of its small slices.
 
     >>> thinned([1.0, 2.0, 3.0], Scale(0.0, 4.0)), len(thinned(list(range(10_000)), Scale(0.0, 1e4))) <= SLICES + 1
     ([0, 1, 2], True)

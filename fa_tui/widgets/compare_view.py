@@ -1,6 +1,4 @@
-"""What stands in the columns of a comparison: bars, and names cut to fit.
-
-Runs side by side: one column per run, one line per layer, bars on one shared log scale.
+"""Runs side by side: one column per run, one line per layer, bars on one shared log scale.
 
 A few columns are on screen at a time; what compares the runs (ratio, mean, where they part) is of all of them.
 """
@@ -41,7 +39,7 @@ def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
 
 
 def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
-    """A name cut so that its end, which tells it from others, still fits.
+    """A name cut so that its end, which distinguishes it from others, still fits.
 
     >>> from fa_tui.terminal.glyphs import UNICODE
     >>> shortened("state_bridge", " s42", 12, UNICODE)
@@ -56,7 +54,7 @@ def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
 
 
 SIDE_BY_SIDE = 6
-"""Runs on screen at a time: more columns than that cannot be told apart."""
+"""Runs on screen at a time: more columns than that cannot be read."""
 
 _LABEL = 14
 _NUMBER = 9
@@ -266,7 +264,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         return [*segments, Segment(" " * rest, self.style_of("text"))]
 
     def _heading(self, column: int, width: int) -> str:
-        """A column's heading; the outer ones of the runs say that there are more beside them."""
+        """A column's heading; the outer ones of the runs show that there are more."""
         window = self.window
         if column >= window.size:
             return shortened(("max/min", "mean ± std")[column - window.size], "", width, self._glyphs)

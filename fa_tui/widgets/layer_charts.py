@@ -77,7 +77,7 @@ _HIGHEST = 24
 _RESTS_SECONDS = 0.15
 """A cursor on its way draws nothing: a chart costs some thousand bytes."""
 _RUNS = 6
-"""Curves that can be told apart."""
+"""Curves whose colours are distinct."""
 _SHARED = 500
 """Runs on whose common scale the curves stand; of more of them, those on the line have one of their own."""
 

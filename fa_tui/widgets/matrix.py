@@ -106,11 +106,11 @@ class LineNames:
         return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self._table.style_of("head"))]
 
     def forget(self, line: int) -> None:
-        """Count a line's runs anew when it is painted."""
+        """Count a line's runs again when it is painted."""
         self._counts.pop(line, None)
 
     def forget_all_but(self, lines: Collection[int]) -> None:
-        """Count anew all but these: they are off screen."""
+        """Keep only the counts of these lines: the others are off screen."""
         self._counts = {line: text for line, text in self._counts.items() if line in lines}
 
     def stale(self, lines: Iterable[int]) -> list[int]:
@@ -131,7 +131,7 @@ def count_text(line: GridLine, session: Session) -> str:
 
 
 def clipped(text: str, width: int, glyphs: Glyphs) -> str:
-    """Text cut to a width from the left: the end of a path is what tells it apart."""
+    """Text cut to a width from the left: paths differ at their ends."""
     return cut_start(glyphs.say(text), width, glyphs.ellipsis)
 
 
@@ -222,7 +222,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self.lay_out()
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
-        """Build the lines anew: rows came or went, or a filter changed. The cursor stays on its run."""
+        """Build the lines again: rows came or went, or a filter changed. The cursor stays on its run."""
         kept = self.row
         self._shown = None if shown is None else list(shown)
         self._grid = build_grid(self._session.rows, self._shown, self.axes)
@@ -253,7 +253,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
 
     @property
     def _room(self) -> int:
-        """Cells for names, counts and columns, beside the scrollbar that so many lines will need."""
+        """Cells for names, counts and columns, without the scrollbar that so many lines will need."""
         width, height = self.size
         return width - (self.styles.scrollbar_size_vertical if self.line_count() >= height else 0) if width else 1000
 
@@ -314,7 +314,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self.refresh_cells(set(places))
         stale = self._names.stale({line for line, _ in places})
         if len(flips) > len(places):
-            # lines off screen count anew when they scroll in
+            # lines off screen count again when they scroll in
             self._names.forget_all_but(on_screen)
         self.refresh_frozen(stale)
 

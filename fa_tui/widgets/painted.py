@@ -52,7 +52,7 @@ TONES = {
 """Each tone as a Textual style over the variables of the theme; the default ``""`` is the widget's own style."""
 
 CURVES = 6
-"""Tones of curves: more colours cannot be told apart."""
+"""Tones of curves: more colours would not be distinct."""
 
 
 def clip(row: Row, width: int, fill: str) -> Row:

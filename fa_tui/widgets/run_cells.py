@@ -124,7 +124,7 @@ class RunCells:
 
     @property
     def suffix_width(self) -> int:
-        """Room after a number for how many runs it stands for."""
+        """Cells after a number for how many runs it is the median of."""
         return len(f" ×{self._most}") if self._most > 1 else 0
 
     def known(self, quantity: Quantity) -> int:
