@@ -7,9 +7,9 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS as FACTS
@@ -24,7 +24,7 @@ from fa_tui.views.diagnostics import DIAGNOSTICS, Diagnostic, growths, peak_bloc
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import cell_text
-from fa_tui.widgets.painted import PaintedScroll, Row, ending
+from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, Row, ending
 
 _INDENT = 6
 _LEAST, _LEAST_NAME, _LEAST_TEXT = 16, 3, 8
@@ -112,14 +112,13 @@ def sparkline(values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, w
         bounds = [len(values) * cell // width for cell in range(width + 1)]
         groups = [values[start:end] for start, end in itertools.pairwise(bounds)]
         values = [max(group, key=lambda value: (not math.isfinite(value), value)) for group in groups]
-    return "".join(
-        glyphs.nonfinite
-        if not math.isfinite(value)
-        else glyphs.zero
-        if scale.log and value == 0
-        else glyphs.bar(scale.fraction(value))
-        for value in values
-    )
+    return "".join(_bar(value, scale, glyphs) for value in values)
+
+
+def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:
+    if not math.isfinite(value):
+        return glyphs.nonfinite
+    return glyphs.zero if scale.log and value == 0 else glyphs.bar(scale.fraction(value))
 
 
 def apart(cosine: float | None) -> str:
@@ -434,13 +433,9 @@ class DetailPane(PaintedScroll, can_focus=True):
     DEFAULT_CSS = """
     DetailPane { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),
-        Binding("down,j", "scroll_down", "Scroll down", show=False),
-        Binding("home,g", "scroll_home", "Top", show=False),
-        Binding("end,G", "scroll_end", "End", show=False),
-        Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
+        *SCROLL_KEYS[1:],
     ]
 
     help_text = """\

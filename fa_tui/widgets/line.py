@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import ClassVar
 
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.quantities import SHADES, Quantity
@@ -15,7 +15,7 @@ from fa_tui.views.scale import Scale
 from fa_tui.views.text import wrapped
 from fa_tui.views.words import ASCII_LEGEND, LEGEND
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import PaintedScroll, PaintedWidget, Row, ending
+from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending
 from fa_tui.widgets.run_cells import RunCells
 
 
@@ -60,14 +60,7 @@ class TextLines(PaintedScroll, can_focus=True):
         follow: stay at the end when lines are added (a log).
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", "Up", show=False),
-        Binding("down,j", "scroll_down", "Down", show=False),
-        Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
-        Binding("home,g", "scroll_home", "Top", show=False),
-        Binding("end,G", "scroll_end", "Bottom", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_KEYS
 
     DEFAULT_CSS = "TextLines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
@@ -91,11 +92,14 @@ def joined(cells: Iterable[tuple[str, str]]) -> Row:
     [('ab', 'x'), ('c', 'y')]
     """
     pieces = groupby(cells, key=itemgetter(1))
-    return [("".join(text for text, _ in piece), tone) for tone, piece in pieces]
+    return [("".join([text for text, _ in piece]), tone) for tone, piece in pieces]
 
 
 # before a class of widgets, whose stylesheet Textual looks for in the first base that is a widget
-_Mixin = Widget if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    _Mixin = Widget
+else:
+    _Mixin = object
 
 
 class Toned(_Mixin):
@@ -170,6 +174,17 @@ class PaintedWidget(Toned, Widget):
         width, height = self.size
         rows = [clip(row, width, "") for row in self.draw(width, height)[:height]]
         return rows + [[(" " * width, "")]] * (height - len(rows))
+
+
+SCROLL_KEYS: list[BindingType] = [
+    Binding("up,k", "scroll_up", "Up", show=False),
+    Binding("down,j", "scroll_down", "Down", show=False),
+    Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
+    Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
+    Binding("home,g", "scroll_home", "Top", show=False),
+    Binding("end,G", "scroll_end", "Bottom", show=False),
+]
+"""For a `PaintedScroll` that takes the focus and has no cursor."""
 
 
 class PaintedScroll(Toned, ScrollView):

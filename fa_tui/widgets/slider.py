@@ -176,15 +176,15 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         scale = self._track.scale
         if self._rug is None or self._rug.cells != cells:
             self._rug = Rug.of(self._ticks, self._nonfinite, scale, cells)
-        marks = [self._mark(cell, self._rug) for cell in range(cells)]
+        marks = self._marks(self._rug)
         plateau = self._flips.plateau(self._value)
         label, value = self._draw_label(label_width), self._draw_value(value_width)
         refused: Row = [(self.glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
         if height < 2:
             ticks = [mark and (self.glyphs.tick if mark in self.glyphs.bars else mark) for mark in marks]
             return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
-        knob = scale.cell(self._value, cells)
-        rug = joined((mark, self._side(cell, knob)) if mark else (" ", "") for cell, mark in enumerate(marks))
+        tones = self._tones(scale.cell(self._value, cells), cells)
+        rug = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
         low, high = (f"{short(scale.lo)} ", f" {short(scale.hi)}".ljust(8)) if width >= _WIDE else ("", "  ")
         side, room = f"fires {'above' if self.above else 'below'}", label_width - 3 - len(low)
         # a part of it would look like a mark on the track
@@ -233,36 +233,38 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         knob, home = scale.cell(self._value, cells), scale.cell(self.default, cells)
         low, high = (scale.cell(end, cells) for end in plateau) if plateau else (cells, -1)
         row: Row = []
-        for cell, tick in enumerate(ticks):
-            side = self._side(cell, knob)
-            fires = side == "limit"
+        for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
+            fires = tone == "limit"
             if cell == knob:
                 sign = glyphs.knob_home if self._value == self.default else glyphs.knob
                 row.append((sign, "cursor" if self.has_focus else "strong"))
             elif cell == home:
                 row.append((glyphs.default, "text"))
             elif tick:
-                row.append((tick, side))
+                row.append((tick, tone))
             elif low <= cell <= high:
                 row.append((glyphs.plateau_firing if fires else glyphs.plateau_passing, "bar"))
             else:
                 row.append((glyphs.firing if fires else glyphs.passing, "dim"))
         return joined(row)
 
-    def _mark(self, cell: int, rug: Rug) -> str:
-        """The runs of a cell; at an end of the track also those beyond it, or not finite (these always fire)."""
-        glyphs, count = self.glyphs, rug.counts.get(cell, 0)
-        if rug.nonfinite and cell == (rug.cells - 1 if self.above else 0):
-            return glyphs.nonfinite
-        if cell == 0 and rug.below:
-            return glyphs.off_left
-        if cell == rug.cells - 1 and rug.above:
-            return glyphs.off_right
-        return glyphs.bars[min(len(glyphs.bars) - 1, 1 + round(2 * math.log2(count)))] if count else ""
+    def _tones(self, knob: int, cells: int) -> list[str]:
+        """Of the runs in each cell: they fire, or pass."""
+        below, above = ("good", "limit") if self.above else ("limit", "good")
+        return [below] * knob + ["strong"] + [above] * (cells - knob - 1)
 
-    def _side(self, cell: int, knob: int) -> str:
-        """The tone of runs: they fire, or pass."""
-        return "strong" if cell == knob else "limit" if (cell > knob) == self.above else "good"
+    def _marks(self, rug: Rug) -> list[str]:
+        """The runs of each cell; at the ends of the track also those beyond it, or not finite (these always fire)."""
+        glyphs, marks = self.glyphs, [""] * rug.cells
+        for cell, count in rug.counts.items():
+            marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, 1 + round(2 * math.log2(count)))]
+        if rug.below:
+            marks[0] = glyphs.off_left
+        if rug.above:
+            marks[-1] = glyphs.off_right
+        if rug.nonfinite:
+            marks[-1 if self.above else 0] = glyphs.nonfinite
+        return marks
 
     def action_step(self, direction: int) -> None:
         """Move by one step."""
