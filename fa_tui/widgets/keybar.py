@@ -66,12 +66,9 @@ class KeyBar(PaintedWidget):
         return [row]
 
     def on_click(self, event: events.Click) -> None:
-        end = 0
-        for hint in fitting(self._hints, self.size.width, self._more):
-            end += hint.width
-            if event.x < end:
-                self.app.simulate_key(hint.key)
-                return
+        hints, place = fitting(self._hints, self.size.width, self._more), self.piece_at(event.x) // 2
+        if place < len(hints):
+            self.app.simulate_key(hints[place].key)
 
 
 def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:

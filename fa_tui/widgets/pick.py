@@ -60,12 +60,8 @@ class Pick(PaintedWidget, can_focus=True):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        end = 0
-        for value in self._values:
-            end += len(self._label(value))
-            if offset is not None and offset.x < end:
-                self._take(value)
-                return
+        if offset is not None and self.piece_at(offset.x) < len(self._values):
+            self._take(self._values[self.piece_at(offset.x)])
 
 
 class TabLine(PaintedWidget):
@@ -105,9 +101,6 @@ class TabLine(PaintedWidget):
         return [row]
 
     def on_click(self, event: events.Click) -> None:
-        end = 0
-        for place, name in enumerate(self._names):
-            end += len(name) + 5
-            if event.x < end:
-                self.post_message(self.Chosen(place))
-                return
+        place = self.piece_at(event.x) // 3
+        if place < len(self._names):
+            self.post_message(self.Chosen(place))

@@ -120,7 +120,8 @@ class RunCells:
         """The width that every cell has room in."""
         if quantity:
             return _NUMBER_WIDTH + self.suffix_width
-        return max(WIDTH, len(several_text(*[self._most] * 3, self._glyphs)) if self._most > 1 else 0)
+        most = self._most
+        return max(WIDTH, len(several_text(most, most, most, self._glyphs)) if most > 1 else 0)
 
     @property
     def suffix_width(self) -> int:
