@@ -133,7 +133,7 @@ class Flips:
     """
 
     def __init__(self, values: Sequence[float], *, above: bool) -> None:
-        self._values = values
+        self.values = values
         self._above = above
 
     def plateau(self, threshold: float) -> tuple[float, float] | None:
@@ -143,7 +143,7 @@ class Flips:
         (10.96, 694.5)
         """
         index = self._index(threshold)
-        return (self._at(index - 1), self._at(index)) if self._values else None
+        return (self._at(index - 1), self._at(index)) if self.values else None
 
     def next(self, threshold: float, *, upward: bool) -> float | None:
         """The nearest round threshold, in one direction, with other verdicts; None if there is none.
@@ -154,7 +154,7 @@ class Flips:
         flip = self._at(self._index(threshold) - (not upward))
         if not math.isfinite(flip):
             return None
-        beyond = bisect.bisect_right(self._values, flip) if upward else bisect.bisect_left(self._values, flip) - 1
+        beyond = bisect.bisect_right(self.values, flip) if upward else bisect.bisect_left(self.values, flip) - 1
         round_number = just_past(flip, upward, self._at(beyond))
         if round_number is not None:
             return round_number
@@ -164,12 +164,12 @@ class Flips:
 
     def _at(self, index: int) -> float:
         """One of the values, or what is beyond them."""
-        return -math.inf if index < 0 else self._values[index] if index < len(self._values) else math.inf
+        return -math.inf if index < 0 else self.values[index] if index < len(self.values) else math.inf
 
     def _index(self, threshold: float) -> int:
         """How many flip values lie on the lower side of the threshold."""
         find = bisect.bisect_right if self._above else bisect.bisect_left
-        return find(self._values, threshold)
+        return find(self.values, threshold)
 
 
 def finite(ticks: Sequence[float]) -> array[float]:
