@@ -31,7 +31,6 @@ from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_p
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.analysed import (
     Analysed,
-    curve_chart,
     curve_words,
     group_words,
     parts,
@@ -43,7 +42,7 @@ from fa_tui.views.diagnostics import with_keys
 from fa_tui.views.filters import Filter
 from fa_tui.views.look import Look
 from fa_tui.views.words import count_words
-from fa_tui.widgets.chart import Canvas
+from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.pick import TabLine
 from fa_tui.widgets.table import GridTable, LineTable

@@ -15,9 +15,9 @@ from fa_core.reporting.blocks import Grid
 from fa_tui.jobs.listing import Jobs
 from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
 from fa_tui.jobs.pace import time_words
+from fa_tui.screens.jobs_table import JobsTable
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.widgets.jobs_table import JobsTable
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line, TextLines
 

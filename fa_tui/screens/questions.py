@@ -102,19 +102,11 @@ class ChoiceList(PaintedScroll, can_focus=True):
         take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
     """
 
-    COMPONENT_CLASSES = {"choice--key", "choice--text", "choice--note", "choice--cursor"}
-
     DEFAULT_CSS = """
     ChoiceList {
         height: auto; max-height: 100%;
         background: $surface;
         scrollbar-size-vertical: 1;
-        & > .choice--key { color: $accent; text-style: bold; }
-        & > .choice--text { color: $foreground; }
-        & > .choice--note { color: $text-muted; }
-        & > .choice--cursor {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
-        }
     }
     """
 
@@ -150,13 +142,13 @@ class ChoiceList(PaintedScroll, can_focus=True):
         rows: list[Row] = []
         for index, choice in enumerate(self.choices):
             pieces: Row = [
-                (f" {choice.key or ' '} ", "choice--key"),
-                (f" {padded(say(choice.text), longest)}  ", "choice--text"),
-                (say(choice.note), "choice--note"),
+                (f" {choice.key or ' '} ", "accent"),
+                (f" {padded(say(choice.text), longest)}  ", "text"),
+                (say(choice.note), "dim"),
             ]
-            pieces = ending(pieces, width, self._glyphs.ellipsis, "choice--note")
+            pieces = ending(pieces, width, self._glyphs.ellipsis, "dim")
             here = index == self.at
-            rows.append([(text, "choice--cursor" if here else style) for text, style in pieces])
+            rows.append([(text, "cursor" if here else style) for text, style in pieces])
         return rows
 
     def action_move(self, step: int) -> None:

@@ -37,7 +37,6 @@ from fa_tui.widgets.epoch_chart import (
     EpochMatrix,
     Scrubbed,
     Scrubber,
-    curves_of,
     drawn_runs,
     nearest,
     points_of,
@@ -252,10 +251,8 @@ The runs over their epochs
         )
         for number, chart in enumerate(self.charts, 1):
             if chart.display:
-                points, thresholds = self._points[chart.shown.column], self.session.thresholds
-                said = curves_of(epochs, chart.shown, points, drawn, thresholds, self.glyphs)
                 others = f"{number} of {len(self.charts)} (keys 1 to 4)" if self._alone else ""
-                chart.set(said.chart, said.threshold, said.value, others)
+                chart.show(epochs, self._points[chart.shown.column], drawn, self.session.thresholds, others)
         self._say_title(len(runs))
         self._say(chosen, fires)
         self.matrix.refresh_frozen(self.matrix.visible_lines())

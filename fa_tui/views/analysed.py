@@ -5,15 +5,12 @@ What the analysis screen says about the line under its cursor. Pure.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
 from fa_core.analysis.groups import DEFAULT_HEALTHY
-from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.naming import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
@@ -22,8 +19,6 @@ from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 from fa_tui.views.quantities import has_no_credit
-from fa_tui.views.scale import Scale, covering
-from fa_tui.widgets.chart import Chart, Curve
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -173,8 +168,6 @@ def left_out_words(
 _lens_text_NAMED = 60
 """So many runs of a list are read; nobody reads ten thousand."""
 _LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
-SLICES = 400
-"""Steps drawn at most: a braille dot is no finer on the widest screen."""
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
@@ -224,58 +217,6 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
     )
     widths = [max(map(len, column)) + 2 for column in zip(wide.headings, *wide.rows, strict=True)]
     return wide if sum(widths) <= room else grid
-
-
-def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
-    """How many runs fire and how many walk back, as functions of one threshold, which the cursor marks.
-
-    Args:
-        curve: the step functions.
-        threshold: where it stands.
-        runs: how many there are.
-    """
-    diagnostic = DIAGNOSTICS[curve.letter]
-    drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
-    # they are sorted, and many: the outermost two say how far they go
-    x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
-    kept = thinned(curve.points.data, x)
-    points = [float(curve.points[at]) for at in kept]
-    fired, walked = (
-        [int(counts[at]) for at in (0, *(at + 1 for at in kept))] for counts in (curve.fired, curve.walk_backs)
-    )
-    return Chart(
-        [
-            Curve(steps(points, fired, x), "chart--1", curve.letter),
-            Curve(steps(points, walked, x), "chart--6", "w"),
-        ],
-        x,
-        # quarters of it are whole numbers
-        Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4)),
-        cursor=threshold,
-        x_label=f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}",
-    )
-
-
-def thinned(points: Sequence[float], x: Scale) -> list[int]:
-    """Indices of the points that can be told apart on an axis: the last one of each of its small slices.
-
-    >>> thinned([1.0, 2.0, 3.0], Scale(0.0, 4.0)), len(thinned(list(range(10_000)), Scale(0.0, 1e4))) <= SLICES + 1
-    ([0, 1, 2], True)
-    """
-    if len(points) <= SLICES:
-        return list(range(len(points)))
-    ends = (bisect_right(points, x.value(slice_ / SLICES)) - 1 for slice_ in range(SLICES + 1))
-    return sorted({end for end in ends if end >= 0})
-
-
-def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:
-    """A step function as the corners of its line.
-
-    >>> steps([2.0, 3.0], [5, 1, 0], Scale(1.0, 4.0))
-    [(1.0, 5.0), (2.0, 5.0), (2.0, 1.0), (3.0, 1.0), (3.0, 0.0), (4.0, 0.0)]
-    """
-    edges = [x.lo, *(edge for point in points for edge in (point, point)), x.hi]
-    return list(zip(edges, (float(count) for count in counts for _ in range(2)), strict=True))
 
 
 def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:

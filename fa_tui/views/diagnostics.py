@@ -1,11 +1,18 @@
-"""How each of the four diagnostics is shown: words, unit, track. What it means is decided in `fa_core.report`."""
+"""How each of the four diagnostics is shown: words, unit, track; growth block by block.
+
+What they mean is decided in `fa_core.report`.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+import math
+from collections.abc import Sequence
+
+import msgspec
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.report import DiagnosticReport
+from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 
 _KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
 """What the commands call by an option is a key in the explorer."""
@@ -22,9 +29,8 @@ def with_keys(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class Diagnostic:
-    """One diagnostic's face.
+class Diagnostic(msgspec.Struct, frozen=True):
+    """How one diagnostic is shown.
 
     Attributes:
         letter: ``"a"``..``"d"``.
@@ -73,3 +79,31 @@ DIAGNOSTICS: tuple[Diagnostic, ...] = (
     Diagnostic("d", "margin over frozen", "frozen_acc_margin_pp", "margin_pp", " pp", False, False, (-10.0, 10.0), 0.1),
 )
 """In the order of the verdict text."""
+
+BY_LETTER = {diagnostic.letter: diagnostic for diagnostic in DIAGNOSTICS}
+
+
+def growths(norms: Sequence[float]) -> list[float]:
+    """‖h_{l+1}‖/‖h_l‖ for l = 0..L-1; NaN where a norm is not finite.
+
+    >>> growths([1.0, 2.0, 8.0])
+    [2.0, 4.0]
+    """
+    return [
+        after / max(before, NORM_RATIO_EPS) if math.isfinite(before) and math.isfinite(after) else math.nan
+        for before, after in itertools.pairwise(norms)
+    ]
+
+
+def peak_block(norms: Sequence[float]) -> int | None:
+    """The block that grows most: the first one that ends in a norm that is not finite, else the largest ratio above 1.
+
+    >>> peak_block([1.0, 2.0, 8.0]), peak_block([1.0, 9.0, float("inf"), float("nan")]), peak_block([2.0, 1.0])
+    (1, 1, None)
+    """
+    lost = next((layer for layer, norm in enumerate(norms) if not math.isfinite(norm)), None)
+    if lost is not None:
+        return lost - 1 if lost else None
+    blocks = growths(norms)
+    largest = max(range(len(blocks)), key=blocks.__getitem__, default=None)
+    return largest if largest is not None and blocks[largest] > 1 else None

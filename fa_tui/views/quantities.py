@@ -1,7 +1,4 @@
-"""Where a number lies between the lowest and the highest shown, as one of a few shades.
-
-The quantities a run can be shown by, and how each is written in a narrow cell.
-"""
+"""The quantities a run can be shown by, and how each is written in a narrow cell."""
 
 from __future__ import annotations
 
@@ -16,6 +13,7 @@ from fa_core.gain import deep_gamma
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session
+from fa_tui.views.scale import Scale
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -25,34 +23,11 @@ SHADES = 8
 """So many can be told apart behind text; the number itself says the rest."""
 
 
-class Scale(msgspec.Struct, frozen=True):
-    """From the lowest to the highest number; logarithmic where the quantity is."""
-
-    low: float
-    high: float
-    log: bool
-
-    def shade(self, value: float | None) -> int | None:
-        """0 for the lowest number to ``SHADES - 1`` for the highest and +inf; None where there is no number.
-
-        >>> Scale(1.0, 1e4, log=True).shade(100.0), Scale(1.0, 1e4, log=False).shade(100.0)
-        (4, 0)
-        """
-        if value is None or math.isnan(value):
-            return None
-        if value <= self.low:
-            return 0
-        if value >= self.high:
-            return SHADES - 1
-        low, high, at = (math.log(x) if self.log else x for x in (self.low, self.high, value))
-        return min(SHADES - 1, int(SHADES * (at - low) / (high - low)))
-
-
 def scale_of(values: Iterable[float | None], *, log: bool) -> Scale | None:
     """The scale of some numbers; None where fewer than two differ (a shade would say nothing).
 
     >>> scale_of([3.0, None, float("inf"), 1.0, 0.0], log=True)
-    Scale(low=1.0, high=3.0, log=True)
+    Scale(lo=1.0, hi=3.0, log=True)
     """
     finite = [value for value in values if value is not None and math.isfinite(value) and not (log and value <= 0)]
     low, high = min(finite, default=0.0), max(finite, default=0.0)

@@ -1,14 +1,15 @@
-"""Where a value lies between two ends, linearly or by its logarithm: the ruler of sliders, sparklines and charts.
+"""Where a value lies between two ends, linearly or by its logarithm: the scale of sliders, sparklines, charts, shades.
 
-The numbers beside an axis: round, and never two alike.
+The numbers next to an axis: round, and never two alike.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
+
+import msgspec
 
 from fa_core.reporting.numbers import short
 
@@ -16,8 +17,7 @@ _SPARE = 0.04
 """Room left beyond the outermost value of a linear scale."""
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(msgspec.Struct, frozen=True):
     """A segment [lo, hi] of the number line; logarithmic scales need 0 < lo.
 
     >>> Scale(1e-4, 1e4, log=True).fraction(1.0), Scale(-1, 1).fraction(0.5)
@@ -55,6 +55,14 @@ class Scale:
     def cell(self, value: float, cells: int) -> int:
         """Which of ``cells`` cells shows the value: the first shows lo, the last shows hi."""
         return round(self.fraction(value) * (cells - 1)) if cells > 1 else 0
+
+    def step(self, value: float, steps: int) -> int:
+        """Which of ``steps`` equal parts the value lies in; the last one holds +inf.
+
+        >>> Scale(1.0, 1e4, log=True).step(100.0, 8), Scale(1.0, 1e4).step(100.0, 8)
+        (4, 0)
+        """
+        return min(steps - 1, int(steps * self.fraction(value)))
 
     def value_at(self, cell: int, cells: int) -> float:
         """The roundest value that `cell` shows: what a click there means.

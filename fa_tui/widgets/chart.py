@@ -1,29 +1,30 @@
-"""Where the characters at the ends of curves stand, so that none hides another. Pure.
-
-Curves on a small canvas: 2×4 braille dots per cell, or plain characters; pure drawing.
+"""Curves on a small canvas: 2×4 braille dots per cell, or plain characters.
 
 1e4 ┤            ⢀⡠⠤⠒⠉a
- 50 ┼╌╌╌╌╌╌╌⡠⠔⠊╌╌╌╌╌╌ limit
+ 50 ┼╌╌╌╌╌╌╌⡠⠔⠊╌╌╌╌╌╌╌
   1 ┤⠤⠤⠤⠔⠊⠁         b
     0 ── epoch ── 40
-
-A chart as a widget: a change repaints the cells it touches.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from fa_core.reporting.numbers import short
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.scale import Scale, tick_labels
-from fa_tui.widgets.painted import PaintedWidget, Row
+from fa_tui.views.diagnostics import BY_LETTER
+from fa_tui.views.scale import Scale, covering, tick_labels
+from fa_tui.widgets.painted import PaintedWidget, Row, joined
+
+if TYPE_CHECKING:
+    from fa_core.analysis import VerdictCurve
 
 BESIDE = 6
-"""Marks to each side of the place where several curves end; farther away nobody would look for them."""
+"""Marks to each side of the place where several curves end; farther away they would not be looked for."""
 
 
 class End(NamedTuple):
@@ -32,7 +33,7 @@ class End(NamedTuple):
     Attributes:
         column, line: the cell.
         mark: its character.
-        style: component class of its colour.
+        style: the tone of its colour.
     """
 
     column: int
@@ -78,7 +79,7 @@ End(column=8, line=0, mark='a', style='x')], 0)
 
 
 def _free(column: int, line: int, occupied: Collection[tuple[int, int]], columns: int) -> Iterator[int]:
-    """Free cells beside a cell: those after it, then those before it, up to the next one that is not free."""
+    """Free cells next to a cell: those after it, then those before it, up to the next one that is not free."""
     for step in (1, -1):
         for away in range(1, BESIDE + 1):
             place = column + step * away
@@ -92,7 +93,9 @@ _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 """The bit of each dot of a braille cell, by row and column."""
 _STOP = "stop"
 AXIS = 8
-"""Cells for the numbers beside the chart."""
+"""Cells for the numbers next to the chart."""
+SLICES = 400
+"""Steps drawn at most: a braille dot is no finer on the widest screen."""
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,10 @@ class Curve:
 
     Attributes:
         points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a gap.
-        style: component class of its colour.
+        style: the tone of its colour.
         mark: a character at its last point, and for all of it where there is no braille: curves must
-            be told apart without colour.
-        stays: whether the mark stands on that point even where other curves end.
+            be distinct without colour.
+        stays: whether the mark stays on that point even where other curves end.
     """
 
     points: Sequence[tuple[float, float]]
@@ -114,22 +117,13 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Level:
-    """A horizontal line, such as a threshold."""
-
-    value: float
-    style: str
-    label: str = ""
-
-
-@dataclass(frozen=True)
 class Chart:
     """What to draw.
 
     Attributes:
         curves: drawn in order; later ones lie on top.
         x, y: the scales, shared by all curves.
-        levels: horizontal lines, below the curves.
+        limit: a threshold: a dashed horizontal line below the curves; NaN for none.
         cursor: an x to mark with a vertical line.
         x_label: what x counts.
         stop: an x to mark with a dashed vertical line, as the place where something would have ended.
@@ -139,7 +133,7 @@ class Chart:
     curves: Sequence[Curve]
     x: Scale
     y: Scale
-    levels: Sequence[Level] = ()
+    limit: float = math.nan
     cursor: float | None = None
     x_label: str = ""
     stop: float | None = None
@@ -150,32 +144,26 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     """The chart with its axes in `height` rows of `width` cells."""
     columns, lines = max(1, width - AXIS), max(1, height - 1)
     cells = _Cells(columns, lines)
-    for level in chart.levels:
-        line = lines - 1 - chart.y.cell(level.value, lines)
-        if chart.y.contains(level.value):
-            cells.across(line, glyphs.firing, level.style)
+    if chart.y.contains(chart.limit):
+        cells.across(lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing, "limit")
     if chart.stop is not None:
-        cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "chart--stop")
+        cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "note")
     if chart.cursor is not None:
-        cells.down(chart.x.cell(chart.cursor, columns), glyphs.divider, "chart--cursor")
+        cells.down(chart.x.cell(chart.cursor, columns), glyphs.divider, "note")
     for curve in chart.curves:
         _draw_curve(cells, chart, curve, braille=glyphs.braille)
-    for level in chart.levels:
-        if level.label and chart.y.contains(level.value):
-            line = lines - 1 - chart.y.cell(level.value, lines)
-            cells.write(1, line, f" {glyphs.say(level.label)} ", level.style)
     taken: set[tuple[int, int]] = set()
     if chart.stop is not None:
         at = chart.x.cell(chart.stop, columns)
         begin = at + 1 if at + 1 + len(_STOP) <= columns else at - len(_STOP)
-        cells.write(begin, 0, _STOP, "chart--stop")
+        cells.write(begin, 0, _STOP, "note")
         taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
     left_out = _mark_ends(cells, chart, taken)
     labels = tick_labels(chart.y, lines, AXIS - 2)
     rows: list[Row] = [
         [
-            (labels.get(line, "").rjust(AXIS - 2) + " ", "chart--axis"),
-            (glyphs.divider, "chart--axis"),
+            (labels.get(line, "").rjust(AXIS - 2) + " ", "dim"),
+            (glyphs.divider, "dim"),
             *cells.row(line),
         ]
         for line in range(lines)
@@ -184,7 +172,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     more = f"   +{left_out} more ends" if left_out else ""
     room = max(0, columns - len(left) - len(right))
     middle = glyphs.say(chart.x_label + more)[:room].center(room)
-    return [*rows, [(" " * AXIS + left + middle + right, "chart--axis")]] if height > 1 else rows
+    return [*rows, [(" " * AXIS + left + middle + right, "dim")]] if height > 1 else rows
 
 
 def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
@@ -235,13 +223,7 @@ class _Cells:
             self.write(column, line, glyph, style)
 
     def row(self, line: int) -> Row:
-        joined: Row = []
-        for character, style in self._characters[line]:
-            if joined and joined[-1][1] == style:
-                joined[-1] = (joined[-1][0] + character, style)
-            else:
-                joined.append((character, style))
-        return joined
+        return joined(self._characters[line])
 
 
 def _draw_curve(cells: _Cells, chart: Chart, curve: Curve, braille: bool) -> None:
@@ -273,31 +255,67 @@ def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int
         yield round(start[0] + share * (end[0] - start[0])), round(start[1] + share * (end[1] - start[1]))
 
 
+def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
+    """How many runs fire and how many walk back, as functions of one threshold, which the cursor marks.
+
+    Args:
+        curve: the step functions.
+        threshold: its value now.
+        runs: how many there are.
+    """
+    diagnostic = BY_LETTER[curve.letter]
+    drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
+    # they are sorted, and many: the outermost two say how far they go
+    x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
+    kept = thinned(curve.points.data, x)
+    points = [float(curve.points[at]) for at in kept]
+    fired, walked = (
+        [int(counts[at]) for at in (0, *(at + 1 for at in kept))] for counts in (curve.fired, curve.walk_backs)
+    )
+    return Chart(
+        [
+            Curve(steps(points, fired, x), "curve-1", curve.letter),
+            Curve(steps(points, walked, x), "text", "w"),
+        ],
+        x,
+        # quarters of it are whole numbers
+        Scale(0.0, 4.0 * math.ceil(max(1, runs) / 4)),
+        cursor=threshold,
+        x_label=f"threshold of ({curve.letter}){', log' if diagnostic.log else ''}",
+    )
+
+
+def thinned(points: Sequence[float], x: Scale) -> list[int]:
+    """Indices of the points that are distinct on an axis: the last one of each of its small slices.
+
+    >>> thinned([1.0, 2.0, 3.0], Scale(0.0, 4.0)), len(thinned(list(range(10_000)), Scale(0.0, 1e4))) <= SLICES + 1
+    ([0, 1, 2], True)
+    """
+    if len(points) <= SLICES:
+        return list(range(len(points)))
+    ends = (bisect_right(points, x.value(slice_ / SLICES)) - 1 for slice_ in range(SLICES + 1))
+    return sorted({end for end in ends if end >= 0})
+
+
+def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tuple[float, float]]:
+    """A step function as the corners of its line.
+
+    >>> steps([2.0, 3.0], [5, 1, 0], Scale(1.0, 4.0))
+    [(1.0, 5.0), (2.0, 5.0), (2.0, 1.0), (3.0, 1.0), (3.0, 0.0), (4.0, 0.0)]
+    """
+    edges = [x.lo, *(edge for point in points for edge in (point, point)), x.hi]
+    return list(zip(edges, (float(count) for count in counts for _ in range(2)), strict=True))
+
+
 class Canvas(PaintedWidget):
     """Shows a `Chart`.
 
-    Curves and levels take their styles from ``chart--1`` .. ``chart--6``, ``chart--fires``, ``chart--level``.
-
     Args:
+        chart: what to draw.
         glyphs: characters to draw with.
     """
 
-    DEFAULT_CSS = """
-    Canvas {
-        height: 1fr;
-        & > .chart--axis { color: $text-muted; }
-        & > .chart--cursor { color: $warning; }
-        & > .chart--level { color: $text-muted; }
-        & > .chart--fires { color: $error; text-style: bold; }
-        & > .chart--1 { color: $primary; }
-        & > .chart--2 { color: $error; }
-        & > .chart--3 { color: $accent; }
-        & > .chart--4 { color: $warning; }
-        & > .chart--5 { color: $secondary; }
-        & > .chart--6 { color: $foreground; }
-    }
-    """
-    COMPONENT_CLASSES = {f"chart--{part}" for part in ("axis", "cursor", "level", "fires", *"123456")}
+    DEFAULT_CSS = "Canvas { height: 1fr; }"
 
     help_text = """\
 Curves over one shared scale. Dashed lines are thresholds, the letter at a curve's end names it, letters
@@ -305,16 +323,8 @@ side by side are of curves that end in one place, and a gap is a value that is n
 on a log scale).
 """
 
-    def __init__(
-        self,
-        chart: Chart | None = None,
-        *,
-        glyphs: Glyphs = UNICODE,
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, chart: Chart | None = None, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._chart = chart
         self._glyphs = glyphs
 

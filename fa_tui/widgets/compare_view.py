@@ -1,6 +1,4 @@
-"""What stands in the columns of a comparison: bars, and names cut to fit.
-
-Runs side by side: one column per run, one line per layer, bars on one shared log scale.
+"""Runs side by side: one column per run, one line per layer, bars on one shared log scale.
 
 A few columns are on screen at a time; what compares the runs (ratio, mean, where they part) is of all of them.
 """
@@ -12,7 +10,6 @@ from collections.abc import Sequence
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
-from rich.style import Style
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
@@ -22,9 +19,9 @@ from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
+from fa_tui.views.diagnostics import peak_block
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import cut, cut_start, padded, width_of
-from fa_tui.widgets.detail_layers import peak_block
 from fa_tui.widgets.run_cells import verdict_segments
 from fa_tui.widgets.table import LineTable
 
@@ -42,7 +39,7 @@ def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
 
 
 def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
-    """A name cut so that its end, which tells it from others, still fits.
+    """A name cut so that its end, which distinguishes it from others, still fits.
 
     >>> from fa_tui.terminal.glyphs import UNICODE
     >>> shortened("state_bridge", " s42", 12, UNICODE)
@@ -57,7 +54,7 @@ def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
 
 
 SIDE_BY_SIDE = 6
-"""Runs on screen at a time: more columns than that cannot be told apart."""
+"""Runs on screen at a time: more columns than that cannot be read."""
 
 _LABEL = 14
 _NUMBER = 9
@@ -241,11 +238,11 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
             return None
         scale = self._scale_of(self._lines[line + 1].kind) if self.bar_cells else None
         bars = f"   (bars {short(scale.lo)}…{short(scale.hi)})" if scale else ""
-        return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("heading"))]
+        return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("source"))]
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
-            return [Segment(" " * _LABEL, self.style_of("header"))]
+            return [Segment(" " * _LABEL, self.style_of("head"))]
         label = self._glyphs.say(f" {self._lines[line].label}")
         return [Segment(padded(cut(label, _LABEL - 1), _LABEL), self.style_of("dim"))]
 
@@ -253,21 +250,21 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         width = self.width_of(column)
         runs = self.window.size
         if line is None:
-            return [Segment(padded(self._heading(column, width - 1), width), self.style_of("header"))]
+            return [Segment(padded(self._heading(column, width - 1), width), self.style_of("head"))]
         entry = self._lines[line]
         if column < runs:
-            segments = self._run(entry, column, width)
-        elif column == runs:
-            segments = self._ratio(entry, width)
+            segments = self._run(entry, column)
         else:
-            segments = self._spread(entry, width)
+            text, tone = self._ratio(entry) if column == runs else (spread_words(entry.spread), "dim")
+            text = cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis)
+            segments = [Segment(text.ljust(width - 1), self.style_of(tone))]
         if (line, column) == (self.line, self.column):
-            cursor = self.style_of("cursor" if self.has_focus else "cursor-blurred")
-            segments = [Segment(text, cursor) for text, _, _ in segments[:-1]] + segments[-1:]
-        return segments
+            segments = [Segment(text, self.style_of(self.cursor_tone)) for text, _, _ in segments]
+        rest = width - sum(len(segment.text) for segment in segments)
+        return [*segments, Segment(" " * rest, self.style_of("text"))]
 
     def _heading(self, column: int, width: int) -> str:
-        """A column's heading; the outer ones of the runs say that there are more beside them."""
+        """A column's heading; the outer ones of the runs show that there are more."""
         window = self.window
         if column >= window.size:
             return shortened(("max/min", "mean ± std")[column - window.size], "", width, self._glyphs)
@@ -277,22 +274,19 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         room = width - len(before) - len(after)
         return before + shortened(*self._labels[window.first + column], room, self._glyphs) + after
 
-    def _run(self, entry: ComparedLine, column: int, width: int) -> list[Segment]:
-        blank = self.style_of("text")
+    def _run(self, entry: ComparedLine, column: int) -> list[Segment]:
         if entry.kind == "verdict":
             row = self._rows[self.window.first + column]
-            cell = verdict_segments(self._session.flags[row], self._session.coverage[row], self, self._glyphs)
-            return [*cell, Segment(" " * (width - 5), blank)]
+            return verdict_segments(self._session.flags[row], self._session.coverage[row], self, self._glyphs)
         value = entry.spread.values[self.window.first + column] if entry.spread else None
         if value is None:
-            return [Segment(self._glyphs.unmeasured.ljust(_NUMBER), self.style_of("dim")), _gap(width - _NUMBER, blank)]
-        text, fires = self._written(entry, column, value, width - 1 - self.bar_cells)
-        number = Segment(text.ljust(_NUMBER), self.style_of("bad" if fires else "text"))
-        scale = self._scale_of(entry.kind)
-        bar = ""
+            return [Segment(self._glyphs.unmeasured.ljust(_NUMBER), self.style_of("dim"))]
+        text, fires = self._written(entry, column, value, self.width_of(column) - 1 - self.bar_cells)
+        bar, scale = "", self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
-        return [number, Segment(bar, self.style_of("mark")), _gap(width - len(number.text) - len(bar), blank)]
+        number = Segment(text.ljust(_NUMBER), self.style_of("bad" if fires else "text"))
+        return [number, Segment(bar, self.style_of("accent"))]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
@@ -314,28 +308,14 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         texts = [f"{before}{short(value, fewer)}{after}" for fewer in range(digits, 0, -1)]
         return next((text for text in texts if len(text) <= room), texts[-1]), fires
 
-    def _ratio(self, entry: ComparedLine, width: int) -> list[Segment]:
+    def _ratio(self, entry: ComparedLine) -> tuple[str, str]:
+        """How far the runs are apart, and the tone of it."""
         ratio = entry.spread.ratio if entry.spread else None
         if ratio is None:
-            return [Segment(" " * (width - 1), self.style_of("text")), _gap(1, self.style_of("text"))]
-        apart = ratio > PARTS_AT
-        text = self._glyphs.say("×") + short(ratio)
-        if entry.parts:
-            text += f" {self._glyphs.off_left}"
-        tone = self.style_of("warn" if apart else "dim")
-        return [Segment(text.ljust(width - 1), tone), _gap(1, self.style_of("text"))]
-
-    def _spread(self, entry: ComparedLine, width: int) -> list[Segment]:
-        text = cut(self._glyphs.say(spread_words(entry.spread)), width - 1, self._glyphs.ellipsis)
-        return [
-            Segment(text.ljust(width - 1), self.style_of("dim")),
-            _gap(1, self.style_of("text")),
-        ]
+            return "", "text"
+        sign = f" {self._glyphs.off_left}" if entry.parts else ""
+        return f"×{short(ratio)}{sign}", "warn" if ratio > PARTS_AT else "dim"
 
 
 def _peak(report: DiagnosticReport) -> int | None:
     return peak_block(report.residual_norms)
-
-
-def _gap(width: int, style: Style) -> Segment:
-    return Segment(" " * max(0, width), style)

@@ -1,16 +1,15 @@
-"""One run in words and bars: the pure drawing behind the detail pane.
-
-The run under the cursor: its layers, its verdict in words, where its numbers come from.
-"""
+"""The run under the cursor: its verdict as text, its layers as numbers and bars, where its numbers come from."""
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS as FACTS
@@ -21,22 +20,34 @@ from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.axes import axes_text
-from fa_tui.views.diagnostics import DIAGNOSTICS, Diagnostic, with_keys
-from fa_tui.views.text import cut, folded, padded_left, width_of
+from fa_tui.views.diagnostics import DIAGNOSTICS, Diagnostic, growths, peak_block, with_keys
+from fa_tui.views.scale import Scale, covering
+from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import cell_text
-from fa_tui.widgets.detail_facts import fact_rows
-from fa_tui.widgets.detail_layers import layer_rows, peak_words, sparkline_rows
-from fa_tui.widgets.painted import PaintedScroll, Row, ending
+from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, Row, ending
 
 _INDENT = 6
-_LEAST = 16
-_LEAST_NAME = 3
+_LEAST, _LEAST_NAME, _LEAST_TEXT = 16, 3, 8
 _NARROW = 44
-"""Below this width a diagnostic's line leaves out what its glyph says too."""
+"""Below this width a diagnostic's line leaves out what its glyph shows too."""
 _LEFT_OUT = re.compile(r" \([^)]*\)| to(?= spare)")
 _GONE = "no longer on disk: shown as it was read last"
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
+
+_SPARK_CELLS = 24
+_LAYER, _NUMBER, _GROWTH, _COLUMN, _MARK = 4, 9, 10, 7, 2
+_LONGEST_BAR = 10
+
+_NAMES, _NAMES_NARROW = 12, 2
+_HASH = re.compile(r"(sha256:[0-9a-f]{12})[0-9a-f]{52}")
+_SHORTER = {
+    "weights_dtype": "weights in",
+    "device_label": "hardware",
+    "frozen_baseline_from": "baseline of",
+    "custom_backward": "backward by",
+}
+"""Names that their column would cut."""
 
 
 def detail_lines(
@@ -51,37 +62,7 @@ def detail_lines(
         glyphs: characters to draw with.
         gone: its file or folder is no longer there.
     """
-    width = max(width, _LEAST)
-    report = row.report.with_thresholds(thresholds)
-    lines = _title(row, report, width, glyphs)
-    if gone:
-        lines += _wrapped(f"{glyphs.gone} {_GONE}", width, "detail--note", glyphs)
-    if not report.coverage:
-        lines += _wrapped(_MEASURE if row.checkpoint else _NOTHING, width, "detail--note", glyphs)
-    else:
-        found, cause = confidence(report), floor_in_words(report)
-        lines += _verdict(report, found, width, glyphs)
-        lines.append([])
-        for diagnostic, words in zip(DIAGNOSTICS, report.describe(), strict=True):
-            lines += _judged(diagnostic, with_keys(words), report, width, glyphs)
-            if diagnostic.letter == "b" and cause:
-                lines += _under(f"cause: {cause}", width, "detail--note", glyphs)
-            if found is not None and diagnostic.letter in found.fired:
-                lines += _under(_resampled(diagnostic, found), width, "detail--dim", glyphs)
-        lines.append([])
-        lines += sparkline_rows(report, width, glyphs)
-        lines += layer_rows(report, width, glyphs)
-    lines += fact_rows(row, report, width, glyphs)
-    return [_fitted(line, width, glyphs) for line in lines]
-
-
-def _fitted(row: Row, width: int, glyphs: Glyphs) -> Row:
-    """The row, with a sign where it is cut; blanks at its end are not missed."""
-    if sum(width_of(text) for text, _ in row) <= width:
-        return row
-    while not row[-1][0].strip():
-        row = row[:-1]
-    return ending([*row[:-1], (row[-1][0].rstrip(), row[-1][1])], width, glyphs.ellipsis, "detail--dim")
+    return _Page(row, thresholds, max(width, _LEAST), glyphs).lines(gone)
 
 
 def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
@@ -105,7 +86,7 @@ def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
 
 
 def _factor(ratio: float) -> str:
-    """A factor above 1, with as many digits as tell it from 1.
+    """A factor above 1, with as many digits as distinguish it from 1.
 
     >>> _factor(41.5), _factor(1.0029), _factor(1.0)
     ('41.5', '1.003', '1')
@@ -113,124 +94,348 @@ def _factor(ratio: float) -> str:
     return next((text for digits in range(3, 8) if (text := short(ratio, digits)) != "1"), "1")
 
 
-def _title(row: AuditRow, report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
-    """Method, seed and verdict cell; the axes between them, or below where there is no room."""
-    name, axes = glyphs.say(report.method_name or row.method), glyphs.say(axes_text(row.axes))
-    mark = cell_text(report.flags, report.coverage, ascii_only=glyphs.name == "ascii")
-    below = _wrapped(axes, width, "detail--dim", glyphs)
-    # the verdict is what nothing may push out
-    room = width - len(mark) - 1
-    seeds = [""] if row.seed is None else [f"  seed {row.seed}", f" s{row.seed}"]
-    seed = next((seed for seed in seeds if width_of(name) + len(seed) <= room), seeds[-1])
-    if axes and width_of(f"{name}{seed}  {axes}") <= room:
-        seed, below = f"{seed}  {axes}", []
-    name = cut(name, max(_LEAST_NAME, room - width_of(seed)), glyphs.ellipsis)
-    left = ending([(name, "detail--name"), (seed, "detail--dim")], room, glyphs.ellipsis, "detail--dim")
-    blanks = " " * (width - len(mark) - sum(width_of(text) for text, _ in left))
-    return [[*left, (blanks, ""), (mark, _tone(report))], *below]
+def sparkline(values: Sequence[float], scale: Scale, glyphs: Glyphs = UNICODE, width: int = 0) -> str:
+    """One character per value or, in fewer cells, per group of values: its largest, a non-finite one before all.
+
+    NaN and ±inf show the glyph for non-finite, zeros on a log scale that for zero.
+
+    Args:
+        values: in order.
+        scale: values beyond it show the lowest bar, the highest.
+        glyphs: characters to draw with.
+        width: at most this many cells; 0 = one per value.
+
+    >>> sparkline([1.0, 10.0, 1000.0, float("nan"), 0.0], Scale(1.0, 1000.0, log=True))
+    '▁▃█∞0'
+    """
+    if width and len(values) > width:
+        bounds = [len(values) * cell // width for cell in range(width + 1)]
+        groups = [values[start:end] for start, end in itertools.pairwise(bounds)]
+        values = [max(group, key=lambda value: (not math.isfinite(value), value)) for group in groups]
+    return "".join(_bar(value, scale, glyphs) for value in values)
 
 
-def _tone(report: DiagnosticReport) -> str:
-    return "detail--dim" if not report.coverage else "detail--fires" if report.flags else "detail--passes"
+def _bar(value: float, scale: Scale, glyphs: Glyphs) -> str:
+    if not math.isfinite(value):
+        return glyphs.nonfinite
+    return glyphs.zero if scale.log and value == 0 else glyphs.bar(scale.fraction(value))
 
 
-def _verdict(report: DiagnosticReport, found: Confidence | None, width: int, glyphs: Glyphs) -> list[Row]:
-    measured = report.measured
-    assumed = "; d assumed" if measured != report.coverage else ""
-    on = "" if measured == LETTERS else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
-    lines = _wrapped(report.verdict + on, width, _tone(report), glyphs)
-    if found is not None:
-        words = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
-        lines += _wrapped(words, width, "detail--dim", glyphs)
-    if report.recorded_differs:
-        lines += _wrapped(f"{glyphs.differs} recorded: {report.recorded_verdict}", width, "detail--note", glyphs)
-    return lines
+def apart(cosine: float | None) -> str:
+    """How far two directions are apart, 1 − cos, which shows what a cosine near 1 hides.
+
+    >>> apart(1 - 3e-9), apart(1.0), apart(None)
+    ('3e-9', '0', 'N/A')
+    """
+    return "N/A" if cosine is None else short(max(0.0, 1 - cosine) if math.isfinite(cosine) else math.nan, 1)
 
 
-def _resampled(diagnostic: Diagnostic, found: Confidence) -> str:
-    """Where the central 95 % of the resamples lie, and how many of them fire."""
-    low, high = (short(end) for end in found.intervals[FACTS[diagnostic.letter].column])
-    return f"{found.level:.0%}: {low} to {high}{diagnostic.unit}, fires in {percent(found.fired[diagnostic.letter])}"
+def signed(value: float | None) -> str:
+    """A cosine; undefined ones read N/A, never 0."""
+    return "N/A" if value is None or math.isnan(value) else f"{value:+.2f}"
 
 
-def _under(text: str, width: int, style: str, glyphs: Glyphs) -> list[Row]:
-    """Text below a diagnostic's line, indented as far as its margin."""
-    lines = folded(glyphs.say(text), max(8, width - _INDENT))
-    return [[(" " * _INDENT + line, style)] for line in lines]
+class _Page:
+    """Writes one run in lines of `width` cells."""
+
+    def __init__(self, row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs) -> None:
+        self._row, self._report = row, row.report.with_thresholds(thresholds)
+        self._width, self._glyphs, self._say = width, glyphs, glyphs.say
+
+    def lines(self, gone: bool) -> list[Row]:
+        lines = self._title()
+        if gone:
+            lines += self._wrapped(f"{self._glyphs.gone} {_GONE}", "note")
+        if self._report.coverage:
+            found = confidence(self._report)
+            lines += [*self._verdict(found), [], *self._diagnostics(found), []]
+            lines += [*self._sparklines(), *self._layers()]
+        else:
+            lines += self._wrapped(_MEASURE if self._row.checkpoint else _NOTHING, "note")
+        return [self._fitted(line) for line in [*lines, *self._facts()]]
+
+    def _wrapped(self, text: str, tone: str, indent: int = 0) -> list[Row]:
+        lines = folded(self._say(text), max(_LEAST_TEXT, self._width - indent))
+        return [[(" " * indent + line, tone)] for line in lines]
+
+    def _fitted(self, row: Row) -> Row:
+        """The row, with a sign where it is cut; blanks at its end are not missed."""
+        if sum(width_of(text) for text, _ in row) <= self._width:
+            return row
+        while not row[-1][0].strip():
+            row = row[:-1]
+        last, tone = row[-1]
+        return ending([*row[:-1], (last.rstrip(), tone)], self._width, self._glyphs.ellipsis, "dim")
+
+    def _title(self) -> list[Row]:
+        """Method, seed and verdict cell; the axes between them, or below where there is no room."""
+        row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
+        name, axes = self._say(report.method_name or row.method), self._say(axes_text(row.axes))
+        mark = cell_text(report.flags, report.coverage, ascii_only=self._glyphs.name == "ascii")
+        below = self._wrapped(axes, "dim")
+        # the verdict is what nothing may push out
+        room = self._width - len(mark) - 1
+        seeds = [""] if row.seed is None else [f"  seed {row.seed}", f" s{row.seed}"]
+        seed = next((seed for seed in seeds if width_of(name) + len(seed) <= room), seeds[-1])
+        if axes and width_of(f"{name}{seed}  {axes}") <= room:
+            seed, below = f"{seed}  {axes}", []
+        name = cut(name, max(_LEAST_NAME, room - width_of(seed)), ellipsis)
+        left = ending([(name, "strong"), (seed, "dim")], room, ellipsis, "dim")
+        blanks = " " * (self._width - len(mark) - sum(width_of(text) for text, _ in left))
+        return [[*left, (blanks, ""), (mark, self._tone)], *below]
+
+    @property
+    def _tone(self) -> str:
+        return "dim" if not self._report.coverage else "bad" if self._report.flags else "good"
+
+    def _verdict(self, found: Confidence | None) -> list[Row]:
+        report, measured = self._report, self._report.measured
+        assumed = "; d assumed" if measured != report.coverage else ""
+        on = "" if measured == LETTERS else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
+        lines = self._wrapped(report.verdict + on, self._tone)
+        if found is not None:
+            same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
+            lines += self._wrapped(same, "dim")
+        if report.recorded_differs:
+            lines += self._wrapped(f"{self._glyphs.differs} recorded: {report.recorded_verdict}", "note")
+        return lines
+
+    def _diagnostics(self, found: Confidence | None) -> list[Row]:
+        """Each diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of them fire."""
+        lines: list[Row] = []
+        cause = floor_in_words(self._report)
+        for diagnostic, words in zip(DIAGNOSTICS, self._report.describe(), strict=True):
+            letter = diagnostic.letter
+            lines += self._judged(diagnostic, with_keys(words))
+            if letter == "b" and cause:
+                lines += self._wrapped(f"cause: {cause}", "note", _INDENT)
+            if found is not None and letter in found.fired:
+                low, high = (short(end) for end in found.intervals[FACTS[letter].column])
+                fires = percent(found.fired[letter])
+                said = f"{found.level:.0%}: {low} to {high}{diagnostic.unit}, fires in {fires}"
+                lines += self._wrapped(said, "dim", _INDENT)
+        return lines
+
+    def _judged(self, diagnostic: Diagnostic, words: str) -> list[Row]:
+        """One line of `DiagnosticReport.describe` with its glyph, and the margin behind or below it."""
+        letter, report, glyphs, width = diagnostic.letter, self._report, self._glyphs, self._width
+        glyph, tone, text = glyphs.unmeasured, "dim", "dim"
+        if letter in report.coverage:
+            glyph, tone = (glyphs.fires, "bad") if letter in report.flags else (glyphs.passes, "good")
+            text = "text"
+        state, _, rest = words.partition(": ")
+        margin = margin_words(diagnostic, report)
+        block = peak_block(report.residual_norms) if letter == "a" else None
+        place = "" if block is None else f"in block {block}→{block + 1}"
+        if width < _NARROW and margin:
+            number, _, limit = rest.rpartition(" (")
+            head, body, under = f"({letter})", number, f"{limit[:-1]}, {_LEFT_OUT.sub('', margin)}"
+            if place and _INDENT + len(under) + 2 + len(place) <= width:
+                under = f"{under}, {place}"
+        else:
+            head, body, under = f"{state}:", rest, "  ".join(part for part in (place, margin) if part)
+        first, *more = textwrap.wrap(self._say(f"{glyph} {head} {body}"), width, subsequent_indent=" " * _INDENT)
+        lead = len(glyph) + 1 + len(head)
+        lines: list[Row] = [[(first[:lead], tone), (first[lead:], text)], *([(line, text)] for line in more)]
+        under = self._say(under)
+        used = sum(width_of(piece) for piece, _ in lines[-1])
+        if under and used + 2 + width_of(under) <= width:
+            lines[-1].append((padded_left(under, width - used), "dim"))
+        else:
+            room = max(_LEAST_TEXT, width - _INDENT)
+            lines += [[(" " * _INDENT + line, "dim")] for line in textwrap.wrap(under, room)]
+        return lines
+
+    def _sparklines(self) -> list[Row]:
+        """‖h_l‖ and ‖g_l‖ over the layers as one line each, on log scales."""
+        lines: list[Row] = []
+        room = max(1, min(_SPARK_CELLS, self._width - 24))
+        for name, values in (("‖h‖", self._report.residual_norms), ("‖g‖", self._report.bp_grad_norms)):
+            scale = covering(values, log=True)
+            if not values or scale is None:
+                continue
+            each = max(1, room // len(values))
+            wide = "".join(character * each for character in sparkline(values, scale, self._glyphs, room))
+            ends = f" {short(values[0])} {self._glyphs.arrow} {short(values[-1])}"
+            lines.append([(f"{self._say(name)} ", "dim"), (wide, "bar"), (ends, "text")])
+        return [*lines, []] if lines else []
+
+    def _layers(self) -> list[Row]:
+        """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then what fits."""
+        report, width = self._report, self._width
+        h, g, more = report.residual_norms, report.bp_grad_norms, list(self._more_columns())
+        count = max(len(h), len(g), *(len(column) for _, column in more), 0)
+        if not count:
+            return []
+        peak = peak_block(h)
+        # where there is no room for the growth, its peak is marked at ‖h‖
+        blocks = growths(h) if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1 else []
+        growth_width = _GROWTH if blocks else _MARK if peak is not None else 0
+        numbers = _LAYER + 2 * _NUMBER + growth_width
+        more = more[: max(0, width - numbers) // _COLUMN]
+        bar = max(0, min(_LONGEST_BAR, (width - numbers - _COLUMN * len(more)) // 2 - 1))
+        h_scale, g_scale = covering(h, log=True), covering(g, log=True)
+        heads = ["‖h‖".ljust(_NUMBER + bar), ("growth" if blocks else "").ljust(growth_width)]
+        heads += ["‖g‖".ljust(_NUMBER + bar), *(name.rjust(_COLUMN) for name, _ in more)]
+        lines: list[Row] = [[(self._say(" l  " + "".join(heads)), "dim")]]
+        for layer in range(count):
+            is_peak = layer - 1 == peak
+            if blocks:
+                growth = self._growth(blocks[layer - 1] if 0 < layer <= len(blocks) else None, is_peak)
+            else:
+                growth = ((self._glyphs.grows if is_peak else "").ljust(growth_width), "bad")
+            row = [(f"{layer:>2} ".ljust(_LAYER), "dim"), *self._number_and_bar(h[layer:], h_scale, bar), growth]
+            row += self._number_and_bar(g[layer:], g_scale, bar)
+            row += [("".join(column[layer : layer + 1]).rjust(_COLUMN), "text") for _, column in more]
+            lines.append(row)
+        return [*lines, []]
+
+    def _more_columns(self) -> Iterator[tuple[str, list[str]]]:
+        """What comes behind the norms, layer by layer, the most important first: a heading and its numbers.
+
+        Credit quality is there where the method's credit was saved.
+        """
+        credit, precision = self._report.credit or {}, self._report.reference_precision
+        columns: list[tuple[str, Callable[[float | None], str], object]] = [
+            ("Γ", signed, credit.get("gamma")),
+            ("1−cos", apart, None if precision is None else precision.cosine),
+            ("ρ", signed, credit.get("rho")),
+        ]
+        for name, written, layers in columns:
+            if isinstance(layers, (list, tuple)) and layers:
+                yield name, [written(value) for value in layers]
+
+    def _number_and_bar(self, values: Sequence[float], scale: Scale | None, cells: int) -> Row:
+        """The first of some values."""
+        if not values:
+            return [(" " * (_NUMBER + cells), "")]
+        value, bar = values[0], ""
+        if scale is not None and math.isfinite(value) and value > 0 and cells:
+            bar = self._glyphs.plateau_passing * max(1, round(scale.fraction(value) * (cells - 1)))
+        return [(short(value).ljust(_NUMBER), "text" if math.isfinite(value) else "bad"), (bar.ljust(cells), "bar")]
+
+    def _growth(self, value: float | None, is_peak: bool) -> tuple[str, str]:
+        if value is None:
+            return " " * _GROWTH, ""
+        text = "NaN" if math.isnan(value) else f"{self._say('×')}{short(value)}"
+        passes = value <= self._report.thresholds.h_norm_explosion_ratio
+        return f"{text}{f' {self._glyphs.grows}' if is_peak else ''}".ljust(_GROWTH), "text" if passes else "bad"
+
+    def _facts(self) -> list[Row]:
+        """A name and a value per line, long values wrapped; in a narrow pane the value is below its name."""
+        row, report = self._row, self._report
+        column = _NAMES if self._width >= 2 * _NAMES else _NAMES_NARROW
+        room = self._width - column
+        facts: list[tuple[str, object]] = [
+            ("source", cut_start(self._say(row.source), room, self._glyphs.ellipsis)),
+            ("run", row.key),
+            ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, self._glyphs.ellipsis)),
+            ("deep Γ", _deep_gamma(report.credit or {})),
+            ("null", _null((report.credit or {}).get("null"))),
+            ("reference", _reference(report)),
+            # the line breaks of a note are no part of it; in a name they are shown
+            ("notes", " ".join(report.notes.split())),
+            ("accuracy", _accuracy(report)),
+            ("batches", _batches(report)),
+            ("arithmetic", report.dtype),
+            ("vectors", report.flatten),
+            ("error norm", None if report.error_norm is None else short(report.error_norm)),
+            ("taps", " ".join(report.tap_names)),
+            *_flat(report.provenance),
+        ]
+        lines: list[Row] = []
+        for name, value in facts:
+            if value is None or value == "":
+                continue
+            head = cut(self._say(name), _NAMES - 1, self._glyphs.ellipsis)
+            if column < _NAMES:
+                lines.append([(head, "dim")])
+                head = ""
+            for piece in folded(self._say(str(value)), room) or [""]:
+                lines.append([(padded(head, column), "dim"), (piece, "dim")])
+                head = ""
+        return lines
 
 
-def _judged(diagnostic: Diagnostic, words: str, report: DiagnosticReport, width: int, glyphs: Glyphs) -> list[Row]:
-    """One line of `DiagnosticReport.describe` with its glyph, and the margin beside or below it."""
-    letter = diagnostic.letter
-    if letter in report.flags:
-        glyph, style = glyphs.fires, "detail--fires"
-    elif letter in report.coverage:
-        glyph, style = glyphs.passes, "detail--passes"
-    else:
-        glyph, style = glyphs.unmeasured, "detail--dim"
-    dim = style == "detail--dim"
-    state, _, rest = words.partition(": ")
-    margin = margin_words(diagnostic, report)
-    place = peak_words(report.residual_norms) if letter == "a" else ""
-    if width < _NARROW and margin:
-        number, _, limit = rest.rpartition(" (")
-        head, body, under = f"({letter})", number, f"{limit[:-1]}, {_LEFT_OUT.sub('', margin)}"
-        if place and _INDENT + len(under) + 2 + len(place) <= width:
-            under = f"{under}, {place}"
-    else:
-        head, body, under = f"{state}:", rest, "  ".join(part for part in (place, margin) if part)
-    room = max(8, width - _INDENT)
-    first, *more = textwrap.wrap(glyphs.say(f"{glyph} {head} {body}"), width, subsequent_indent=" " * _INDENT)
-    lead = len(glyph) + 1 + len(head)
-    text = "detail--dim" if dim else "detail--number"
-    lines: list[Row] = [[(first[:lead], style), (first[lead:], text)], *([(line, text)] for line in more)]
-    under = glyphs.say(under)
-    used = sum(width_of(piece) for piece, _ in lines[-1])
-    if under and used + 2 + width_of(under) <= width:
-        lines[-1].append((padded_left(under, width - used), "detail--dim"))
-    else:
-        lines += [[(" " * _INDENT + line, "detail--dim")] for line in textwrap.wrap(under, room)]
-    return lines
+def _deep_gamma(credit: Mapping[str, Any]) -> str:
+    """Γ as one number, with how it was averaged; where there is none, the reason."""
+    deep, last, missing = credit.get("deep_gamma"), credit.get("gamma_L"), credit.get("missing")
+    if isinstance(deep, (int, float)):
+        parts = [signed(deep), f"Γ_L {signed(last)}" if isinstance(last, (int, float)) else ""]
+        return _listed(*parts, credit.get("aggregation", ""))
+    reasons = dict.fromkeys(map(str, missing.values())) if isinstance(missing, Mapping) else {}
+    return f"N/A: {'; '.join(reasons)}" if reasons else ""
 
 
-def _wrapped(text: str, width: int, style: str, glyphs: Glyphs) -> list[Row]:
-    return [[(line, style)] for line in folded(glyphs.say(text), max(8, width))]
+def _null(null: object) -> str:
+    """Deep Γ with freshly drawn feedback, to compare the measured one with."""
+    if not isinstance(null, Mapping) or not isinstance(null.get("deep_gamma_mean"), (int, float)):
+        return ""
+    spread = null.get("deep_gamma_std")
+    around = f" ± {spread:.2f}" if isinstance(spread, (int, float)) else ""
+    return f"{signed(null['deep_gamma_mean'])}{around} over {null.get('draws')} draws of fresh feedback"
+
+
+def _reference(report: DiagnosticReport) -> str:
+    """Whether the gradients are right, by the worst sample; the column 1−cos has the mean of every layer."""
+    found = report.reference_precision
+    if found is None:
+        return report.unmeasured.get("reference_precision", "")
+    known = [cosine for cosine in found.worst if cosine is not None]
+    if not known:
+        return "no gradient to compare with float64"
+    # NaN before any number
+    worst = apart(min(known, key=lambda cosine: (not math.isnan(cosine), cosine)))
+    words = f"1−cos(g in {found.dtype}, g in float64) at most {worst}"
+    return f"{words}; {sum(found.lost)} gradients lost to 0" if any(found.lost) else words
+
+
+def _accuracy(report: DiagnosticReport) -> str:
+    if report.headline_acc is None:
+        return ""
+    frozen = report.baseline_words()
+    return _listed(short(report.headline_acc, 4), report.headline_acc_source, frozen and f"frozen baseline {frozen}")
+
+
+def _batches(report: DiagnosticReport) -> str:
+    return _listed(
+        f"B = {report.batch_size}" if report.batch_size else "",
+        f"K = {report.n_batches}" if report.n_batches else "",
+        f"drift at layer {report.stability_layer}" if report.stability_layer is not None else "",
+    )
+
+
+def _listed(*parts: object) -> str:
+    return ", ".join(str(part) for part in parts if part)
+
+
+def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, object]]:
+    """Provenance as name and value; a mapping inside it as `key value, key value`; hashes by their first digits."""
+    for name, value in facts.items():
+        if name == "checkpoint":
+            # the row's own path is newer: a file may have been moved since
+            continue
+        if isinstance(value, Mapping):
+            value = ", ".join(f"{key} {each}" for key, each in value.items() if each not in (None, [], {}, ""))
+        elif isinstance(value, list):
+            value = ", ".join(map(str, value))
+        shown = _HASH.sub(r"\1…", str(value)) if value is not None else None
+        yield _SHORTER.get(name, name.replace("_", " ")), shown
 
 
 class DetailPane(PaintedScroll, can_focus=True):
-    """Shows one run; `show` it another one and only the cells that differ are sent.
+    """Shows one run.
 
     Args:
         glyphs: characters to draw with.
     """
 
     DEFAULT_CSS = """
-    DetailPane {
-        height: 1fr;
-        overflow-x: hidden;
-        scrollbar-size-vertical: 1;
-        scrollbar-gutter: stable;
-        & > .detail--name { color: $foreground; text-style: bold; }
-        & > .detail--head { color: $text-muted; }
-        & > .detail--dim { color: $text-muted; }
-        & > .detail--note { color: $warning; }
-        & > .detail--number { color: $foreground; }
-        & > .detail--bar { color: $accent; }
-        & > .detail--grows { color: $error; text-style: bold; }
-        & > .detail--passes { color: $success; }
-        & > .detail--fires { color: $error; text-style: bold; }
-    }
+    DetailPane { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     """
-    COMPONENT_CLASSES = {
-        f"detail--{part}" for part in ("name", "head", "dim", "note", "number", "bar", "grows", "passes", "fires")
-    }
-    BINDINGS = [
+    BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),
-        Binding("down,j", "scroll_down", "Scroll down", show=False),
-        Binding("home,g", "scroll_home", "Top", show=False),
-        Binding("end,G", "scroll_end", "End", show=False),
-        Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
+        *SCROLL_KEYS[1:],
     ]
 
     help_text = """\
@@ -248,15 +453,8 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
   Home End or g G       to the top, to the end
 """
 
-    def __init__(
-        self,
-        *,
-        glyphs: Glyphs = UNICODE,
-        name: str | None = None,
-        id: str | None = None,
-        classes: str | None = None,
-    ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+    def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.glyphs = glyphs
         self._row: AuditRow | None = None
         self._thresholds = DiagnosticThresholds()
@@ -276,9 +474,9 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
         self.repaint()
 
     def cut_row(self, hidden: int) -> Row:
-        return [(f"{self.glyphs.ellipsis} {hidden} more lines", "detail--dim")]
+        return [(f"{self.glyphs.ellipsis} {hidden} more lines", "dim")]
 
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:
-            return [[("no run selected", "detail--dim")]]
+            return [[("no run selected", "dim")]]
         return detail_lines(self._row, self._thresholds, width, self.glyphs, gone=self._gone)

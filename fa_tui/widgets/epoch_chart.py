@@ -1,16 +1,12 @@
-"""One quantity of many runs over their epochs, with its threshold; a click or a drag scrubs.
+"""One quantity of many runs over their epochs, with first fires and the threshold; the matrix at an epoch as legend.
 
-The matrix as it was at an epoch; it doubles as the legend of the curves.
-
-A track of epochs: where the timeline stands, where letters change, where a run would have been stopped.
-
-What a chart of the timeline shows: curves, first fires, the threshold, where a run would have ended.
+A click or a drag on a chart, or on the track below the charts, scrubs.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
@@ -26,16 +22,15 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.diagnostics import DIAGNOSTICS
+from fa_tui.views.diagnostics import BY_LETTER
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
 from fa_tui.views.scale import Scale, covering
-from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Level
+from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import PaintedWidget, Row
+from fa_tui.widgets.painted import CURVES, PaintedWidget, Row
 
-COLOURS = 6
 _LEAST_ACCURACY_SPAN = 0.02
 _MOST_ACCURACY = 1.5
 """Where values are larger, they are no accuracies in [0, 1]."""
@@ -66,10 +61,33 @@ SHOWN = (
 
 
 class Look(NamedTuple):
-    """How a run's curve is told from the others: its character, and the component class of its colour."""
+    """What sets a run's curve apart from the others: its character, and the tone of its colour."""
 
     mark: str
     style: str
+
+
+DRAWN_AT_MOST = 60
+"""Curves drawn at a time; more are a smear, and too much work for a key press."""
+
+Points = Sequence[Sequence[tuple[float, float]]]
+"""Per run, (epoch, value)."""
+
+
+class Drawn(NamedTuple):
+    """Which runs are drawn, and how.
+
+    Attributes:
+        runs: in drawing order; the chosen one is the last, on top.
+        looks: per run, character and colour.
+        first: run → letter → epoch of the first fire.
+        stop: the epoch at which the chosen run would have been stopped, if any.
+    """
+
+    runs: Sequence[int]
+    looks: Sequence[Look]
+    first: Mapping[int, Mapping[str, int | None]]
+    stop: int | None
 
 
 class Scrubbed(Message):
@@ -83,26 +101,18 @@ class Scrubbed(Message):
         return isinstance(message, Scrubbed)
 
 
-class EpochCanvas(Canvas):
-    """A canvas that says at which epoch it is pressed."""
+class ScrubbedByMouse(PaintedWidget):
+    """A widget with an axis of epochs: a click or a drag on it posts `Scrubbed`."""
 
-    DEFAULT_CSS = """
-    EpochCanvas {
-        & > .chart--chosen { color: $foreground; text-style: bold; }
-        & > .chart--threshold { color: $error; }
-        & > .chart--stop { color: $warning; }
-        & > .chart--1 { color: $primary; }
-        & > .chart--2 { color: $warning; }
-        & > .chart--3 { color: $accent; }
-        & > .chart--4 { color: $secondary-lighten-2; }
-        & > .chart--5 { color: $primary-darken-2; }
-        & > .chart--6 { color: $accent-darken-2; }
-    }
-    """
-    COMPONENT_CLASSES = {"chart--chosen", "chart--threshold", "chart--stop"}
+    presses_from = 0
+    """The first column that can be pressed."""
+
+    def epochs_shown(self) -> Scale | None:
+        """The axis; None while there is none."""
+        raise NotImplementedError
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.x >= AXIS:
+        if event.x >= self.presses_from:
             self.capture_mouse()
             self._scrub(event)
 
@@ -114,9 +124,19 @@ class EpochCanvas(Canvas):
         self.release_mouse()
 
     def _scrub(self, event: events.MouseEvent) -> None:
-        if self._chart is not None:
-            cells = max(1, self.size.width - AXIS - 1)
-            self.post_message(Scrubbed(round(self._chart.x.value(min(1.0, max(0.0, (event.x - AXIS) / cells))))))
+        scale = self.epochs_shown()
+        if scale is not None:
+            fraction = (event.x - AXIS) / max(1, self.size.width - AXIS - 1)
+            self.post_message(Scrubbed(round(scale.value(min(1.0, max(0.0, fraction))))))
+
+
+class EpochCanvas(Canvas, ScrubbedByMouse):
+    """A canvas that reports at which epoch it is pressed."""
+
+    presses_from = AXIS
+
+    def epochs_shown(self) -> Scale | None:
+        return None if self._chart is None else self._chart.x
 
 
 class EpochChart(Vertical):
@@ -127,13 +147,12 @@ class EpochChart(Vertical):
         glyphs: characters to draw with.
     """
 
-    DEFAULT_CSS = """
-    EpochChart { height: 1fr; width: 1fr; }
-    """
+    DEFAULT_CSS = "EpochChart { height: 1fr; width: 1fr; }"
 
     def __init__(self, shown: Shown, glyphs: Glyphs) -> None:
         super().__init__(id=f"chart-{shown.letter}")
         self.shown = shown
+        self._glyphs = glyphs
         self._title = Line(glyphs)
         self._canvas = EpochCanvas(glyphs=glyphs)
 
@@ -141,22 +160,38 @@ class EpochChart(Vertical):
         yield self._title
         yield self._canvas
 
-    def set(self, chart: Chart, threshold: str, value: str, others: str = "") -> None:
-        """Show another chart.
+    def show(
+        self, epochs: EpochSession, points: Points, drawn: Drawn, thresholds: DiagnosticThresholds, others: str = ""
+    ) -> None:
+        """Draw the quantity of the runs over their epochs.
 
         Args:
-            chart: what to draw.
-            threshold: when the diagnostic fires, in words.
-            value: the chosen run's, in words.
+            epochs: the runs, at the epoch of the scrubber.
+            points: their values.
+            drawn: which of them have a curve.
+            thresholds: what they are judged by.
             others: how to see the other charts.
         """
-        shown = self.shown
+        shown, chosen = self.shown, drawn.runs[-1]
         self._title.set(
             (f" {shown.title}", "strong"),
             (" log" if shown.log else "", "dim"),
-            (f"  {threshold}", "bad"),
-            (f"   {value}", ""),
+            (f"  {fires_when(shown.letter, thresholds)}", "bad"),
+            (f"   {_value(epochs, points, chosen)}", ""),
             (f"   {others}" if others else "", "dim"),
+        )
+        acc = epochs.rows[chosen].report.baseline_acc
+        line = line_of(shown, thresholds, math.nan if acc is None else acc)
+        scale = scale_of(points, line, shown)
+        chart = Chart(
+            list(_curves(shown, points, drawn, scale, self._glyphs)),
+            epoch_scale(epochs.replay.epochs),
+            scale,
+            limit=line,
+            cursor=float(epochs.epoch),
+            x_label="epoch",
+            stop=None if drawn.stop is None else float(drawn.stop),
+            x_spans=len(epochs.replay.epochs) > 1,
         )
         self._canvas.set_chart(chart)
 
@@ -167,7 +202,7 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
     >>> fires_when("a", DiagnosticThresholds()), fires_when("d", DiagnosticThresholds())
     ('a > 50', 'd < frozen +2 pp')
     """
-    diagnostic = next(each for each in DIAGNOSTICS if each.letter == letter)
+    diagnostic = BY_LETTER[letter]
     limit = short(diagnostic.of(thresholds))
     if letter == "d":
         return f"d < frozen {'' if limit.startswith('-') else '+'}{limit} pp"
@@ -182,8 +217,7 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
         thresholds: what judges.
         baseline: the chosen run's frozen-baseline accuracy, or NaN.
     """
-    diagnostic = next(each for each in DIAGNOSTICS if each.letter == shown.letter)
-    limit = diagnostic.of(thresholds)
+    limit = BY_LETTER[shown.letter].of(thresholds)
     return baseline + limit / 100 if shown.letter == "d" else limit
 
 
@@ -216,8 +250,8 @@ def fire_point(points: Sequence[tuple[float, float]], epoch: int | None, top: Sc
         return None
     value = dict(points).get(float(epoch), math.nan)
     if math.isfinite(value) and (value > 0 or not top.log):
-        return Curve([(float(epoch), value)], "chart--fires", glyphs.fires, stays=True)
-    return Curve([(float(epoch), top.hi)], "chart--fires", glyphs.nonfinite, stays=True)
+        return Curve([(float(epoch), value)], "bad", glyphs.fires, stays=True)
+    return Curve([(float(epoch), top.hi)], "bad", glyphs.nonfinite, stays=True)
 
 
 def marks_for(names: Sequence[str]) -> list[str]:
@@ -254,19 +288,6 @@ The character before a method marks its curves; the run under the cursor is draw
         Binding("asterisk", "unmark", "Draw all", show=False, tooltip="draw all runs again"),
     ]
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {f"legend--{colour}" for colour in range(1, COLOURS + 1)}
-
-    DEFAULT_CSS = """
-    EpochMatrix {
-        & .legend--1 { color: $primary; text-style: bold; }
-        & .legend--2 { color: $warning; text-style: bold; }
-        & .legend--3 { color: $accent; text-style: bold; }
-        & .legend--4 { color: $secondary-lighten-2; text-style: bold; }
-        & .legend--5 { color: $primary-darken-2; text-style: bold; }
-        & .legend--6 { color: $accent-darken-2; text-style: bold; }
-    }
-    """
-
     def __init__(self, session: Session, *, glyphs: Glyphs, id: str | None = None) -> None:
         self._looks: dict[int, Look] = {}
         super().__init__(session, glyphs=glyphs, id=id)
@@ -281,7 +302,7 @@ The character before a method marks its curves; the run under the cursor is draw
         lines = [line for line in grid.lines if not line.is_heading]
         marks = marks_for([line.label for line in lines])
         self._looks = {
-            run: Look(mark, f"chart--{place % COLOURS + 1}")
+            run: Look(mark, f"curve-{place % CURVES + 1}")
             for place, (line, mark) in enumerate(zip(lines, marks, strict=True))
             for run in line.runs()
         }
@@ -292,18 +313,12 @@ The character before a method marks its curves; the run under the cursor is draw
 
     def frozen(self, line: int | None) -> list[Segment]:
         first, *rest = super().frozen(line)
-        looks = (
-            [self._looks[run] for run in self._grid.lines[line].runs() if run in self._looks]
-            if line is not None
-            else []
-        )
-        if not looks:
+        runs = [] if line is None else self._grid.lines[line].runs()
+        look = next((self._looks[run] for run in runs if run in self._looks), None)
+        if look is None:
             return [first, *rest]
-        look = looks[0]
-        return [Segment(look.mark, self._legend(look)), Segment(first.text[1:], first.style), *rest]
-
-    def _legend(self, look: Look) -> Style:
-        return self.get_component_rich_style(look.style.replace("chart", "legend"))
+        style = self.style_of(look.style) + Style(bold=True)
+        return [Segment(look.mark, style), Segment(first.text[1:], first.style), *rest]
 
     def action_unmark(self) -> None:
         """Draw all runs again."""
@@ -312,7 +327,7 @@ The character before a method marks its curves; the run under the cursor is draw
         self.post_message(self.Marked())
 
 
-class Scrubber(PaintedWidget, can_focus=True):
+class Scrubber(ScrubbedByMouse, can_focus=True):
     """One line, aligned with the chart above it; posts `Scrubbed` and `Scrubber.Chosen`.
 
     Args:
@@ -344,21 +359,7 @@ some other run's letters change.
         Binding("down,j", "choose(1)", "Run below", show=False),
     ]
 
-    COMPONENT_CLASSES = {"scrubber--track", "scrubber--done", "scrubber--knob", "scrubber--fires", "scrubber--label"}
-
-    DEFAULT_CSS = """
-    Scrubber {
-        height: 1;
-        & > .scrubber--label { color: $foreground; text-style: bold; }
-        & > .scrubber--track { color: $text-muted; }
-        & > .scrubber--done { color: $accent; }
-        & > .scrubber--fires { color: $error; text-style: bold; }
-        & > .scrubber--knob { color: $accent; text-style: bold; }
-        &:focus > .scrubber--knob {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
-        }
-    }
-    """
+    DEFAULT_CSS = "Scrubber { height: 1; }"
 
     class Chosen(Message):
         """Another run is asked for: so many further down."""
@@ -373,14 +374,14 @@ some other run's letters change.
         self._epochs = list(epochs)
         self._epoch = self._epochs[-1]
         self._flips: Sequence[int] = ()
-        self._fires: Mapping[str, int | None] = {}
+        self._fires: dict[str, int | None] = {}
 
-    def set(self, epochs: Sequence[int], epoch: int, flips: Sequence[int], fires: Mapping[str, int | None]) -> None:
+    def set(self, epochs: Sequence[int], epoch: int, flips: Sequence[int], fires: dict[str, int | None]) -> None:
         """Show a place.
 
         Args:
             epochs: all there are.
-            epoch: where the knob stands.
+            epoch: where the knob is.
             flips: epochs at which letters of some run change.
             fires: letter → the chosen run's first epoch.
         """
@@ -388,26 +389,21 @@ some other run's letters change.
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        cells = max(1, width - AXIS)
-        knob = self._cell(self._epoch, cells)
-        signs = {self._cell(epoch, cells): (self._glyphs.tick, "scrubber--track") for epoch in self._flips}
-        for letter, epoch in reversed(list(self._fires.items())):
-            if epoch is not None:
-                signs[self._cell(epoch, cells)] = (letter, "scrubber--fires")
-        signs[knob] = (
-            signs[knob][0] if knob in signs and signs[knob][0].isalpha() else self._glyphs.knob,
-            "scrubber--knob",
-        )
-        done, rest = self._glyphs.plateau_passing, self._glyphs.rule
-        row: Row = [(f" ep {self._epoch}"[:AXIS].ljust(AXIS), "scrubber--label")]
-        row += [
-            signs.get(cell, (done, "scrubber--done") if cell < knob else (rest, "scrubber--track"))
-            for cell in range(cells)
-        ]
-        return [row]
+        cells, scale = max(1, width - AXIS), self.epochs_shown()
+        knob = scale.cell(self._epoch, cells)
+        done, rest = (self._glyphs.plateau_passing, "bar"), (self._glyphs.rule, "dim")
+        track = [done if cell < knob else rest for cell in range(cells)]
+        for epoch in self._flips:
+            track[scale.cell(epoch, cells)] = (self._glyphs.tick, "dim")
+        for letter, first in reversed(self._fires.items()):
+            if first is not None:
+                track[scale.cell(first, cells)] = (letter, "bad")
+        sign = track[knob][0]
+        track[knob] = (sign if sign.isalpha() else self._glyphs.knob, "cursor" if self.has_focus else "accent")
+        return [[(f" ep {self._epoch}"[:AXIS].ljust(AXIS), "strong"), *track]]
 
-    def _cell(self, epoch: int, cells: int) -> int:
-        return epoch_scale(self._epochs).cell(epoch, cells)
+    def epochs_shown(self) -> Scale:
+        return epoch_scale(self._epochs)
 
     def _go(self, place: int) -> None:
         self.post_message(Scrubbed(self._epochs[max(0, min(place, len(self._epochs) - 1))]))
@@ -432,22 +428,6 @@ some other run's letters change.
     def _place(self) -> int:
         return self._epochs.index(self._epoch)
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        self.capture_mouse()
-        self._to_pointer(event)
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self._to_pointer(event)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
-
-    def _to_pointer(self, event: events.MouseEvent) -> None:
-        fraction = (event.x - AXIS) / max(1, self.size.width - AXIS - 1)
-        wanted = epoch_scale(self._epochs).value(min(1.0, max(0.0, fraction)))
-        self.post_message(Scrubbed(nearest(self._epochs, wanted)))
-
 
 def epoch_scale(epochs: Sequence[int]) -> Scale:
     """The axis from the first to the last epoch."""
@@ -463,87 +443,26 @@ def nearest(epochs: Sequence[int], wanted: float) -> int:
     return min(epochs, key=lambda epoch: abs(epoch - wanted))
 
 
-DRAWN_AT_MOST = 60
-"""Curves drawn at a time; more are a smear, and too much work for a key press."""
-
-Points = Sequence[Sequence[tuple[float, float]]]
-"""Per run, (epoch, value)."""
-
-
-class Drawn(NamedTuple):
-    """Which runs are drawn, and how.
-
-    Attributes:
-        runs: in drawing order; the chosen one is the last, on top.
-        looks: per run, character and colour.
-        first: run → letter → epoch of the first fire.
-        stop: the epoch at which the chosen run would have been stopped, if it would.
-    """
-
-    runs: Sequence[int]
-    looks: Sequence[Look]
-    first: Mapping[int, Mapping[str, int | None]]
-    stop: int | None
-
-    @property
-    def chosen(self) -> int:
-        """The run on top."""
-        return self.runs[-1]
-
-
-class Said(NamedTuple):
-    """A chart and the words above it: when its diagnostic fires, the chosen run's value."""
-
-    chart: Chart
-    threshold: str
-    value: str
-
-
 def drawn_runs(epochs: EpochSession, chosen: int) -> list[int]:
     """The runs that get a curve: the marked ones, or all; the chosen one last."""
     wanted = sorted(epochs.marked) or range(len(epochs.rows))
     return [*[run for run in wanted if run != chosen][: DRAWN_AT_MOST - 1], chosen]
 
 
-def curves_of(
-    epochs: EpochSession,
-    shown: Shown,
-    points: Points,
-    drawn: Drawn,
-    thresholds: DiagnosticThresholds,
-    glyphs: Glyphs,
-) -> Said:
-    """One quantity of the runs over their epochs."""
-    chosen, numbers = drawn.chosen, epochs.replay.epochs
-    line = line_of(shown, thresholds, _baseline(epochs, chosen))
-    scale = scale_of(points, line, shown)
-    curves = [
-        Curve(points[run], look.style, look.mark) for run, look in zip(drawn.runs[:-1], drawn.looks[:-1], strict=True)
-    ]
-    knob = glyphs.knob if glyphs.braille else drawn.looks[-1].mark
-    curves.append(Curve(points[chosen], "chart--chosen", knob))
-    marks = (fire_point(points[run], drawn.first[run].get(shown.letter), scale, glyphs) for run in drawn.runs)
-    curves += [mark for mark in marks if mark is not None]
-    chart = Chart(
-        curves,
-        epoch_scale(numbers),
-        scale,
-        [Level(line, "chart--threshold")] if math.isfinite(line) else [],
-        cursor=float(epochs.epoch),
-        x_label="epoch",
-        stop=None if drawn.stop is None else float(drawn.stop),
-        x_spans=len(numbers) > 1,
-    )
-    return Said(chart, fires_when(shown.letter, thresholds), _value(epochs, shown, points, chosen))
+def _curves(shown: Shown, points: Points, drawn: Drawn, scale: Scale, glyphs: Glyphs) -> Iterator[Curve]:
+    """The runs' curves, the chosen one's on top, and above all of them the marks of first fires."""
+    *others, chosen = zip(drawn.runs, drawn.looks, strict=True)
+    for run, look in others:
+        yield Curve(points[run], look.style, look.mark)
+    yield Curve(points[chosen[0]], "strong", glyphs.knob if glyphs.braille else chosen[1].mark)
+    for run in drawn.runs:
+        mark = fire_point(points[run], drawn.first[run].get(shown.letter), scale, glyphs)
+        if mark is not None:
+            yield mark
 
 
-def _value(epochs: EpochSession, shown: Shown, points: Points, chosen: int) -> str:
+def _value(epochs: EpochSession, points: Points, chosen: int) -> str:
     if not any(math.isfinite(value) for run in points for _, value in run):
         return "not recorded"
     value = dict(points[chosen]).get(float(epochs.epoch))
     return "" if value is None or math.isnan(value) else f"{epochs.label(chosen)}: {short(value)}"
-
-
-def _baseline(epochs: EpochSession, run: int) -> float:
-    acc = epochs.rows[run].report.baseline_acc
-    return math.nan if acc is None else acc

@@ -18,7 +18,7 @@ from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.widgets.line import Line
 
 _AT_ONCE = 2000
-"""Up to so many runs every letter filters anew."""
+"""Up to so many runs every letter filters again."""
 _PAUSE_SECONDS = 0.05
 _KEYS = "enter keeps it, esc drops it"
 _HINT = "words, method:dfa  flag:ab  growth>100  lam:0.01  is:walkback; -term: not so"
@@ -163,7 +163,7 @@ The filter: only the runs that match are shown
             self._note.set((f" {_KEYS}" if typed else f" {_HINT}", "dim"))
 
     def action_keep(self) -> None:
-        """Close the line and keep the filter; one that is not understood stays, to be mended."""
+        """Close the line and keep the filter; one that is not understood stays, to be fixed."""
         # what was typed last may still be on its way here
         self._understand(self.entry.value)
         if not self._wrong:
@@ -174,7 +174,7 @@ The filter: only the runs that match are shown
             self._close()
 
     def leave(self) -> None:
-        """Close the line and keep what of the filter is understood: the person went elsewhere."""
+        """Close the line and keep what of the filter is understood: the focus went elsewhere."""
         if not self.is_done:
             self._understand(self.entry.value)
             self._close()

@@ -34,17 +34,7 @@ class KeyBar(PaintedWidget):
     paints one line, and of it only what changed.
     """
 
-    COMPONENT_CLASSES = {"keybar--key", "keybar--text"}
-
-    DEFAULT_CSS = """
-    KeyBar {
-        dock: bottom;
-        height: 1;
-        background: $panel;
-        & .keybar--key { color: $accent; background: $panel; text-style: bold; }
-        & .keybar--text { color: $text-muted; background: $panel; }
-    }
-    """
+    DEFAULT_CSS = "KeyBar { dock: bottom; height: 1; background: $panel; }"
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -72,16 +62,13 @@ class KeyBar(PaintedWidget):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         row: Row = []
         for hint in fitting(self._hints, width, self._more):
-            row += [(f" {hint.shown}", "keybar--key"), (f" {hint.does} ", "keybar--text")]
+            row += [(f" {hint.shown}", "accent"), (f" {hint.does} ", "dim")]
         return [row]
 
     def on_click(self, event: events.Click) -> None:
-        end = 0
-        for hint in fitting(self._hints, self.size.width, self._more):
-            end += hint.width
-            if event.x < end:
-                self.app.simulate_key(hint.key)
-                return
+        hints, place = fitting(self._hints, self.size.width, self._more), self.piece_at(event.x) // 2
+        if place < len(hints):
+            self.app.simulate_key(hints[place].key)
 
 
 def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:
@@ -90,7 +77,7 @@ def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list
     Args:
         hints: all of them.
         width: cells.
-        more: leads to those that are left out, and stands only where some are.
+        more: leads to those that are left out; shown only where some are.
 
     >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"), Hint("q", "q", "quit")]
     >>> [hint.key for hint in fitting(bar, 27)]

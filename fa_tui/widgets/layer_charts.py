@@ -33,15 +33,7 @@ class LayerCharts(Horizontal):
         glyphs: characters to draw with.
     """
 
-    DEFAULT_CSS = """
-    LayerCharts {
-        & Vertical { width: 1fr; }
-        & Canvas > .chart--2 { color: $warning; }
-        & Canvas > .chart--4 { color: $secondary-lighten-2; }
-        & Canvas > .chart--5 { color: $primary-darken-2; }
-        & Canvas > .chart--6 { color: $accent-darken-2; }
-    }
-    """
+    DEFAULT_CSS = "LayerCharts Vertical { width: 1fr; }"
 
     def __init__(self, glyphs: Glyphs) -> None:
         super().__init__()
@@ -71,7 +63,7 @@ def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None) -> Chart:
         scale: None draws nothing.
     """
     curves = [
-        Curve([(float(layer), norm) for layer, norm in enumerate(run)], f"chart--{number}", str(number))
+        Curve([(float(layer), norm) for layer, norm in enumerate(run)], f"curve-{number}", str(number))
         for number, run in enumerate(norms, 1)
         if scale is not None
     ]
@@ -85,7 +77,7 @@ _HIGHEST = 24
 _RESTS_SECONDS = 0.15
 """A cursor on its way draws nothing: a chart costs some thousand bytes."""
 _RUNS = 6
-"""Curves that can be told apart."""
+"""Curves whose colours are distinct."""
 _SHARED = 500
 """Runs on whose common scale the curves stand; of more of them, those on the line have one of their own."""
 

@@ -1,9 +1,4 @@
-"""One line of text that sends only the characters that changed.
-
-Lines of plain text that scroll: help, logs, lists of problems.
-
-The explorer's lowest line but one: what just happened, or how to read the matrix.
-"""
+"""Lines of plain text: a single one, several that scroll (help, logs, problems), and the explorer's status line."""
 
 from __future__ import annotations
 
@@ -12,37 +7,26 @@ from functools import lru_cache
 from typing import ClassVar
 
 from rich.style import Style
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.quantities import SHADES, Quantity, Scale
+from fa_tui.views.quantities import SHADES, Quantity
+from fa_tui.views.scale import Scale
 from fa_tui.views.text import wrapped
 from fa_tui.views.words import ASCII_LEGEND, LEGEND
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import PaintedScroll, PaintedWidget, Row, ending
+from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending
 from fa_tui.widgets.run_cells import RunCells
 
 
 class Line(PaintedWidget):
-    """One line made of pieces, each with a tone: ``""``, strong, good, bad, warn, dim or accent.
+    """One line made of pieces, each with a tone.
 
     Args:
         glyphs: characters to draw with; what does not fit ends in its ellipsis.
     """
 
-    COMPONENT_CLASSES = {f"line--{tone}" for tone in ("strong", "good", "bad", "warn", "dim", "accent")}
-
-    DEFAULT_CSS = """
-    Line {
-        height: 1;
-        & .line--strong { color: $foreground; text-style: bold; }
-        & .line--good { color: $success; }
-        & .line--bad { color: $error; text-style: bold; }
-        & .line--warn { color: $warning; text-style: bold; }
-        & .line--dim { color: $text-muted; }
-        & .line--accent { color: $accent; text-style: bold; }
-    }
-    """
+    DEFAULT_CSS = "Line { height: 1; }"
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -57,11 +41,11 @@ class Line(PaintedWidget):
     def set(self, *pieces: tuple[str, str]) -> None:
         """Show other pieces (text, tone)."""
         say = self._glyphs.say
-        self._pieces = [(say(text), f"line--{tone}" if tone else "") for text, tone in pieces if text]
+        self._pieces = [(say(text), tone) for text, tone in pieces if text]
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        return [ending(self._pieces, width, self._glyphs.ellipsis, "line--dim")]
+        return [ending(self._pieces, width, self._glyphs.ellipsis, "dim")]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)
@@ -76,25 +60,9 @@ class TextLines(PaintedScroll, can_focus=True):
         follow: stay at the end when lines are added (a log).
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "scroll_up", "Up", show=False),
-        Binding("down,j", "scroll_down", "Down", show=False),
-        Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
-        Binding("home,g", "scroll_home", "Top", show=False),
-        Binding("end,G", "scroll_end", "Bottom", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = SCROLL_KEYS
 
-    COMPONENT_CLASSES = {"text--heading", "text--dim"}
-
-    DEFAULT_CSS = """
-    TextLines {
-        overflow-x: hidden;
-        scrollbar-size-vertical: 1;
-        & > .text--heading { color: $accent; text-style: bold; }
-        & > .text--dim { color: $text-muted; }
-    }
-    """
+    DEFAULT_CSS = "TextLines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, follow: bool = False, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -119,16 +87,12 @@ class TextLines(PaintedScroll, can_focus=True):
         for line in self._lines:
             heading = line.startswith("# ")
             text = self._glyphs.say(line.removeprefix("# ").expandtabs())
-            rows.extend([(part, "text--heading" if heading else "")] for part in _wrapped(text, width))
+            rows.extend([(part, "accent" if heading else "")] for part in _wrapped(text, width))
         return rows
 
 
-_SHADE = "shade-"
-_WITHOUT_SHADES = ".."
-
-
 class StatusLine(Line):
-    """A `Line` that explains the matrix while there is nothing to say; it can show the matrix' shades.
+    """A `Line` that explains the matrix while there is no message; it can show the matrix' shades.
 
     Args:
         glyphs: characters to draw with.
@@ -147,7 +111,7 @@ class StatusLine(Line):
         self.explains_numbers = True
 
     def say(self, text: str, tone: str = "") -> None:
-        """Say what just happened; nothing brings the explanation back."""
+        """Show what just happened; an empty text brings the explanation back."""
         self._said = (text, tone)
         self.show()
 
@@ -157,7 +121,7 @@ class StatusLine(Line):
         self.show()
 
     def show(self) -> None:
-        """Say, or explain, anew."""
+        """Show the message and the progress, else the explanation."""
         if self._progress or self._said[0]:
             gap = "   " if self._progress and self._said[0] else ""
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
@@ -166,12 +130,8 @@ class StatusLine(Line):
         else:
             self._explain(self._matrix.quantity, self._matrix.cells)
 
-    def get_component_rich_style(self, *names: str, partial: bool = False, default: Style | None = None) -> Style:
-        """Also of ``line--shade-0`` .. ``line--shade-7``."""
-        _, found, number = names[0].partition(_SHADE)
-        if found:
-            return self._matrix.shade(int(number)) or Style()
-        return super().get_component_rich_style(*names, partial=partial, default=default)
+    def mixed(self, tone: str) -> Style:
+        return self._matrix.style_of(tone) if tone.startswith("shade-") else super().mixed(tone)
 
     def _explain(self, quantity: Quantity, cells: RunCells) -> None:
         """How to read numbers and their shades."""
@@ -184,14 +144,14 @@ class StatusLine(Line):
     def _scale_words(self, quantity: Quantity, scale: Scale | None) -> Sequence[tuple[str, str]]:
         if scale is None:
             return [(f" {quantity.label}", "strong"), (": no two runs differ", "dim")]
-        swatches = [(" ", f"{_SHADE}{number}") for number in range(SHADES)]
-        if self._matrix.shade(0) is None:
-            swatches = [(_WITHOUT_SHADES, "dim")]
+        swatches = [(" ", f"shade-{number}") for number in range(SHADES)]
+        if not self._matrix.style_of("shade-0"):
+            swatches = [("..", "dim")]
         return [
             (f" {quantity.label} ", "strong"),
-            (f"{quantity.say(scale.low)} ", ""),
+            (f"{quantity.say(scale.lo)} ", ""),
             *swatches,
-            (f" {quantity.say(scale.high)}", ""),
+            (f" {quantity.say(scale.hi)}", ""),
             (" log" if scale.log else "", "dim"),
         ]
 

@@ -21,8 +21,8 @@ from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, sign
 from fa_tui.views.grid import Grid, GridLine, build_grid
 from fa_tui.views.quantities import QUANTITIES, Quantity
 from fa_tui.views.text import NameColumn, cut_start, padded, padded_left
-from fa_tui.widgets.run_cells import RunCells
-from fa_tui.widgets.table import LineTable, LineView
+from fa_tui.widgets.run_cells import RunCells, shade_style
+from fa_tui.widgets.table import LineTable
 
 _COUNT_TITLE = "walk back"
 
@@ -37,7 +37,7 @@ class LineNames:
         lead: cells before a name.
     """
 
-    def __init__(self, table: LineView, session: Session, glyphs: Glyphs, lead: int) -> None:
+    def __init__(self, table: LineTable, session: Session, glyphs: Glyphs, lead: int) -> None:
         self._table, self._session, self._glyphs, self._lead = table, session, glyphs, lead
         self._lines: Sequence[GridLine] = ()
         self._names = NameColumn({}, 0, glyphs.ellipsis)
@@ -87,7 +87,7 @@ class LineNames:
         entry = self._lines[line]
         if not entry.is_heading:
             return None
-        return [Segment(f" {clipped(entry.label, width - 2, self._glyphs)}", self._table.style_of("heading"))]
+        return [Segment(f" {clipped(entry.label, width - 2, self._glyphs)}", self._table.style_of("source"))]
 
     def corner(self, axis: str, top: int) -> list[Segment]:
         """What the lines are and how many walk back; or their source, when its heading has scrolled away.
@@ -101,16 +101,16 @@ class LineNames:
             source = self._lines[self._headings[above - 1]].label.partition("  ")[0]
             width = self._name_width + self._count_width
             text = f" {clipped(source, width - 2, self._glyphs)}"
-            return [Segment(padded(text, width), self._table.style_of("heading"))]
+            return [Segment(padded(text, width), self._table.style_of("source"))]
         title = padded(f" {self._glyphs.say(sign(axis))}", self._name_width)
-        return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self._table.style_of("header"))]
+        return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self._table.style_of("head"))]
 
     def forget(self, line: int) -> None:
-        """Count a line's runs anew when it is painted."""
+        """Count a line's runs again when it is painted."""
         self._counts.pop(line, None)
 
     def forget_all_but(self, lines: Collection[int]) -> None:
-        """Count anew all but these: they are off screen."""
+        """Keep only the counts of these lines: the others are off screen."""
         self._counts = {line: text for line, text in self._counts.items() if line in lines}
 
     def stale(self, lines: Iterable[int]) -> list[int]:
@@ -131,7 +131,7 @@ def count_text(line: GridLine, session: Session) -> str:
 
 
 def clipped(text: str, width: int, glyphs: Glyphs) -> str:
-    """Text cut to a width from the left: the end of a path is what tells it apart."""
+    """Text cut to a width from the left: paths differ at their ends."""
     return cut_start(glyphs.say(text), width, glyphs.ellipsis)
 
 
@@ -222,7 +222,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self.lay_out()
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
-        """Build the lines anew: rows came or went, or a filter changed. The cursor stays on its run."""
+        """Build the lines again: rows came or went, or a filter changed. The cursor stays on its run."""
         kept = self.row
         self._shown = None if shown is None else list(shown)
         self._grid = build_grid(self._session.rows, self._shown, self.axes)
@@ -253,7 +253,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
 
     @property
     def _room(self) -> int:
-        """Cells for names, counts and columns, beside the scrollbar that so many lines will need."""
+        """Cells for names, counts and columns, without the scrollbar that so many lines will need."""
         width, height = self.size
         return width - (self.styles.scrollbar_size_vertical if self.line_count() >= height else 0) if width else 1000
 
@@ -269,13 +269,9 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     def on_resize(self) -> None:
         self._fit()
 
-    def notify_style_update(self) -> None:
-        self.cells.forget_colours()
-        super().notify_style_update()
-
-    def shade(self, number: int) -> Style | None:
-        """The style of one shade of the heat; None where the terminal chooses the colours."""
-        return self.cells.shade(number)
+    def mixed(self, tone: str) -> Style:
+        _, is_shade, number = tone.partition("shade-")
+        return shade_style(self, int(number)) if is_shade else super().mixed(tone)
 
     @property
     def row(self) -> int | None:
@@ -309,7 +305,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         if len(cell) > 1:
             self._turn = (self.line, self.column, (self._turn_in(cell) + 1) % len(cell))
             self.refresh_cells([(self.line, self.column)])
-            self.post_message(self.Moved(self))
+            self.post_message(self.Moved())
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> None:
         """Repaint the cells that flipped and the counts that changed, as far as they are on screen."""
@@ -318,7 +314,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self.refresh_cells(set(places))
         stale = self._names.stale({line for line, _ in places})
         if len(flips) > len(places):
-            # lines off screen count anew when they scroll in
+            # lines off screen count again when they scroll in
             self._names.forget_all_but(on_screen)
         self.refresh_frozen(stale)
 
@@ -359,7 +355,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         if line is None:
             title = clipped(self._grid.columns[column], width, self._glyphs)
             text = padded_left(title, width - self.cells.suffix_width) if self.quantity else title
-            return [Segment(f"{padded(text, width)} ", self.style_of("header")), gap]
+            return [Segment(f"{padded(text, width)} ", self.style_of("head")), gap]
         rows = self._grid.lines[line].cells[column]
         here = (line, column) == (self.line, self.column)
         mark = self._mark(rows)
@@ -371,10 +367,10 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
             return [*segments, Segment(f"{rest} {gap.text}", gap.style)]
         segments += [
             Segment(rest, gap.style),
-            Segment(mark or " ", self.style_of("mark")),
+            Segment(mark or " ", self.style_of("accent")),
         ]
         if here:
-            cursor = self.style_of("cursor" if self.has_focus else "cursor-blurred")
+            cursor = self.style_of(self.cursor_tone)
             segments = [Segment("".join(segment.text for segment in segments), cursor)]
         return [*segments, gap]
 

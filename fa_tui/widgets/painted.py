@@ -1,35 +1,59 @@
-"""Widgets that draw themselves cell by cell and send to the terminal only the cells that changed.
+"""Widgets that draw rows of styled text. They compare whole rows; of these `Frame` sends the cells that changed.
 
-A widget returns rows of styled text from `draw`; `repaint` compares them with what is on screen and
-refreshes the spans that differ. One slider step then costs some hundred bytes instead of whole lines.
-
-Widgets with nothing in them: a place for others.
-
-A scrollbar for terminals without block characters.
+Each piece of a row names a tone; the theme decides what that looks like.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, groupby
+from operator import itemgetter
+from typing import TYPE_CHECKING, ClassVar
 
-from rich.cells import get_character_cell_size
 from rich.segment import Segment
 from rich.style import Style
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Region, Size
 from textual.scroll_view import ScrollView
 from textual.scrollbar import ScrollBarRender
 from textual.strip import Strip
+from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from fa_tui.views.text import cut, width_of
 
 Row = list[tuple[str, str]]
-"""One line: pieces of text, each with the name of the component class that styles it."""
+"""One line: pieces of text, each with its tone."""
 
-_JOIN = 8
-"""Unchanged cells repainted rather than skipped: a cursor move and a new colour cost more bytes."""
+TONES = {
+    "text": "{foreground}",
+    "strong": "{foreground} bold",
+    "entry": "{foreground} bold underline",
+    "dim": "{text-muted}",
+    "head": "{text-muted} bold",
+    "source": "{secondary} italic",
+    "good": "{success}",
+    "bad": "{error} bold",
+    "limit": "{error}",
+    "warn": "{warning} bold",
+    "note": "{warning}",
+    "accent": "{accent} bold",
+    "bar": "{accent}",
+    "cursor": "{block-cursor-foreground} on {block-cursor-background} {block-cursor-text-style}",
+    "cursor-blurred": "{foreground} reverse",
+    "cursor-blurred-ansi": "{foreground} underline",
+    "curve-1": "{primary}",
+    "curve-2": "{warning}",
+    "curve-3": "{accent}",
+    "curve-4": "{secondary-lighten-2}",
+    "curve-5": "{primary-darken-2}",
+    "curve-6": "{accent-darken-2}",
+}
+"""Each tone as a Textual style over the variables of the theme; the default ``""`` is the widget's own style."""
+
+CURVES = 6
+"""Tones of curves: more colours would not be distinct."""
 
 
 def clip(row: Row, width: int, fill: str) -> Row:
@@ -61,157 +85,141 @@ def ending(row: Row, width: int, mark: str, style: str) -> Row:
     return [*clip(row, max(0, width - width_of(mark)), ""), (mark, style)]
 
 
-def changed_spans(before: Row, after: Row, join: int = _JOIN) -> Iterator[tuple[int, int]]:
-    """The column ranges [start, end) in which two rows differ; ranges closer than `join` are one.
+def joined(cells: Iterable[tuple[str, str]]) -> Row:
+    """Neighbours of one tone as one piece.
 
-    >>> list(changed_spans([("abcdef", "x")], [("abXdef", "x")]))
-    [(2, 3)]
+    >>> joined([("a", "x"), ("b", "x"), ("c", "y")])
+    [('ab', 'x'), ('c', 'y')]
     """
-    if before == after:
-        return
-    old, new = _cells(before), _cells(after)
-    start = end = -1
-    for column in range(max(len(old), len(new))):
-        if column < len(old) and column < len(new) and old[column] == new[column]:
-            continue
-        if start >= 0 and column - end > join:
-            yield start, end
-            start = column
-        elif start < 0:
-            start = column
-        end = column + 1
-    if start >= 0:
-        yield start, end
+    pieces = groupby(cells, key=itemgetter(1))
+    return [("".join([text for text, _ in piece]), tone) for tone, piece in pieces]
 
 
-def _cells(row: Row) -> list[tuple[str, str]]:
-    cells: list[tuple[str, str]] = []
-    for text, style in row:
-        for character in text:
-            size = get_character_cell_size(character)
-            if size or not cells:
-                cells.append((character, style))
-                cells.extend([("", style)] * (size - 1))
-            else:
-                # an accent stands on the letter before it
-                cells[-1] = (cells[-1][0] + character, style)
-    return cells
+# before a class of widgets, whose stylesheet Textual looks for in the first base that is a widget
+if TYPE_CHECKING:
+    _Mixin = Widget
+else:
+    _Mixin = object
 
 
-class _Palette:
-    """The styles of a widget's component classes, kept until its style changes."""
-
-    def __init__(self, widget: Widget) -> None:
-        self._widget = widget
-        self._styles: dict[str, Style] = {}
-
-    def __getitem__(self, name: str) -> Style:
-        style = self._styles.get(name)
-        if style is None:
-            style = self._widget.get_component_rich_style(name) if name else self._widget.rich_style
-            self._styles[name] = style
-        return style
-
-    def strip(self, row: Row) -> Strip:
-        return Strip([Segment(text, self[name]) for text, name in row])
-
-    def clear(self) -> None:
-        self._styles.clear()
-
-
-class PaintedWidget(Widget):
-    """A widget of a few lines, drawn by `draw`."""
+class Toned(_Mixin):
+    """Makes a widget one of rows; the styles of its tones are kept until the theme changes."""
 
     ALLOW_SELECT = False
 
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
-        self._palette = _Palette(self)
-        self._rows: list[Row] | None = None
-        self._drawn_for = Size(0, 0)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._styles: dict[str, Style] = {}
 
-    def draw(self, width: int, height: int) -> Sequence[Row]:
-        """The lines to show: at most `height`, each piece naming a component class (``""`` = the widget itself)."""
-        raise NotImplementedError
+    def style_of(self, tone: str) -> Style:
+        """The style of a tone on the widget's background."""
+        style = self._styles.get(tone)
+        if style is None:
+            style = self._styles[tone] = self.mixed(tone) if tone else self.rich_style
+        return style
 
-    def repaint(self) -> None:
-        """Draw again and refresh what differs from the last drawing."""
-        if self._rows is None or self._drawn_for != self.size:
-            # hidden, the widget may come back in the size it was last drawn for
-            self._rows = None
-            self.refresh()
-            return
-        before, after = self._rows, self._drawn()
-        self._rows = after
-        regions = [
-            Region(start, y, end - start, 1)
-            for y, (old, new) in enumerate(zip(before, after, strict=True))
-            for start, end in changed_spans(old, new)
-        ]
+    def mixed(self, tone: str) -> Style:
+        """Make the style of a tone."""
+        named = TONES[tone].format_map(self.app.theme_variables).removesuffix(" none")
+        return (VisualStyle(self.background_colors[1]) + VisualStyle.parse(named)).rich_style
+
+    def notify_style_update(self) -> None:
+        self._styles.clear()
+        super().notify_style_update()
+
+    def strip_of(self, row: Row) -> Strip:
+        """The row in its styles."""
+        return Strip([Segment(text, self.style_of(tone)) for text, tone in row])
+
+    def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
+        """Refresh the rows on screen that differ."""
+        pairs = enumerate(zip(before, after, strict=True))
+        regions = [Region(0, y, self.size.width, 1) for y, (old, new) in pairs if old != new]
         if regions:
             self.refresh(*regions)
 
+
+class PaintedWidget(Toned, Widget):
+    """A widget of a few lines, drawn by `draw`."""
+
+    _rows: Sequence[Row] = ()
+    _drawn_for: Size | None = None
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        """The lines to show: at most `height`."""
+        raise NotImplementedError
+
+    def piece_at(self, x: int) -> int:
+        """Which piece of the first line is at a column; behind the last one their number."""
+        ends = accumulate(width_of(text) for text, _ in self.draw(*self.size)[0])
+        return sum(x >= end for end in ends)
+
+    def repaint(self) -> None:
+        """Draw again and refresh what differs from the last drawing."""
+        if self._drawn_for != self.size:
+            # hidden, the widget may come back in the size it was last drawn for
+            self._drawn_for = None
+            self.refresh()
+            return
+        before, self._rows = self._rows, self._drawn()
+        self.refresh_changed(before, self._rows)
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        # not on_focus and on_blur: these come before the focus has changed, and would draw the old look
+        super().watch_has_focus(has_focus)
+        self.repaint()
+
     def render_line(self, y: int) -> Strip:
-        if self._rows is None or self._drawn_for != self.size:
+        if self._drawn_for != self.size:
             self._rows = self._drawn()
-        if y >= len(self._rows):
-            return Strip.blank(self.size.width, self.rich_style)
-        return self._palette.strip(self._rows[y])
+        return self.strip_of(self._rows[y]) if y < len(self._rows) else Strip.blank(self.size.width, self.rich_style)
 
-    def notify_style_update(self) -> None:
-        self._palette.clear()
-        super().notify_style_update()
-
-    def _drawn(self) -> list[Row]:
+    def _drawn(self) -> Sequence[Row]:
         self._drawn_for = self.size
         width, height = self.size
         rows = [clip(row, width, "") for row in self.draw(width, height)[:height]]
         return rows + [[(" " * width, "")]] * (height - len(rows))
 
 
-class PaintedScroll(ScrollView):
+SCROLL_KEYS: list[BindingType] = [
+    Binding("up,k", "scroll_up", "Up", show=False),
+    Binding("down,j", "scroll_down", "Down", show=False),
+    Binding("pageup,ctrl+b", "page_up", "Page up", show=False),
+    Binding("pagedown,ctrl+f", "page_down", "Page down", show=False),
+    Binding("home,g", "scroll_home", "Top", show=False),
+    Binding("end,G", "scroll_end", "Bottom", show=False),
+]
+"""For a `PaintedScroll` that takes the focus and has no cursor."""
+
+
+class PaintedScroll(Toned, ScrollView):
     """Lines drawn by `draw`, as many as there are; scrolls vertically."""
 
-    ALLOW_SELECT = False
-
-    def __init__(self, *, name: str | None = None, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(name=name, id=id, classes=classes)
-        self._palette = _Palette(self)
-        self._rows: list[Row] | None = None
+    _rows: Sequence[Row] | None = None
 
     def draw(self, width: int) -> Sequence[Row]:
-        """All lines, each piece naming a component class (``""`` = the widget itself)."""
+        """All lines."""
         raise NotImplementedError
 
     def cut_row(self, hidden: int) -> Row:
-        """What stands in the last line on screen while so many lines are below it; nothing: the line itself."""
+        """What the last line on screen shows while so many lines are below it; nothing: the line itself."""
         return []
 
     def repaint(self) -> None:
-        """Draw again and refresh what differs from the last drawing in the lines on screen."""
-        if not self._width:
-            # hidden; a size for the lines nobody sees would have the whole screen laid out anew
+        """Draw again and refresh what differs from the last drawing."""
+        if self._rows is None or not self._width:
+            # hidden: a size for lines that are not seen would lay out the whole screen again
             self._rows = None
-            return
-        if self._rows is None:
             self.refresh()
             return
-        before, after = self._rows, self._drawn()
-        self._rows = after
-        if len(before) != len(after):
-            self.virtual_size = Size(self._width, len(after))
+        before, self._rows = self._rows, self._drawn()
+        if len(before) != len(self._rows):
+            self.virtual_size = Size(self._width, len(self._rows))
+            self.refresh()
+            return
         first = self.scroll_offset.y
-        blank: Row = [(" " * self._width, "")]
-        regions: list[Region] = []
-        for y in range(self.scrollable_content_region.height):
-            line = first + y
-            old = before[line] if line < len(before) else blank
-            new = after[line] if line < len(after) else blank
-            regions.extend(Region(start, y, end - start, 1) for start, end in changed_spans(old, new))
-        if len(before) != len(after) and self.cut_row(1):
-            regions.append(Region(0, self.scrollable_content_region.height - 1, self._width, 1))
-        if regions:
-            self.refresh(*regions)
+        seen = slice(first, first + self.scrollable_content_region.height)
+        self.refresh_changed(before[seen], self._rows[seen])
 
     def render_line(self, y: int) -> Strip:
         if self._rows is None:
@@ -222,12 +230,8 @@ class PaintedScroll(ScrollView):
         if y == self.scrollable_content_region.height - 1 and line < len(self._rows) - 1:
             sign = self.cut_row(len(self._rows) - line)
             if sign:
-                return self._palette.strip(clip(sign, self._width, ""))
-        return self._palette.strip(self._rows[line])
-
-    def notify_style_update(self) -> None:
-        self._palette.clear()
-        super().notify_style_update()
+                return self.strip_of(clip(sign, self._width, ""))
+        return self.strip_of(self._rows[line])
 
     def on_resize(self) -> None:
         self._rows = self._drawn()
@@ -237,18 +241,17 @@ class PaintedScroll(ScrollView):
     def _width(self) -> int:
         return self.scrollable_content_region.width
 
-    def _drawn(self) -> list[Row]:
+    def _drawn(self) -> Sequence[Row]:
         return [clip(row, self._width, "") for row in self.draw(self._width)]
 
 
-class Uniform:
-    """Made before a class of widgets, has one line of it made for all: they are alike, and mostly covered."""
+class Uniform(_Mixin):
+    """Makes one line for all lines of a widget: they are alike, and mostly covered."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         """The lines of a region."""
         first = Region(crop.x, crop.y, crop.width, min(1, crop.height))
-        lines: list[Strip] = super().render_lines(first)  # type: ignore[misc]  # the widget's
-        return lines * crop.height
+        return super().render_lines(first) * crop.height
 
 
 class Place(Uniform, Vertical):

@@ -1,7 +1,4 @@
-"""One of a few values, changed with a key or a click.
-
-One line of tabs; a click chooses one.
-"""
+"""Lines of a few values: a field that is set to one of them, and tabs."""
 
 from __future__ import annotations
 
@@ -30,29 +27,10 @@ class Pick(PaintedWidget, can_focus=True):
         Binding("left,h", "step(-1)", "Back", show=False, tooltip="the value before"),
     ]
 
-    COMPONENT_CLASSES = {"pick--value", "pick--focused", "pick--others"}
-
-    DEFAULT_CSS = """
-    Pick {
-        height: 1;
-        & > .pick--value { color: $foreground; }
-        & > .pick--focused {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
-        }
-        & > .pick--others { color: $text-muted; }
-    }
-    """
+    DEFAULT_CSS = "Pick { height: 1; }"
 
     class Changed(Message):
         """Another value."""
-
-        def __init__(self, pick: Pick) -> None:
-            self.pick = pick
-            super().__init__()
-
-        @property
-        def control(self) -> Pick:
-            return self.pick
 
     def __init__(self, values: Sequence[str], value: str, glyphs: Glyphs, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -63,7 +41,7 @@ class Pick(PaintedWidget, can_focus=True):
     def draw(self, width: int, height: int) -> Sequence[Row]:
         row: Row = []
         for value in self._values:
-            style = "pick--others" if value != self.value else "pick--focused" if self.has_focus else "pick--value"
+            style = "dim" if value != self.value else "cursor" if self.has_focus else "text"
             row.append((self._label(value), style))
         return [row]
 
@@ -78,21 +56,12 @@ class Pick(PaintedWidget, can_focus=True):
     def _take(self, value: str) -> None:
         self.value = value
         self.repaint()
-        self.post_message(self.Changed(self))
+        self.post_message(self.Changed())
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        end = 0
-        for value in self._values:
-            end += len(self._label(value))
-            if offset is not None and offset.x < end:
-                self._take(value)
-                return
-
-    def watch_has_focus(self, _has_focus: bool) -> None:
-        # not on_focus and on_blur: these come before the focus has changed, and would draw the old look
-        super().watch_has_focus(_has_focus)
-        self.repaint()
+        if offset is not None and self.piece_at(offset.x) < len(self._values):
+            self._take(self._values[self.piece_at(offset.x)])
 
 
 class TabLine(PaintedWidget):
@@ -102,16 +71,7 @@ class TabLine(PaintedWidget):
         names: of the tabs.
     """
 
-    COMPONENT_CLASSES = {"tabs--key", "tabs--name", "tabs--open"}
-
-    DEFAULT_CSS = """
-    TabLine {
-        height: 1;
-        & > .tabs--key { color: $accent; text-style: bold; }
-        & > .tabs--name { color: $text-muted; }
-        & > .tabs--open { color: $foreground; text-style: bold underline; }
-    }
-    """
+    DEFAULT_CSS = "TabLine { height: 1; }"
 
     class Chosen(Message):
         """A tab was clicked."""
@@ -134,16 +94,13 @@ class TabLine(PaintedWidget):
         row: Row = []
         for place, name in enumerate(self._names):
             row += [
-                (f" {place + 1} ", "tabs--key"),
-                (name, "tabs--open" if place == self._open else "tabs--name"),
+                (f" {place + 1} ", "accent"),
+                (name, "entry" if place == self._open else "dim"),
                 ("  ", ""),
             ]
         return [row]
 
     def on_click(self, event: events.Click) -> None:
-        end = 0
-        for place, name in enumerate(self._names):
-            end += len(name) + 5
-            if event.x < end:
-                self.post_message(self.Chosen(place))
-                return
+        place = self.piece_at(event.x) // 3
+        if place < len(self._names):
+            self.post_message(self.Chosen(place))

@@ -1,15 +1,13 @@
-"""Backgrounds from a widget's own colour towards its theme's first: darker or lighter, never another hue.
+"""The content of a cell of the matrix: the verdict or a number, of one run or of several.
 
-One hue by lightness reads the same for every kind of colour vision. It ends well before the full
-colour, so that text in the verdict's colours stays readable on the highest shade.
-
-A run's verdict as five styled characters, the same in the matrix and in the long view; several runs' as a count.
-
-What stands in a cell of the matrix: the verdict or a number, of one run or of several.
+Behind numbers there are shades from the widget's background towards the theme's primary colour. One hue by
+lightness reads the same for every kind of colour vision; it ends well before the full colour, so that text
+in the verdict's colours stays readable on the highest shade.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Sequence
 from functools import lru_cache
@@ -23,46 +21,20 @@ from textual.widget import Widget
 from fa_tui.session import BITS, Session, letters_of
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.grid import Cells
-from fa_tui.views.quantities import SHADES, Quantity, Scale, is_assumed, scale_of, values_of
+from fa_tui.views.quantities import SHADES, Quantity, is_assumed, scale_of, values_of
+from fa_tui.views.scale import Scale
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.table import LineTable
 
 _FULL = 0.34
 
 
-class Shades:
-    """The shades behind the cells of a widget; none where the terminal chooses the colours.
-
-    Args:
-        widget: whose background the lowest shade starts from.
-        towards: the component class whose colour the highest goes towards.
-    """
-
-    def __init__(self, widget: Widget, towards: str) -> None:
-        self._widget, self._towards = widget, towards
-        self._styles: list[Style] | None = None
-
-    def behind(self, style: Style, shade: int | None) -> Style:
-        """A style with a shade behind it."""
-        found = None if shade is None else self.style(shade)
-        return style if found is None else style + found
-
-    def style(self, shade: int) -> Style | None:
-        """A shade alone; None where the terminal chooses the colours."""
-        if self._styles is None:
-            self._styles = self._made()
-        return self._styles[shade] if self._styles else None
-
-    def clear(self) -> None:
-        """The theme changed."""
-        self._styles = None
-
-    def _made(self) -> list[Style]:
-        low = self._widget.background_colors[1]
-        high = self._widget.get_component_styles(self._towards).color
-        if self._widget.app.ansi_color or low.ansi is not None or high.ansi is not None:
-            return []
-        return [Style(bgcolor=shade_colour(low, high, number).rich_color) for number in range(SHADES)]
+def shade_style(widget: Widget, number: int) -> Style:
+    """One shade behind text; nothing where the terminal chooses the colours."""
+    low, high = widget.background_colors[1], Color.parse(widget.app.theme_variables["primary"])
+    if widget.app.ansi_color or low.ansi is not None or high.ansi is not None:
+        return Style()
+    return Style(bgcolor=shade_colour(low, high, number).rich_color)
 
 
 def shade_colour(low: Color, high: Color, number: int) -> Color:
@@ -130,7 +102,6 @@ class RunCells:
 
     def __init__(self, table: LineTable, session: Session, glyphs: Glyphs) -> None:
         self._table, self._session, self._glyphs = table, session, glyphs
-        self._shades = Shades(table, "table--heat")
         self._rows = array("q")
         self._most = 1
         self._scale: tuple[Quantity, Scale | None] | None = None
@@ -142,33 +113,24 @@ class RunCells:
         self.numbers_changed()
 
     def numbers_changed(self) -> None:
-        """A run was measured anew."""
+        """A run was measured again."""
         self._scale = None
-
-    def forget_colours(self) -> None:
-        """The theme changed."""
-        self._shades.clear()
 
     def width_of(self, quantity: Quantity | None) -> int:
         """The width that every cell has room in."""
         if quantity:
             return _NUMBER_WIDTH + self.suffix_width
-        return (
-            max(WIDTH, len(several_text(self._most, self._most, self._most, self._glyphs))) if self._most > 1 else WIDTH
-        )
+        most = self._most
+        return max(WIDTH, len(several_text(most, most, most, self._glyphs)) if most > 1 else 0)
 
     @property
     def suffix_width(self) -> int:
-        """Room after a number for how many runs it stands for."""
+        """Cells after a number for how many runs it is the median of."""
         return len(f" ×{self._most}") if self._most > 1 else 0
 
     def known(self, quantity: Quantity) -> int:
         """How many runs have the number."""
         return sum(value is not None for value in values_of(quantity, self._session, self._rows))
-
-    def shade(self, number: int) -> Style | None:
-        """The style of one shade; None where the terminal chooses the colours."""
-        return self._shades.style(number)
 
     def paint(self, rows: Cell, quantity: Quantity | None, width: int) -> list[Segment]:
         """The runs of one cell, at most `width` wide."""
@@ -190,9 +152,10 @@ class RunCells:
         if value is not None and is_assumed(quantity, self._session, rows):
             number = f"{number[: room - 1]}?"
         scale = self.scale_of(quantity)
-        shade = None if scale is None else scale.shade(value)
         style = self._table.style_of(self._tone(quantity, rows))
-        return Segment((number.rjust(room) + suffix).ljust(width), self._shades.behind(style, shade))
+        if scale is not None and value is not None and not math.isnan(value):
+            style += self._table.style_of(f"shade-{scale.step(value, SHADES)}")
+        return Segment((number.rjust(room) + suffix).ljust(width), style)
 
     def scale_of(self, quantity: Quantity) -> Scale | None:
         """From the lowest number to the highest; None where no two differ."""

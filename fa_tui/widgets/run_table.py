@@ -116,7 +116,7 @@ baseline that is assumed (w), not measured.
         if line is None:
             method, seed = (column.title + self._arrow(column) for column in identity_columns())
             heading = "  " + method.ljust(self._method_width) + seed.ljust(self._seed_width)
-            return [Segment(heading, self.style_of("header"))]
+            return [Segment(heading, self.style_of("head"))]
         index = self._shown[line]
         row = self._session.rows[index]
         mark = " "
@@ -124,9 +124,9 @@ baseline that is assumed (w), not measured.
             mark = self._glyphs.marked if index in self._session.marked else self._glyphs.gone
         seed = "-" if row.seed is None else str(row.seed)
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
-        tone = self.style_of(self._cursor_tone if line == self.line else "text")
+        tone = self.style_of(self.cursor_tone if line == self.line else "text")
         return [
-            Segment(f"{mark} ", self.style_of("mark")),
+            Segment(f"{mark} ", self.style_of("accent")),
             Segment(padded(name, self._method_width) + seed.ljust(self._seed_width), tone),
         ]
 
@@ -134,7 +134,7 @@ baseline that is assumed (w), not measured.
         kind, width = self._columns[column], self._columns[column].width - 2
         if line is None:
             text = self._fitted(kind.title + self._arrow(kind), kind, width)
-            return [Segment(text + "  ", self.style_of("header"))]
+            return [Segment(text + "  ", self.style_of("head"))]
         row = self._shown[line]
         here = (line, column) == (self.line, self.column)
         if kind.title == "verdict":
@@ -146,7 +146,7 @@ baseline that is assumed (w), not measured.
             tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
             segments = [Segment(self._fitted(text, kind, width), self.style_of(tone))]
         if here:
-            segments = [Segment(text, self.style_of(self._cursor_tone)) for text, _, _ in segments]
+            segments = [Segment(text, self.style_of(self.cursor_tone)) for text, _, _ in segments]
         return [*segments, Segment("  ", self.style_of("text"))]
 
     def _fitted(self, text: str, kind: Column, width: int) -> str:
@@ -178,7 +178,7 @@ baseline that is assumed (w), not measured.
         self.refresh()
         self.move_to(0)
         self.scroll_to_cursor()
-        self.post_message(self.Moved(self))
+        self.post_message(self.Moved())
         self.post_message(self.Ordered())
 
     def action_mark(self) -> None:
@@ -188,10 +188,6 @@ baseline that is assumed (w), not measured.
             self.refresh_frozen([self.line])
             self.post_message(self.Marked())
             self.move_to(self.line + 1)
-
-    @property
-    def _cursor_tone(self) -> str:
-        return "cursor" if self.has_focus else "cursor-blurred"
 
     def _judged_columns(self) -> list[int]:
         words = ("verdict", "words", "recorded")

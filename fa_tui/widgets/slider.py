@@ -1,72 +1,30 @@
-"""A number under a person's fingers, key by key.
+"""A threshold on a track of runs: the control that verdicts answer to.
 
-A threshold on a track of runs: the control that verdicts answer to.
+    a growth per block        ▂ ▂▂                         ▂ ▂▄▂ ▂          > 50
+      fires above        ─────────────◇━━━━━━━●━━━╍╍╍╍╍╍╍╍╍╌╌╌╌╌╌╌╌╌        ━ 11…694
+
+Heavy = the plateau, on which no run's letters change; dashed = the side on which a run fires; bars = runs.
 """
 
 from __future__ import annotations
 
 import math
-from array import array
 from collections.abc import Sequence
-from enum import Enum
 
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
-from fa_core.reporting.numbers import exact, parse
+from fa_core.reporting.numbers import exact, parse, short
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.widgets.ladder import Flips
-from fa_tui.widgets.painted import PaintedWidget, Row
-from fa_tui.widgets.slider_face import PARTS, TRACK_LEGEND, Face, Rug, Track, draw_face, widths
+from fa_tui.widgets.painted import PaintedWidget, Row, joined
+from fa_tui.widgets.track import Flips, Rug, Track, finite
 
 _STARTS = "0123456789.-+"
-
-
-class Pressed(Enum):
-    """What a key did to the entry."""
-
-    NOTHING = "the key is for somebody else"
-    EDITED = "the text changed, or the key was swallowed"
-    ENTERED = "the text is finished"
-
-
-class NumberEntry:
-    """The text so far; None while nothing is being typed.
-
-    >>> entry = NumberEntry()
-    >>> [entry.press(key, key).name for key in "q1e7"], entry.text
-    (['NOTHING', 'EDITED', 'EDITED', 'EDITED'], '1e7')
-    """
-
-    def __init__(self) -> None:
-        self.text: str | None = None
-
-    def takes(self, character: str | None) -> bool:
-        """Whether a character starts a number, or goes on in one: then any does, to be refused as it was typed."""
-        return character is not None and (self.text is not None or character in _STARTS)
-
-    def press(self, key: str, character: str | None) -> Pressed:
-        """Type a key (its name, and what it prints if it does). Tab leaves; any other key waits for Enter or Esc."""
-        if self.text is None:
-            if not self.takes(character):
-                return Pressed.NOTHING
-            self.text = character
-        elif key == "enter":
-            return Pressed.ENTERED
-        elif key in ("tab", "shift+tab"):
-            return Pressed.NOTHING
-        elif key == "escape":
-            self.text = None
-        elif key == "backspace":
-            self.text = self.text[:-1] or None
-        elif character is not None:
-            self.text += character
-        return Pressed.EDITED
-
-
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
+_WIDE = 100
+"""From this width on the ends of the scale are written next to the track."""
 
 SLIDER_KEYS = """\
   ← → or h l       one step
@@ -76,6 +34,16 @@ SLIDER_KEYS = """\
   0-9 . - +        type a value (1e-7): Enter sets it, Esc drops it
   Home             the default
   click, drag      set it with the mouse"""
+
+TRACK_LEGEND = """\
+Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
+moving the knob changes no run's letters; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite."""
+
+
+def widths(width: int) -> tuple[int, int, int]:
+    """Cells for label, track and value."""
+    label, value = (25, 27) if width >= _WIDE else (22, 17) if width >= 70 else (4, 12)
+    return label, max(4, width - label - value), value
 
 
 class ThresholdSlider(PaintedWidget, can_focus=True):
@@ -98,30 +66,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         glyphs: characters to draw with.
     """
 
-    DEFAULT_CSS = """
-    ThresholdSlider {
-        height: 2;
-        & > .slider--label { color: $foreground; }
-        & > .slider--letter { color: $accent; text-style: bold; }
-        & > .slider--focus {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
-        }
-        & > .slider--hint { color: $text-muted; }
-        & > .slider--value { color: $foreground; text-style: bold; }
-        & > .slider--entry { color: $foreground; text-style: bold underline; }
-        & > .slider--error { color: $error; text-style: bold; }
-        & > .slider--track { color: $text-muted; }
-        & > .slider--plateau { color: $accent; }
-        & > .slider--default { color: $foreground; }
-        & > .slider--knob { color: $foreground; text-style: bold; }
-        & > .slider--knob-focus {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
-        }
-        & > .slider--passes { color: $success; }
-        & > .slider--fires { color: $error; }
-    }
-    """
-    COMPONENT_CLASSES = {f"slider--{part}" for part in PARTS}
+    DEFAULT_CSS = "ThresholdSlider { height: 2; }"
     BINDINGS = [
         Binding("left,h", "step(-1)", "Lower", key_display="←"),
         Binding("right,l", "step(1)", "Raise", key_display="→"),
@@ -148,10 +93,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self.value = value
             self.how = how
 
-        @property
-        def control(self) -> ThresholdSlider:
-            return self.slider
-
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
 
@@ -169,11 +110,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         above: bool = True,
         step: float = 0.01,
         glyphs: Glyphs = UNICODE,
-        name: str | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(id=id)
         self.letter = letter
         self.label = label
         self.default = default
@@ -185,11 +124,12 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._how = "step"
         self._flush_scheduled = self._behind = False
         self._offers_default = False
-        self._ticks = array("d")
+        self._ticks: Sequence[float] = ()
         self._nonfinite = 0
         self._flips = Flips((), above=above)
         self._rug: Rug | None = None
-        self._entry = NumberEntry()
+        self._entry: str | None = None
+        """What is being typed."""
         self._error = ""
         self._dragging = False
         self.set_range(lo, hi, log)
@@ -202,7 +142,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def set_value(self, value: float) -> None:
         """Show a value set elsewhere; nothing is posted."""
         self._value = self._pending = value
-        self._entry.text, self._error = None, ""
+        self._entry, self._error = None, ""
         self._offer_default()
         self.repaint()
 
@@ -225,31 +165,106 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             ticks: one measured value per run.
             flips: the values at which some run's letters change, where that is not every tick.
         """
-        self._ticks = _finite(ticks)
+        self._ticks = finite(ticks)
         self._nonfinite = len(ticks) - len(self._ticks)
-        self._flips = Flips(self._ticks if flips is None else flips, above=self.above)
+        self._flips = Flips(self._ticks if flips is None else finite(flips), above=self.above)
         self._rug = None
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        _, cells, _ = widths(width)
+        label_width, cells, value_width = widths(width)
+        scale = self._track.scale
         if self._rug is None or self._rug.cells != cells:
-            self._rug = Rug.of(self._ticks, self._nonfinite, self._track.scale, cells)
-        face = Face(
-            letter=self.letter,
-            label=self.label,
-            above=self.above,
-            scale=self._track.scale,
-            value=self._value,
-            default=self.default,
-            unit=self.unit,
-            rug=self._rug,
-            plateau=self._flips.plateau(self._value),
-            entry=self._entry.text,
-            error=self._error,
-            focused=self.has_focus,
-        )
-        return draw_face(face, width, height, self.glyphs)
+            self._rug = Rug.of(self._ticks, self._nonfinite, scale, cells)
+        marks = self._marks(self._rug)
+        plateau = self._flips.plateau(self._value)
+        label, value = self._draw_label(label_width), self._draw_value(value_width)
+        refused: Row = [(self.glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
+        if height < 2:
+            ticks = [mark and (self.glyphs.tick if mark in self.glyphs.bars else mark) for mark in marks]
+            return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
+        tones = self._tones(scale.cell(self._value, cells), cells)
+        rug = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
+        low, high = (f"{short(scale.lo)} ", f" {short(scale.hi)}".ljust(8)) if width >= _WIDE else ("", "  ")
+        side, room = f"fires {'above' if self.above else 'below'}", label_width - 3 - len(low)
+        # a part of it would look like a mark on the track
+        under = f"{side if len(side) < room else '':{room}}{low}"
+        return [
+            [*label, *(refused or rug), *value],
+            [
+                ("   ", ""),
+                (under, "dim"),
+                *self._draw_track([""] * cells, plateau),
+                *self._draw_plateau(high, plateau, value_width),
+            ],
+        ]
+
+    def _draw_label(self, width: int) -> Row:
+        letter, label = ("cursor", "cursor") if self.has_focus else ("accent", "text")
+        text = self.glyphs.say(self.label)[: width - 4].ljust(width - 4)
+        return [(f" {self.letter} ", letter), (text, label), (" ", "")]
+
+    def _draw_value(self, width: int) -> Row:
+        sign = ("  > " if self.above else "  < ", "dim")
+        if self._entry is not None:
+            # the end of a long entry is where typing happens
+            return [sign, (self._entry[-(width - 5) :], "entry"), (self.glyphs.cursor, "strong")]
+        unit = self.glyphs.say(self.unit)
+        room = width - len(unit) - 4
+        texts = (exact(self._value), short(self._value, 6))
+        number = next((text for text in texts if len(text) <= room), short(self._value))
+        return [sign, (number, "strong"), (unit, "dim")]
+
+    def _draw_plateau(self, high: str, plateau: tuple[float, float] | None, width: int) -> Row:
+        """The upper end of the scale, and the plateau as two numbers with as few digits as keep them apart."""
+        spans = []
+        for digits in (3, 4, 5, 6, 2, 1) if plateau else ():
+            low, top = (short(end, digits) if math.isfinite(end) else "" for end in plateau or ())
+            span = f"{low}{self.glyphs.ellipsis}{top}"
+            if len(high) + 2 + len(span) <= width:
+                spans.append((low == top, span))
+        if not spans:
+            return [(high, "dim")]
+        span = next((span for same, span in spans if not same), spans[0][1])
+        return [(high, "dim"), (f"{self.glyphs.plateau_passing} ", "bar"), (span, "dim")]
+
+    def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:
+        glyphs, scale, cells = self.glyphs, self._track.scale, len(ticks)
+        knob, home = scale.cell(self._value, cells), scale.cell(self.default, cells)
+        low, high = (scale.cell(end, cells) for end in plateau) if plateau else (cells, -1)
+        row: Row = []
+        for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
+            fires = tone == "limit"
+            if cell == knob:
+                sign = glyphs.knob_home if self._value == self.default else glyphs.knob
+                row.append((sign, "cursor" if self.has_focus else "strong"))
+            elif cell == home:
+                row.append((glyphs.default, "text"))
+            elif tick:
+                row.append((tick, tone))
+            elif low <= cell <= high:
+                row.append((glyphs.plateau_firing if fires else glyphs.plateau_passing, "bar"))
+            else:
+                row.append((glyphs.firing if fires else glyphs.passing, "dim"))
+        return joined(row)
+
+    def _tones(self, knob: int, cells: int) -> list[str]:
+        """Of the runs in each cell: they fire, or pass."""
+        below, above = ("good", "limit") if self.above else ("limit", "good")
+        return [below] * knob + ["strong"] + [above] * (cells - knob - 1)
+
+    def _marks(self, rug: Rug) -> list[str]:
+        """The runs of each cell; at the ends of the track also those beyond it, or not finite (these always fire)."""
+        glyphs, marks = self.glyphs, [""] * rug.cells
+        for cell, count in rug.counts.items():
+            marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, 1 + round(2 * math.log2(count)))]
+        if rug.below:
+            marks[0] = glyphs.off_left
+        if rug.above:
+            marks[-1] = glyphs.off_right
+        if rug.nonfinite:
+            marks[-1 if self.above else 0] = glyphs.nonfinite
+        return marks
 
     def action_step(self, direction: int) -> None:
         """Move by one step."""
@@ -274,10 +289,10 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The default is offered where it would change something; what is being typed takes the key."""
-        return action != "restore" or (self._pending != self.default and self._entry.text is None)
+        return action != "restore" or (self._pending != self.default and self._entry is None)
 
     def _offer_default(self) -> None:
-        """Name the keys anew that work now, where others did before."""
+        """Refresh the key hints where the default comes to be offered, or no longer is."""
         offers = bool(self.check_action("restore", ()))
         if offers != self._offers_default:
             self._offers_default = offers
@@ -285,28 +300,38 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
                 self.refresh_bindings()
 
     def check_consume_key(self, key: str, character: str | None) -> bool:
-        return self._entry.takes(character)
+        # what is being typed takes any character, to be refused as it was typed
+        return character is not None and (self._entry is not None or character in _STARTS)
 
     def on_key(self, event: events.Key) -> None:
-        pressed = self._entry.press(event.key, event.character if event.is_printable else None)
-        if pressed is Pressed.NOTHING:
+        character = event.character if event.is_printable else None
+        if self._entry is None and not self.check_consume_key(event.key, character):
             return
-        if pressed is Pressed.ENTERED:
-            self._commit()
-        else:
-            self._error = ""
-            self._offer_default()
-            self.repaint()
+        if event.key in ("tab", "shift+tab"):
+            # leaving the slider sets what was typed
+            return
         event.stop()
         event.prevent_default()
+        if event.key == "enter":
+            self._commit()
+            return
+        entry = self._entry or ""
+        if event.key == "escape":
+            entry = ""
+        elif event.key == "backspace":
+            entry = entry[:-1]
+        else:
+            entry += character or ""
+        self._entry, self._error = entry or None, ""
+        self._offer_default()
+        self.repaint()
 
     def watch_has_focus(self, has_focus: bool) -> None:
-        super().watch_has_focus(has_focus)
         if not has_focus:
-            if self._entry.text is not None:
+            if self._entry is not None:
                 self._commit()
             self._error = ""
-        self.repaint()
+        super().watch_has_focus(has_focus)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         if event.button == 1:
@@ -335,7 +360,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _set_pending(self, value: float, how: str = "step") -> None:
         self._pending, self._how = value, how
-        self._entry.text, self._error = None, ""
+        self._entry, self._error = None, ""
         self._offer_default()
         if not self._flush_scheduled:
             self._flush_scheduled = True
@@ -353,7 +378,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self.repaint()
 
     def _commit(self) -> None:
-        text = self._entry.text or ""
+        text = self._entry or ""
         value = parse(text)
         if value is None:
             self._refuse(f"“{text}” is not a number: try {exact(self.default)}")
@@ -363,20 +388,6 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._set_pending(value + 0.0, "set")  # -0.0 reads as 0
 
     def _refuse(self, why: str) -> None:
-        self._entry.text, self._error = None, why
+        self._entry, self._error = None, why
         self._offer_default()
         self.repaint()
-
-
-def _finite(ticks: Sequence[float]) -> array[float]:
-    """The finite values, sorted; an array that is so already is kept as it is."""
-    if not isinstance(ticks, array):
-        return array("d", sorted(tick for tick in ticks if math.isfinite(tick)))
-    # many runs, from columns: Python objects for them would take four times the memory meanwhile
-    import numpy as np
-
-    values = np.frombuffer(ticks)
-    if np.isfinite(values).all() and (values[1:] >= values[:-1]).all():
-        return ticks  # the sliders of all screens share it
-    values = np.sort(values)
-    return array("d", values[np.isfinite(values)].tobytes())

@@ -1,12 +1,9 @@
-"""Undo and redo of what judges the runs, where a held key or a drag is one change.
-
-The four threshold sliders, and above them what they make of the runs.
-"""
+"""The four threshold sliders with the verdict counts above them; undo and redo, where a held key is one change."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Generic, NamedTuple, TypeVar
 
@@ -20,11 +17,10 @@ from textual.message import Message
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui.session import Baseline
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.diagnostics import DIAGNOSTICS
+from fa_tui.views.diagnostics import BY_LETTER, DIAGNOSTICS
 from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.slider import SLIDER_KEYS, ThresholdSlider
-from fa_tui.widgets.slider_face import TRACK_LEGEND
+from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
 
 _GESTURE_SECONDS = 0.8
 """Changes of one series closer in time than this are one gesture."""
@@ -50,14 +46,9 @@ class ThresholdHistory(Generic[StateT]):
         self._last: tuple[str | None, float] = None, 0.0
 
     @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to undo."""
-        return bool(self._past)
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether there is an undo to take back."""
-        return bool(self._future)
+    def offers(self) -> tuple[str, ...]:
+        """``undo``, ``redo`` or both: those that would change something."""
+        return ("undo",) * bool(self._past) + ("redo",) * bool(self._future)
 
     def record(self, state: StateT, series: str | None, at: float) -> None:
         """Make `state` current.
@@ -97,7 +88,7 @@ _TALL_SCREEN = 34
 
 
 class ThresholdsChanged(Message):
-    """The four thresholds, after a slider, undo or redo moved one, or a preset all; what is to be said of it."""
+    """The four thresholds, after a slider, undo or redo moved one, or a preset all; what to report of it."""
 
     def __init__(self, thresholds: DiagnosticThresholds, words: str = "") -> None:
         super().__init__()
@@ -164,13 +155,12 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         history: ThresholdHistory[Judging] | None = None,
         *,
         glyphs: Glyphs = UNICODE,
-        name: str | None = None,
         id: str | None = None,
-        classes: str | None = None,
     ) -> None:
-        super().__init__(name=name, id=id, classes=classes)
+        super().__init__(id=id)
         self._history = history or ThresholdHistory(Judging(DiagnosticThresholds(), None))
         start = self._shown = self._history.current.thresholds
+        self._offered = self._history.offers
         self._summary = Line(glyphs, id="sliders-summary")
         self._summary.display = False
         self._sliders = {
@@ -197,18 +187,8 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     @property
     def thresholds(self) -> DiagnosticThresholds:
-        """The four thresholds as the sliders stand."""
+        """The four thresholds that the sliders show."""
         return self._shown
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a change to undo."""
-        return self._history.can_undo
-
-    @property
-    def can_redo(self) -> bool:
-        """Whether there is an undo to take back."""
-        return self._history.can_redo
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
@@ -222,8 +202,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def follow(self) -> None:
         """Show where the thresholds are now: the sliders of another screen may have moved them."""
         self._show(self._history.current.thresholds)
-        if self.is_attached:
-            self.refresh_bindings()
+        self._offer()
 
     def slider(self, letter: str) -> ThresholdSlider:
         """The slider of a diagnostic."""
@@ -237,7 +216,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
             values: one number per run in which it was measured.
             flips: the values at which some run's letters change, where that is not every value.
         """
-        diagnostic = next(each for each in DIAGNOSTICS if each.letter == letter)
+        diagnostic = BY_LETTER[letter]
         slider = self._sliders[letter]
         scale = covering(chain(values, [slider.value]), log=diagnostic.log, at_least=diagnostic.span)
         if scale is not None:
@@ -266,15 +245,11 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def action_undo(self) -> None:
         """Back to the thresholds, and the baseline, before the last gesture."""
-        before, could = self._history.current, (self.can_undo, self.can_redo)
-        self._history.undo()
-        self._travel(before, could)
+        self._travel(self._history.undo)
 
     def action_redo(self) -> None:
         """Take the last undo back."""
-        before, could = self._history.current, (self.can_undo, self.can_redo)
-        self._history.redo()
-        self._travel(before, could)
+        self._travel(self._history.redo)
 
     def on_mount(self) -> None:
         self._fit(self.screen.size.height)
@@ -288,35 +263,37 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()
-        diagnostic = next(each for each in DIAGNOSTICS if each.letter == message.letter)
-        moved = self._shown = msgspec.structs.replace(self._shown, **{diagnostic.threshold: message.value})
+        field = BY_LETTER[message.letter].threshold
+        moved = self._shown = msgspec.structs.replace(self._shown, **{field: message.value})
         series = None if message.how == "set" else f"{message.letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(ThresholdsChanged(moved))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what can be undone or redone is offered."""
-        return {"undo": self.can_undo, "redo": self.can_redo}.get(action, True)
+        return action not in ("undo", "redo") or action in self._history.offers
 
     def _record(self, judging: Judging, series: str | None) -> None:
-        could = self.can_undo, self.can_redo
         self._history.record(judging, series, time.monotonic())
-        self._offer(could)
+        self._offer()
 
-    def _travel(self, before: Judging, could: tuple[bool, bool]) -> None:
-        """Show what undo or redo has brought, and tell what is other than before."""
-        thresholds, baseline = self._history.current
-        self._offer(could)
+    def _travel(self, step: Callable[[], Judging]) -> None:
+        """Undo or redo, show it, and report what is other than before."""
+        before = self._history.current
+        thresholds, baseline = step()
+        self._offer()
         if baseline != before.baseline:
             self.post_message(BaselineChanged(baseline))
         if thresholds != before.thresholds:
             self._show(thresholds)
             self.post_message(ThresholdsChanged(thresholds))
 
-    def _offer(self, could: tuple[bool, bool]) -> None:
-        """Name the keys anew that work now, where others did before."""
-        if could != (self.can_undo, self.can_redo) and self.is_attached:
-            self.refresh_bindings()
+    def _offer(self) -> None:
+        """Refresh the key hints where undo or redo comes to be offered, or no longer is."""
+        if self._history.offers != self._offered:
+            self._offered = self._history.offers
+            if self.is_attached:
+                self.refresh_bindings()
 
     def _show(self, thresholds: DiagnosticThresholds) -> None:
         if thresholds == self._shown:

@@ -1,11 +1,6 @@
-"""Lines × columns of which only what is on screen is painted, and only what changed is painted again.
+"""Tables of lines × columns with a cursor, of which only the lines on screen are formatted.
 
-Built on Textual's line API: a cell is formatted when its line is painted, so ten thousand rows
-cost what forty do; `refresh_cells` repaints single cells (70 bytes to the terminal, not 8 KB).
-
-A `LineView` with a cursor, moved by keys and by the mouse.
-
-A report's table on screen: the same cells as the command prints, with a cursor.
+Built on Textual's line API: ten thousand rows cost what forty do, and a changed cell is repainted alone.
 """
 
 from __future__ import annotations
@@ -17,7 +12,6 @@ from itertools import accumulate
 from typing import ClassVar
 
 from rich.segment import Segment
-from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Region, Size
@@ -27,51 +21,48 @@ from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.text import cut_middle, padded, padded_left, width_of
+from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
+from fa_tui.widgets.painted import Toned
 
 
-class LineView(ScrollView):
-    """Lines × columns under a header line, with a frozen part on the left.
+class LineTable(Toned, ScrollView, can_focus=True):
+    """Lines × columns under a header line, with a frozen part on the left and a cursor on a cell.
 
-    A subclass tells the shape (`line_count`, `set_widths`) and gives segments of exactly the right
-    width (`frozen`, `cell`).
+    A subclass gives the shape (`line_count`, `set_widths`) and segments of exactly the right width
+    (`frozen`, `cell`); which lines the cursor may rest on is `rests_on`.
     """
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {
-        "table--header",
-        "table--text",
-        "table--dim",
-        "table--good",
-        "table--bad",
-        "table--warn",
-        "table--heading",
-        "table--heat",
-    }
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "cursor(-1, 0)", "Up", show=False),
+        Binding("down,j", "cursor(1, 0)", "Down", show=False),
+        Binding("left,h", "cursor(0, -1)", "Left", show=False),
+        Binding("right,l", "cursor(0, 1)", "Right", show=False),
+        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
+        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
+        Binding("home,g", "edge(-1)", "First", show=False),
+        Binding("end,G", "edge(1)", "Last", show=False),
+    ]
 
     DEFAULT_CSS = """
-    LineView {
-        scrollbar-size-vertical: 1;
-        scrollbar-size-horizontal: 1;
-        scrollbar-gutter: auto;
-
-        & .table--header { color: $text-muted; text-style: bold; }
-        & .table--text { color: $foreground; }
-        & .table--dim { color: $text-muted; }
-        & .table--good { color: $success; }
-        & .table--bad { color: $error; text-style: bold; }
-        & .table--warn { color: $warning; text-style: bold; }
-        & .table--heading { color: $secondary; text-style: italic; }
-        & .table--heat { color: $primary; }
-    }
+    LineTable { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; scrollbar-gutter: auto; }
     """
+
+    class Moved(Message):
+        """The cursor rests on another cell."""
+
+    class Marked(Message):
+        """Runs were marked or unmarked."""
+
+    class Ordered(Message):
+        """Lines are in another order."""
 
     _glyphs: Glyphs = UNICODE
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.line = self.column = 0
         self.frozen_width = 0
         self._edges = array("q", [0])
-        self._palette: dict[str, Style] = {}
 
     def line_count(self) -> int:
         """How many lines there are below the header."""
@@ -90,7 +81,7 @@ class LineView(ScrollView):
         return None
 
     def empty_words(self) -> str:
-        """What is said where there are no lines."""
+        """What is shown where there are no lines."""
         return ""
 
     @property
@@ -108,23 +99,22 @@ class LineView(ScrollView):
         return self._edges[column + 1] - self._edges[column]
 
     def set_widths(self, frozen_width: int, widths: Iterable[int]) -> None:
-        """Set the widths of the frozen part and of each column, and lay out anew."""
+        """Set the widths of the frozen part and of each column, and lay out again."""
         self.frozen_width = frozen_width
         self._edges = array("q", accumulate(widths, initial=0))
         self.virtual_size = Size(frozen_width + self._edges[-1], 1 + self.line_count())
         self.refresh()
+        self.line = max(0, min(self.line, self.line_count() - 1))
+        self.column = max(0, min(self.column, self.column_count - 1))
+        if self.line_count() and not self.rests_on(self.line):
+            self.line = self._resting_line(self.line, 1)
 
-    def style_of(self, name: str) -> Style:
-        """The style of a component class, e.g. ``"bad"``, or of the widget for ``""``; kept until the theme changes."""
-        style = self._palette.get(name)
-        if style is None:
-            style = self.get_component_rich_style(f"table--{name}") if name else self.rich_style
-            self._palette[name] = style
-        return style
-
-    def notify_style_update(self) -> None:
-        self._palette.clear()
-        super().notify_style_update()
+    @property
+    def cursor_tone(self) -> str:
+        """The tone of the cell under the cursor."""
+        if self.has_focus:
+            return "cursor"
+        return "cursor-blurred-ansi" if self.app.native_ansi_color else "cursor-blurred"
 
     def render_line(self, y: int) -> Strip:
         width, scroll_y = self.view.width, self.scroll_offset.y
@@ -143,8 +133,6 @@ class LineView(ScrollView):
         return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.style_of(""))
 
     def _empty_lines(self, width: int) -> list[str]:
-        from fa_tui.views.text import wrapped
-
         return [f" {line}" for line in wrapped(self._glyphs.say(self.empty_words()), width - 1)]
 
     def _moving(self, line: int | None, room: int) -> Strip:
@@ -168,7 +156,7 @@ class LineView(ScrollView):
         return visible
 
     def _sign(self, line: int | None, sign: str) -> Segment:
-        return Segment(sign, self.style_of("header" if line is None else "dim"))
+        return Segment(sign, self.style_of("head" if line is None else "dim"))
 
     def refresh_cells(self, places: Iterable[tuple[int, int]]) -> None:
         """Repaint the cells (line, column) that are on screen."""
@@ -209,66 +197,9 @@ class LineView(ScrollView):
             column = bisect_right(self._edges, offset) - 1
         return line, column
 
-
-class LineTable(LineView, can_focus=True):
-    """Lines × columns with a cursor on a cell; which lines it may rest on is `rests_on`."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up,k", "cursor(-1, 0)", "Up", show=False),
-        Binding("down,j", "cursor(1, 0)", "Down", show=False),
-        Binding("left,h", "cursor(0, -1)", "Left", show=False),
-        Binding("right,l", "cursor(0, 1)", "Right", show=False),
-        Binding("pageup,ctrl+b", "page(-1)", "Page up", show=False),
-        Binding("pagedown,ctrl+f", "page(1)", "Page down", show=False),
-        Binding("home,g", "edge(-1)", "First", show=False),
-        Binding("end,G", "edge(1)", "Last", show=False),
-    ]
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"table--cursor", "table--cursor-blurred", "table--mark"}
-
-    DEFAULT_CSS = """
-    LineTable {
-        & .table--cursor {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
-        }
-        & .table--cursor-blurred { color: $foreground; text-style: reverse; }
-        &:ansi .table--cursor-blurred { text-style: underline; }
-        & .table--mark { color: $accent; text-style: bold; }
-    }
-    """
-
-    class Moved(Message):
-        """The cursor rests on another cell."""
-
-        def __init__(self, table: LineTable) -> None:
-            self.table = table
-            super().__init__()
-
-        @property
-        def control(self) -> LineTable:
-            return self.table
-
-    class Marked(Message):
-        """Runs were marked or unmarked."""
-
-    class Ordered(Message):
-        """Lines stand in another order."""
-
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self.line = 0
-        self.column = 0
-
     def rests_on(self, line: int) -> bool:
         """Whether the cursor may rest on a line."""
         return True
-
-    def set_widths(self, frozen_width: int, widths: Iterable[int]) -> None:
-        super().set_widths(frozen_width, widths)
-        self.line = max(0, min(self.line, self.line_count() - 1))
-        self.column = max(0, min(self.column, self.column_count - 1))
-        if self.line_count() and not self.rests_on(self.line):
-            self.line = self._resting_line(self.line, 1)
 
     def move_to(self, line: int, column: int | None = None) -> None:
         """Put the cursor on a cell and scroll it into view."""
@@ -283,7 +214,7 @@ class LineTable(LineView, can_focus=True):
             return
         self.repaint_cursor(before)
         self.scroll_to_cursor()
-        self.post_message(self.Moved(self))
+        self.post_message(self.Moved())
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         """Repaint what a cursor move changes."""
@@ -348,10 +279,10 @@ class LineTable(LineView, can_focus=True):
         self.scroll_to_cursor()
 
     def on_focus(self) -> None:
-        self.refresh_cells([(self.line, self.column)])
+        self.repaint_cursor((self.line, self.column))
 
     def on_blur(self) -> None:
-        self.refresh_cells([(self.line, self.column)])
+        self.repaint_cursor((self.line, self.column))
 
 
 _GAP = 2
@@ -386,7 +317,7 @@ class GridTable(LineTable):
 
     def _fit(self) -> None:
         name, *widths = [max(map(width_of, column)) for column in zip(self._headings, *self._rows, strict=True)]
-        # names give way to what is told of them
+        # names give way to the other columns
         name = min(name, max(_LEAST_NAME, self.view.width // 2)) if self.view.width else name
         self.set_widths(1 + name + _GAP, [width + _GAP for width in widths])
 
@@ -406,9 +337,9 @@ class GridTable(LineTable):
         name = self._headings[0] if line is None else self._rows[line][0]
         text = f" {cut_middle(name, self.frozen_width - _GAP - 1, self._glyphs.ellipsis)}"
         if line is None:
-            tone = "header"
+            tone = "head"
         elif line == self.line:
-            tone = "cursor" if self.has_focus else "cursor-blurred"
+            tone = self.cursor_tone
         else:
             tone = "bad" if line in self._marked else "text"
         return [
@@ -420,7 +351,7 @@ class GridTable(LineTable):
         width = self.width_of(column) - _GAP
         text = (self._headings if line is None else self._rows[line])[column + 1]
         text = (padded if column + 1 < self._words else padded_left)(text, width)
-        return [Segment(text + " " * _GAP, self.style_of("header" if line is None else "text"))]
+        return [Segment(text + " " * _GAP, self.style_of("head" if line is None else "text"))]
 
     def action_cursor(self, down: int, right: int) -> None:
         """Another line, or another column at the left edge."""
@@ -433,9 +364,3 @@ class GridTable(LineTable):
 
     def repaint_cursor(self, before: tuple[int, int]) -> None:
         self.refresh_frozen({before[0], self.line})
-
-    def on_focus(self) -> None:
-        self.refresh_frozen([self.line])
-
-    def on_blur(self) -> None:
-        self.refresh_frozen([self.line])

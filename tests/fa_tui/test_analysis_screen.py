@@ -22,7 +22,8 @@ from fa_tui.cli import main
 from fa_tui.live.changes import Reading
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.session import Session
-from fa_tui.views.analysed import SLICES, curve_chart, parts
+from fa_tui.views.analysed import parts
+from fa_tui.widgets.chart import SLICES, curve_chart
 from tests.fa_tui.looks import app_on, opened, screen_text, settled
 from tests.fa_tui.waiting import until
 

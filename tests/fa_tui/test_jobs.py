@@ -17,10 +17,10 @@ from fa_tui.jobs.pace import Pace, Stopwatch
 from fa_tui.screens import copy_export
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen
+from fa_tui.screens.jobs_table import JobsTable
 from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.glyphs import ASCII
-from fa_tui.widgets.jobs_table import JobsTable
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.scenes import StagedJobs
 from tests.fa_tui.waiting import until

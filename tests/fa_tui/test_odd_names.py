@@ -10,14 +10,14 @@ from textual.widget import Widget
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Listed
+from fa_tui.screens.jobs_table import JobsTable
 from fa_tui.screens.questions import ChoiceList
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.glyphs import ASCII, UNICODE
 from fa_tui.views.look import Look
 from fa_tui.views.text import width_of
-from fa_tui.widgets.jobs_table import JobsTable
-from fa_tui.widgets.table import LineView
+from fa_tui.widgets.table import LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
@@ -40,7 +40,7 @@ def odd() -> Session:
     )
 
 
-def misfits(view: LineView) -> list[tuple[int | None, int | None, str]]:
+def misfits(view: LineTable) -> list[tuple[int | None, int | None, str]]:
     """The parts of a table that are not as wide as their place, or hold what is not to be shown."""
     found = []
     for line in (None, *range(view.line_count())):
@@ -55,8 +55,8 @@ def misfits(view: LineView) -> list[tuple[int | None, int | None, str]]:
     return found
 
 
-def views(of: Widget) -> list[LineView]:
-    return [view for view in of.query(LineView) if view.display]
+def views(of: Widget) -> list[LineTable]:
+    return [view for view in of.query(LineTable) if view.display]
 
 
 @pytest.mark.parametrize("size", SIZES)

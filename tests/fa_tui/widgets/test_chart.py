@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 
 from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.chart import Canvas, Chart, Curve, Level, draw_chart
+from fa_tui.widgets.chart import Canvas, Chart, Curve, draw_chart
 
 X, Y = Scale(0, 10), Scale(1e-2, 1e2, log=True)
 
@@ -20,7 +20,7 @@ def lines(chart: Chart, width: int = 40, height: int = 11, glyphs: Glyphs = UNIC
 
 
 def test_a_curve_runs_from_corner_to_corner() -> None:
-    curve = Curve([(0, 1e-2), (10, 1e2)], "chart--1", "a")
+    curve = Curve([(0, 1e-2), (10, 1e2)], "curve-1", "a")
     drawn = lines(Chart([curve], X, Y))
     assert drawn[0].rstrip().endswith("a")
     assert drawn[9][8] != " "
@@ -28,7 +28,7 @@ def test_a_curve_runs_from_corner_to_corner() -> None:
 
 
 def test_in_ascii_each_curve_is_drawn_with_its_own_mark() -> None:
-    flat = [Curve([(0, y), (10, y)], "chart--1", mark) for y, mark in ((1.0, "a"), (100.0, "b"))]
+    flat = [Curve([(0, y), (10, y)], "curve-1", mark) for y, mark in ((1.0, "a"), (100.0, "b"))]
     drawn = lines(Chart(flat, X, Y), glyphs=ASCII)
     assert "".join(drawn).isascii()
     assert drawn[0].count("b") == 32
@@ -36,17 +36,15 @@ def test_in_ascii_each_curve_is_drawn_with_its_own_mark() -> None:
 
 
 def test_nan_and_zero_on_a_log_scale_are_gaps() -> None:
-    curve = Curve([(0, 1.0), (1, 1.0), (2, math.nan), (4, 0.0), (8, 1.0), (10, 1.0)], "chart--1", "*")
+    curve = Curve([(0, 1.0), (1, 1.0), (2, math.nan), (4, 0.0), (8, 1.0), (10, 1.0)], "curve-1", "*")
     (line,) = [line for line in lines(Chart([curve], X, Y), glyphs=ASCII) if "*" in line]
     assert "*" not in line[8 + 7 : 8 + 20]
 
 
-def test_a_threshold_is_a_labelled_line_and_one_off_the_scale_is_not_drawn() -> None:
-    chart = Chart([], X, Y, [Level(1.0, "chart--level", "limit"), Level(1e9, "chart--level", "far")])
-    drawn = lines(chart)
-    (line,) = [line for line in drawn if " limit " in line]
-    assert line.count(UNICODE.firing) == 32 - len(" limit ")
-    assert not [line for line in drawn if "far" in line]
+def test_a_threshold_is_a_dashed_line_and_one_off_the_scale_is_not_drawn() -> None:
+    (line,) = [line for line in lines(Chart([], X, Y, 1.0)) if UNICODE.firing in line]
+    assert line.count(UNICODE.firing) == 32
+    assert not [line for line in lines(Chart([], X, Y, 1e9)) if UNICODE.firing in line]
 
 
 def test_the_cursor_marks_its_column_in_every_line() -> None:
@@ -68,7 +66,7 @@ def test_whatever_the_values_the_rows_fill_their_box(
     values: list[tuple[float, float]], width: int, height: int, glyphs: Glyphs, log: bool
 ) -> None:
     scale = Y if log else Scale(-5.0, 5.0)
-    chart = Chart([Curve(sorted(values), "chart--1", "a")], X, scale, [Level(1.0, "chart--level", "limit")], 3.0)
+    chart = Chart([Curve(sorted(values), "curve-1", "a")], X, scale, 1.0, 3.0)
     drawn = lines(chart, width, height, glyphs)
     assert len(drawn) <= max(height, 1)
     assert all(len(line) >= min(width, 8) for line in drawn)

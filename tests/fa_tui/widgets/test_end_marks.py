@@ -46,15 +46,15 @@ def test_a_mark_stays_on_its_line_and_near_its_end_and_the_last_one_drawn_on_it(
 
 
 def test_curves_that_end_in_one_place_are_all_named() -> None:
-    curves = [Curve([(0.0, n / 10), (10.0, 0.5)], "chart--1", mark) for n, mark in enumerate("abcde")]
+    curves = [Curve([(0.0, n / 10), (10.0, 0.5)], "curve-1", mark) for n, mark in enumerate("abcde")]
     top, *_ = (line for line in drawn(*curves) if "e" in line and "epoch" not in line)
     assert top.endswith("abcde")
-    early = [Curve([(0.0, n / 10), (4.0, 0.5)], "chart--1", mark) for n, mark in enumerate("abcde")]
+    early = [Curve([(0.0, n / 10), (4.0, 0.5)], "curve-1", mark) for n, mark in enumerate("abcde")]
     assert any("edcba" in line for line in drawn(*early))
 
 
 def test_where_there_is_no_room_the_rest_are_counted() -> None:
-    curves = [Curve([(10.0, 0.5)], "chart--1", mark) for mark in "abcdefghij"]
+    curves = [Curve([(10.0, 0.5)], "curve-1", mark) for mark in "abcdefghij"]
     *_, axis = drawn(*curves)
     assert f"epoch   +{len(curves) - BESIDE - 1} more ends" in axis
     assert "more" not in drawn(*curves[: BESIDE + 1])[-1]
@@ -62,15 +62,15 @@ def test_where_there_is_no_room_the_rest_are_counted() -> None:
 
 def test_a_first_fire_stays_where_it_is_and_is_not_hidden() -> None:
     curves = [
-        Curve([(0.0, 0.5), (10.0, 0.5)], "chart--1", "a"),
-        Curve([(10.0, 0.5)], "chart--fires", UNICODE.fires, stays=True),
-        Curve([(0.0, 0.1), (10.0, 0.5)], "chart--2", "b"),
+        Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", "a"),
+        Curve([(10.0, 0.5)], "bad", UNICODE.fires, stays=True),
+        Curve([(0.0, 0.1), (10.0, 0.5)], "curve-2", "b"),
     ]
     assert any(line.endswith(f"ab{UNICODE.fires}") for line in drawn(*curves))
 
 
 def test_in_ascii_too_the_ends_are_apart() -> None:
-    chart = Chart([Curve([(0.0, 0.5), (10.0, 0.5)], "chart--1", mark) for mark in "abc"], X, Y)
+    chart = Chart([Curve([(0.0, 0.5), (10.0, 0.5)], "curve-1", mark) for mark in "abc"], X, Y)
     assert any("".join(text for text, _ in row).endswith("cccabc") for row in draw_chart(chart, 30, 6, ASCII))
 
 

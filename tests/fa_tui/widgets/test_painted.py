@@ -1,4 +1,4 @@
-"""Rows, and what differs between two of them."""
+"""Rows of styled text, and widgets of them that are hidden for a while."""
 
 from __future__ import annotations
 
@@ -8,42 +8,18 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 
 from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.painted import Row, changed_spans, clip
+from fa_tui.widgets.painted import Row, clip
 
 rows = st.lists(st.tuples(st.text("ab ✓漢", max_size=6), st.sampled_from(["", "x", "y"])), max_size=6)
-
-
-def test_an_accent_of_its_own_takes_no_cell() -> None:
-    before: Row = [("de\u0301ja\u0300 1/3", "x")]
-    assert list(changed_spans(before, [("de\u0301ja\u0300 2/3", "x")])) == [(5, 6)]
-    assert list(changed_spans(before, [("deja\u0300 1/3", "x")])) == [(1, 2)]
 
 
 def test_a_wide_character_that_has_half_a_place_leaves_it_blank() -> None:
     assert clip([("a漢字", "x"), ("b", "y")], 4, "z") == [("a漢", "x"), (" ", "z")]
 
 
-def cells(row: Row) -> list[tuple[str, str]]:
-    return [
-        (piece, style)
-        for text, style in row
-        for character in text
-        for piece in character.ljust(cell_len(character), "\0")
-    ]
-
-
 @given(rows, st.integers(0, 30))
 def test_a_clipped_row_fills_its_width_exactly(row: Row, width: int) -> None:
     assert sum(cell_len(text) for text, _ in clip(row, width, "")) == width
-
-
-@given(rows, rows, st.integers(0, 9))
-def test_repainting_the_changed_spans_gives_the_new_row(before: Row, after: Row, join: int) -> None:
-    old, new = cells(clip(before, 24, "")), cells(clip(after, 24, ""))
-    for start, end in changed_spans(clip(before, 24, ""), clip(after, 24, ""), join):
-        assert old[start] != new[start] and old[end - 1] != new[end - 1]
-        old[start:end] = new[start:end]
-    assert old == new
 
 
 async def test_what_changed_while_hidden_is_shown_when_it_comes_back() -> None:

@@ -17,7 +17,7 @@ class Two(App[None]):
 def look_of(pick: Pick) -> tuple[str, bool]:
     """What is painted, and whether the picked value is highlighted."""
     strip = pick.render_line(0)
-    focused = pick.get_component_rich_style("pick--focused")
+    focused = pick.style_of("cursor")
     return strip.text.rstrip(), any(segment.style == focused for segment in strip)
 
 

@@ -7,8 +7,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
-from fa_tui.widgets.slider import ThresholdSlider
-from fa_tui.widgets.slider_face import widths
+from fa_tui.widgets.slider import ThresholdSlider, widths
 from tests.fa_tui.waiting import until
 
 TICKS = [0.96, 2.87, 10.96, 694.46, 2043.0, 24126.0]

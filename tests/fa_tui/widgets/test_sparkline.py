@@ -6,11 +6,10 @@ import math
 
 from hypothesis import given
 from hypothesis import strategies as st
-from textual.app import App, ComposeResult
 
 from fa_tui.terminal.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
-from fa_tui.widgets.detail_layers import Sparkline, braille_sparkline, sparkline
+from fa_tui.widgets.detail import sparkline
 
 LOG = Scale(1e-9, 1e9, log=True)
 
@@ -20,9 +19,9 @@ def test_two_sparklines_on_one_scale_can_be_compared() -> None:
     assert sparkline([1.0, 1.1], LOG) == "▅▅"
 
 
-def test_non_finite_values_and_zeros_are_marked_and_missing_ones_blank() -> None:
-    assert sparkline([math.nan, math.inf, 0.0, None, 1e9], LOG) == "∞∞0 █"
-    assert sparkline([math.nan, 0.0, None], LOG, ASCII) == "!0 "
+def test_non_finite_values_and_zeros_are_marked() -> None:
+    assert sparkline([math.nan, math.inf, 0.0, 1e9], LOG) == "∞∞0█"
+    assert sparkline([math.nan, 0.0], LOG, ASCII) == "!0"
 
 
 def test_ascii_stays_ascii() -> None:
@@ -38,21 +37,3 @@ def test_squeezed_into_fewer_cells_no_peak_is_lost(values: list[float], width: i
 
 def test_a_nan_is_not_averaged_away() -> None:
     assert sparkline([1.0, math.nan, 1.0, 1.0], LOG, UNICODE, 2)[0] == UNICODE.nonfinite
-
-
-def test_braille_holds_two_values_per_cell() -> None:
-    assert braille_sparkline([0.0, 1.0, math.nan, 1.0, 1.0], Scale(0.0, 1.0)) == "⣸⢸⡇"
-
-
-async def test_the_widget_draws_what_the_function_returns() -> None:
-    spark = Sparkline([1e-9, 1e9], LOG)
-
-    class Stage(App[None]):
-        def compose(self) -> ComposeResult:
-            yield spark
-
-    async with Stage().run_test(size=(20, 3)) as pilot:
-        assert spark.render_line(0).text.rstrip() == "▁█"
-        spark.set_values([1e9], LOG)
-        await pilot.pause()
-        assert spark.render_line(0).text.rstrip() == "█"

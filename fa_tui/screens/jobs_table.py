@@ -17,7 +17,7 @@ _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "
 _HEADINGS = ("state", "progress", "left/took", "device", "what it says")
 _STATE = _TIME = 10
 _COUNTS = range(7, 18)
-"""Cells that ``done/total`` and the blanks around it get; a bar stands before them."""
+"""Cells that ``done/total`` and the blanks around it get; a bar is before them."""
 _BARS = range(6, 41)
 _USUAL_BAR = 10
 """A bar is shorter where a name or what a job says would be cut."""
@@ -98,7 +98,7 @@ class JobsTable(LineTable):
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
-            return [Segment(" job".ljust(self.frozen_width), self.style_of("header"))]
+            return [Segment(" job".ljust(self.frozen_width), self.style_of("head"))]
         name = self._short(self._jobs[line].name, self.frozen_width - _AROUND_NAME)
         chosen = line == self.line
         text = padded(f" {name}", self.frozen_width)
@@ -107,7 +107,7 @@ class JobsTable(LineTable):
     def cell(self, line: int | None, column: int) -> list[Segment]:
         width = self.width_of(column)
         if line is None:
-            return [Segment(_HEADINGS[column].ljust(width), self.style_of("header"))]
+            return [Segment(_HEADINGS[column].ljust(width), self.style_of("head"))]
         job = self._jobs[line]
         if column == 1:
             return self._progress(job, width)
@@ -125,7 +125,7 @@ class JobsTable(LineTable):
             return [Segment(" " * width, self.style_of("text"))]
         bar = share_bar((job.done + job.part) / job.total, self._bar, self._glyphs)
         filled = len(bar.rstrip(bar[-1])) if job.done < job.total else self._bar
-        tone = "mark" if job.state == "running" else _TONES[job.state]
+        tone = "accent" if job.state == "running" else _TONES[job.state]
         return [
             Segment(bar[:filled], self.style_of(tone)),
             Segment(bar[filled:], self.style_of("dim")),

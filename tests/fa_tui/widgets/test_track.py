@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
-from fa_tui.widgets.ladder import R10, R20, Flips, Ladder
+from fa_tui.widgets.track import R10, R20, Flips, Ladder, finite
 
 positive = st.floats(min_value=1e-200, max_value=1e200)
 ladders = st.sampled_from([Ladder(mantissas=R20), Ladder(mantissas=R10), Ladder(mantissas=(1.0,))])
@@ -59,7 +59,7 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
     def verdicts(at: float) -> list[frozenset[str]]:
         return [judge(run, at) for run in runs]
 
-    flips = Flips(runs, above=above)
+    flips = Flips(finite(runs), above=above)
     here, jumps = start, 0
     while (there := flips.next(here, upward=upward)) is not None:
         assert there > here if upward else there < here
@@ -74,7 +74,7 @@ def test_a_jump_flips_a_verdict_and_every_flip_value_is_met_on_the_way(
 
 @given(st.lists(values, min_size=1, max_size=8), values, st.floats(0, 1), st.booleans())
 def test_no_verdict_changes_inside_the_plateau(runs: list[float], threshold: float, share: float, above: bool) -> None:
-    plateau = Flips(runs, above=above).plateau(threshold)
+    plateau = Flips(finite(runs), above=above).plateau(threshold)
     assert plateau is not None
     low, high = max(plateau[0], 0.0), min(plateau[1], 1e12)
     inside = low + share * (high - low)
@@ -84,12 +84,12 @@ def test_no_verdict_changes_inside_the_plateau(runs: list[float], threshold: flo
 
 
 def test_runs_that_are_not_finite_never_flip() -> None:
-    assert Flips([math.nan, math.inf], above=True).next(1.0, upward=True) is None
-    assert Flips([math.nan], above=True).plateau(1.0) is None
+    assert Flips(finite([math.nan, math.inf]), above=True).next(1.0, upward=True) is None
+    assert Flips(finite([math.nan]), above=True).plateau(1.0) is None
 
 
 @given(st.lists(st.floats()))
 def test_an_array_flips_where_a_list_of_its_numbers_does(numbers: list[float]) -> None:
-    rising = array("d", sorted({number for number in numbers if math.isfinite(number)}))
-    assert Flips(numbers, above=True).values == Flips(array("d", numbers), above=True).values == rising
-    assert Flips(rising, above=True).values is rising, "many runs' numbers are kept once"
+    rising = array("d", sorted(number for number in numbers if math.isfinite(number)))
+    assert finite(numbers) == finite(array("d", numbers)) == rising
+    assert finite(rising) is rising, "many runs' numbers are kept once"
