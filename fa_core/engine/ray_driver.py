@@ -69,7 +69,7 @@ class Nodes:
 
     def __init__(self, resource: str, address: str, send: Send) -> None:
         self._resource, self._address, self._send = resource, address, send
-        self._place = "GPU" if resource == "GPU" else "core"
+        self._place = {"GPU": "GPU", "CPU": "core"}[resource]
         self._names: dict[str, str] = {}
         self._heard: dict[str, float] = {}
         self._avoided_until: dict[str, float] = {}
@@ -146,10 +146,8 @@ class Nodes:
         for node_id in sorted(departed, key=self.name):
             gone = f"node {self.name(node_id)} is gone"
             if runs := begun.get(node_id):
-                become = (
-                    ("is" if runs == 1 else "are") + " measured elsewhere" if slots else "must be measured elsewhere"
-                )
-                gone += f"; its {_count(runs, 'run')} {become}"
+                are = ("is" if runs == 1 else "are") if slots else "must be"
+                gone += f"; its {_count(runs, 'run')} {are} measured elsewhere"
             self._send(messages.Note([], gone))
             self.waiting = ""  # runs that wait again after a node came and went are reported again
         return departed
@@ -205,7 +203,7 @@ class Tries:
         deadline: when that is.
         tasks: those that may still measure it.
         begun: the nodes that have begun it.
-        useless: the nodes that cannot measure it, and why: `Failed.device` as they sent it.
+        useless: the nodes that cannot measure it, and what it comes to if none is left.
         lives: how many more nodes or processes it may lose.
     """
 
@@ -214,7 +212,7 @@ class Tries:
     deadline: float = 0.0
     tasks: list[Task] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)
-    useless: dict[str, str] = field(default_factory=dict)
+    useless: dict[str, messages.Failed] = field(default_factory=dict)
     lives: int = LIVES
 
     @property
@@ -296,8 +294,8 @@ class Jobs:
                 self.lost(task, "the node is gone")  # Ray reports it minutes later where the node fell silent
         able = self._nodes.able()
         for tried in list(self._tries.values()):
-            if not tried.placed and tried.useless and not able - tried.useless.keys():
-                self._finish(tried, self._unmeasurable(tried))
+            if not tried.placed and tried.useless and self._unmeasurable(tried):
+                self._finish(tried, [*tried.useless.values()][-1])
             elif not tried.placed and able and all(able <= task.avoid for task in tried.tasks):
                 self._release(tried)  # the nodes that it was submitted for are gone
                 self._retry(tried)
@@ -328,13 +326,12 @@ class Jobs:
                 self._finish(tried, replace(end, report={**report, "provenance": facts}))
                 return
             case messages.Failed(what=what, where=where, device=fault):
-                why = f"{what} on {place}" if fault == messages.UNSEEN else f"{what} (on {place})"
+                unseen = fault == messages.UNSEEN
+                why = f"{what} on {place}" if unseen else f"{what} (on {place})"
                 last = replace(end, what=why, where=where or job.checkpoint)
                 if fault:
-                    tried.useless[task.node_id] = fault
-                if fault == messages.UNSEEN:
-                    last = self._unmeasurable(tried)
-                over = not fault or not self._nodes.able() - tried.useless.keys()
+                    tried.useless[task.node_id] = last
+                over = not fault or self._unmeasurable(tried)
                 note = f"{why}: tried on another node"
             case why:
                 if task.node_id:
@@ -388,6 +385,10 @@ class Jobs:
     def _finish(self, tried: Tries, end: messages.Done | messages.Failed) -> None:
         self._tries.pop(tried.job.id, None)
         self._release(tried)
+        if isinstance(end, messages.Failed) and end.device == messages.UNSEEN:
+            blind = [node_id for node_id, fault in tried.useless.items() if fault.device == messages.UNSEEN]
+            what = f"no node of the cluster sees it: it is not there on {self._nodes.names(blind)}"
+            end = replace(end, what=what, hint="put it on a disk that every node mounts at this path")
         self._send(end)
 
     def _release(self, tried: Tries) -> None:
@@ -404,16 +405,9 @@ class Jobs:
     def _note(self, tried: Tries, text: str) -> None:
         self._send(messages.Note([tried.job.id], text))
 
-    def _unmeasurable(self, tried: Tries) -> messages.Failed:
-        """No node is left that could measure a job."""
-        blind = [node_id for node_id, fault in tried.useless.items() if fault == messages.UNSEEN]
-        if blind:
-            what = f"no node of the cluster sees it: it is not there on {self._nodes.names(blind)}"
-            hint = "put it on a disk that every node mounts at this path"
-        else:
-            what = f"the device is lost or full on {self._nodes.names(tried.useless)}, and no other node is left"
-            hint = ""
-        return messages.Failed(tried.job.id, what, tried.job.checkpoint, hint)
+    def _unmeasurable(self, tried: Tries) -> bool:
+        """Whether no node is left that could measure a job."""
+        return not self._nodes.able() - tried.useless.keys()
 
 
 def _detach(tried: Tries, task: Task) -> None:
@@ -450,8 +444,6 @@ def listen(jobs: Jobs) -> None:
             message = ray.get(next(task.generator), timeout=FETCH)
         except StopIteration:
             jobs.lost(task, "its task ended without a result")
-        except ray.exceptions.LocalRayletDiedError:
-            raise
         except Exception as error:
             print(error, file=sys.stderr, flush=True)
             jobs.lost(task, _why_lost(error))
@@ -460,8 +452,10 @@ def listen(jobs: Jobs) -> None:
 
 
 def _why_lost(error: Exception) -> str:
-    """Why a task ended without its results, in one line."""
+    """Why a task ended without its results, in one line; raises what ends all tasks."""
     match error:
+        case ray.exceptions.LocalRayletDiedError():
+            raise error
         case ray.exceptions.NodeDiedError():
             return "the node is dead, or cannot be reached"
         case ray.exceptions.RayTaskError() if "No module named 'fa_core" in str(error):
@@ -475,8 +469,7 @@ def _why_lost(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+    return next((line.strip()[:300] for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def connect(address: str) -> str:
@@ -501,10 +494,8 @@ def connect(address: str) -> str:
         why = _first_line(error)
         if address == "local":
             raise MeasureError(f"Ray does not start on this machine ({why})") from error
-        raise MeasureError(
-            f"the Ray cluster at {address} cannot be joined ({why})",
-            hint=f"it must list this machine ({messages.how_to_join(address)}), with the same Ray, Python and token",
-        ) from error
+        hint = f"it must list this machine ({messages.how_to_join(address)}), with the same Ray, Python and token"
+        raise MeasureError(f"the Ray cluster at {address} cannot be joined ({why})", hint=hint) from error
     if address == "local":
         return "Ray started on this machine, until this ends"
     return f"Ray cluster at {ray.get_runtime_context().gcs_address if address == 'auto' else address}"
@@ -528,10 +519,9 @@ def read_messages(stdin: IO[bytes], inbox: queue.SimpleQueue[messages.ToWorker |
     """Queue the client's messages, then None when it is gone; a cluster that is silent does not delay the exit."""
     for line in stdin:
         inbox.put(messages.to_worker(line))
-    leaving = threading.Timer(EXIT_TIMEOUT, os._exit, [0])
-    leaving.daemon = True
-    leaving.start()
     inbox.put(None)
+    time.sleep(EXIT_TIMEOUT)
+    os._exit(0)
 
 
 def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:

@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -152,14 +153,13 @@ class _Driver(threading.Thread):
         self._on_message, self._on_end = on_message, on_end
         self._lock = threading.Lock()
         self._process: ChildProcess | None = None
-        self._closed = self._too_late = False
+        self._closed = False
         self.connected: Future[None] = Future()
 
-    @property
-    def pid(self) -> int | None:
+    def pids(self) -> list[int]:
         """The driver process, if it lives."""
         process = self._process
-        return process.pid if process is not None and process.alive else None
+        return [process.pid] if process is not None and process.alive else []
 
     def run(self) -> None:
         try:
@@ -201,7 +201,8 @@ class _Driver(threading.Thread):
             self._process = process
         address = self._setup.address
         seconds = START if address == "local" else JOIN
-        limit = threading.Timer(seconds, self._expire, [process])
+        expires = time.monotonic() + seconds
+        limit = threading.Timer(seconds, process.kill)
         limit.daemon = True
         limit.start()
         try:
@@ -216,7 +217,7 @@ class _Driver(threading.Thread):
                             self.connected.set_result(None)
         finally:
             limit.cancel()
-        if not self._too_late:
+        if self.connected.done() or time.monotonic() < expires:
             cause, words = process.cause_of_death(), process.last_words()
             said = f"its last words: {words}; " if words else ""
             what = f"the connection to the Ray cluster is lost: its driver {cause}"
@@ -224,10 +225,6 @@ class _Driver(threading.Thread):
         if address == "local":
             return MeasureError(f"Ray did not start on this machine within {seconds:.0f} s", hint=HOW_TO_START)
         return _no_answer(None if address == "auto" else address, f"within {seconds:.0f} s")
-
-    def _expire(self, process: ChildProcess) -> None:
-        self._too_late = True
-        process.kill()
 
 
 class RayPool(Pool):
@@ -299,7 +296,7 @@ class RayPool(Pool):
     def pids(self) -> list[int]:
         """The driver, if it lives; what measures is elsewhere."""
         driver = self._driver
-        return [pid] if driver is not None and (pid := driver.pid) is not None else []
+        return [] if driver is None else driver.pids()
 
     def _end(self) -> None:
         with self._changed:
