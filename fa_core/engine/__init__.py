@@ -1,7 +1,7 @@
 """Where measuring happens: jobs, worker processes, and the audit that hands out and collects.
 
 A client (the command line, the explorer) imports no torch: it starts ``python -m fa_core.engine.worker``
-once per device and speaks JSON lines with it. Names load on first use: the command line looks up a `Placement` or
+once per device and exchanges JSON lines with it. Names load on first use: the command line looks up a `Placement` or
 `MeasureOptions` long before it starts a worker, if ever.
 """
 

@@ -1,9 +1,4 @@
-"""(d)'s baseline out of the audit itself: the accuracy of the frozen-blocks run that lies beside a run.
-
-What an earlier audit left in its file, so that it need not be measured again.
-
-The measured runs of one audit, on disk after every one of them.
-"""
+"""The audit table of one audit: written as runs finish, resumed from, with baselines out of the audit itself."""
 
 from __future__ import annotations
 
@@ -33,6 +28,153 @@ from fa_core.runs import WITHOUT_BASELINE
 FROZEN = "frozen"
 """The control whose accuracy is the baseline."""
 
+WRITING_SHARE = 0.05
+"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
+
+AT_ONCE = 0.02
+"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
+
+Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
+"""What is done to finished rows before they are written: thresholds and baselines that the user gave."""
+
+
+class Throttle:
+    """Writes what has changed, in at most `WRITING_SHARE` of the time. Thread-safe.
+
+    Args:
+        write: writes it; where that raises an FaError, it is written again with the next change.
+
+    Attributes:
+        lock: held while it is written; what `write` reads is changed under it.
+    """
+
+    def __init__(self, write: Callable[[], None]) -> None:
+        self._write = write
+        self.lock = threading.RLock()
+        self._next_write = 0.0
+        self._unwritten = False
+        self._later: threading.Timer | None = None
+
+    def changed(self) -> None:
+        """Write now, or soon if the last write took long.
+
+        Raises:
+            FaError: it cannot be written now.
+        """
+        with self.lock:
+            self._unwritten = True
+            pause = self._next_write - time.monotonic()
+            if pause <= 0:
+                self.flush()
+            elif self._later is None:
+                # the next change may be hours away
+                self._later = threading.Timer(pause, self._flush_later)
+                self._later.daemon = True
+                self._later.start()
+
+    def flush(self) -> None:
+        """Write what is not written yet.
+
+        Raises:
+            FaError: it cannot be written.
+        """
+        with self.lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
+            if not self._unwritten:
+                return
+            begun = time.monotonic()
+            try:
+                self._write()
+                self._unwritten = False
+            finally:
+                ended = time.monotonic()
+                took = ended - begun
+                self._next_write = ended + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
+
+    def _flush_later(self) -> None:
+        with contextlib.suppress(FaError):  # the next write raises it again
+            self.flush()
+
+
+class AuditFile:
+    """Collects the measured runs of an audit and keeps a file of them. Thread-safe.
+
+    Args:
+        out: the audit table to write; None = none.
+        order: the rows to be measured, in the order they are to be written.
+        adjust: see `Adjust`.
+        before: rows that stay in the file in front of them.
+        on_trouble: called, once, when the file cannot be written. Measuring goes on; the rows go to a spare file.
+
+    Attributes:
+        unsaved: why the file does not hold every row, and which one does; None = it does.
+    """
+
+    def __init__(
+        self,
+        out: Path | None,
+        order: Sequence[AuditRow],
+        adjust: Adjust = list,
+        before: Iterable[AuditRow] = (),
+        on_trouble: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._out, self._order, self._adjust = out, list(order), adjust
+        self._before = list(before)
+        self._on_trouble = on_trouble
+        self._spare: Path | None = None
+        self.unsaved: FaError | None = None
+        self._reports: dict[int, DiagnosticReport] = {}
+        self._throttle = Throttle(self._save)
+
+    def put(self, index: int, report: DiagnosticReport) -> None:
+        """Take the report of the row of this index, and write: now, or soon if a write just now took long."""
+        with self._throttle.lock, contextlib.suppress(FaError):
+            self._reports[index] = report
+            self._throttle.changed()
+
+    def write(self) -> None:
+        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`)."""
+        with contextlib.suppress(FaError):
+            self._throttle.flush()
+
+    def rows(self) -> list[AuditRow]:
+        """The finished rows, in order, with their baselines."""
+        finished = [replace(row, report=self._reports[i]) for i, row in enumerate(self._order) if i in self._reports]
+        measured = with_measured_baselines(finished)
+        return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
+
+    def _save(self) -> None:
+        if self._out is None:
+            return
+        table = [*self._before, *self.rows()]
+        try:
+            write_audit_table(self._out, table)
+        except FaError as error:
+            first = self.unsaved is None
+            self.unsaved = FaError(error.what, where=self._out, hint=self._spill(self._out.name, table))
+            if first:
+                self._on_trouble(f"{self.unsaved}; measuring goes on")
+            raise
+        self.unsaved = None  # also where the disk has space again
+
+    def _spill(self, name: str, table: list[AuditRow]) -> str:
+        """Put the rows into the spare file; says where they are."""
+        try:
+            if self._spare is None:
+                self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / name
+            write_audit_table(self._spare, table)
+        except (OSError, FaError):
+            return "no other place could be written to either"
+        return f"what is finished is in {self._spare}"
+
+
+def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
+    """A baseline that the user gave says so, so that a resumed audit does not take it for the run's own."""
+    acc: Any = after.report.frozen_baseline_acc
+    return after if acc == before.report.frozen_baseline_acc else filled(after, acc, GIVEN)
+
 
 def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """Fill in (d)'s baseline where a run has none and a frozen-blocks run was measured in the same audit.
@@ -41,16 +183,7 @@ def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
     """
     rows = list(rows)
     frozen = [row for row in rows if row.method == FROZEN and row.report.headline_acc is not None]
-    return [_filled(row, frozen) for row in rows]
-
-
-def as_measured(report: DiagnosticReport) -> DiagnosticReport:
-    """The report as it was measured, before a baseline was filled in and a verdict written down."""
-    report = replace(report, recorded_verdict=None)
-    if BASELINE_FROM not in report.provenance:
-        return report
-    provenance = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
-    return replace(report, provenance=provenance, frozen_baseline_acc=None)
+    return [_with_baseline(row, frozen) for row in rows]
 
 
 def filled(row: AuditRow, acc: float | None, source: str) -> AuditRow:
@@ -59,11 +192,11 @@ def filled(row: AuditRow, acc: float | None, source: str) -> AuditRow:
     return replace(row, report=replace(report, provenance={**report.provenance, BASELINE_FROM: source}))
 
 
-def _filled(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
-    who = _alike(row)
-    if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or who is None:
+def _with_baseline(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
+    shared = _shared_with_baseline(row)
+    if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or shared is None:
         return row
-    fitting = [candidate for candidate in frozen if _alike(candidate) == who]
+    fitting = [candidate for candidate in frozen if _shared_with_baseline(candidate) == shared]
     if not fitting:
         return row
     recipe = row.report.provenance.get("recipe")
@@ -71,7 +204,7 @@ def _filled(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
     return filled(row, best.report.headline_acc, best.checkpoint or best.source)
 
 
-def _alike(row: AuditRow) -> tuple[object, ...] | None:
+def _shared_with_baseline(row: AuditRow) -> tuple[object, ...] | None:
     """What a run and its baseline share; None where the network is not known."""
     facts = row.report.provenance
     if row.seed is None or "arch" not in facts:
@@ -85,7 +218,7 @@ def finished_before(
     """Which runs need not be measured again.
 
     A record counts if it is of the same method and seed, the same bytes in every file that was read, and the same
-    settings; of several, the one whose files lay where they lie now.
+    settings; of several, the one whose files were where they are now.
 
     Args:
         out: the earlier audit's file; it need not be there.
@@ -98,41 +231,38 @@ def finished_before(
     Raises:
         UsageError: the file is no audit table.
     """
-    if not out.exists() or not out.stat().st_size:
+    recorded = [replace(row, report=_as_measured(row.report)) for row in recorded_audits(out)]
+    if not recorded:
         return {}, []
-    recorded = [replace(row, report=as_measured(row.report)) for row in recorded_audits(out)]
-    settings = provenance.settings(options)
-    wanted = [_identity(row, settings, _hashes(row)) for row in rows]
-    in_place: dict[tuple[str, str | None], int] = {}
-    by_identity: defaultdict[str, list[int]] = defaultdict(list)
+    places: defaultdict[str, list[int]] = defaultdict(list)
     for place, row in enumerate(recorded):
         facts = row.report.provenance
-        identity = _identity(row, _completed(facts.get("settings")), facts.get("hashes"))
-        in_place[identity, row.checkpoint] = place
-        by_identity[identity].append(place)
-    taken = {
-        index: in_place[wanted[index], row.checkpoint]
-        for index, row in enumerate(rows)
-        if (wanted[index], row.checkpoint) in in_place
-    }
-    used = set(taken.values())
-    for index, identity in enumerate(wanted):
-        moved = next((place for place in by_identity[identity] if place not in used), None)
-        if index not in taken and moved is not None:
-            taken[index] = moved
-            used.add(moved)
-    measured_again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
-    others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in measured_again]
-    found = {index: _lying_at(recorded[place].report, rows[index].checkpoint) for index, place in sorted(taken.items())}
-    return found, others
+        places[_identity(row, _completed(facts.get("settings")), facts.get("hashes"))].append(place)
+    settings = provenance.settings(options)
+    wanted = [places.get(_identity(row, settings, _hashes(row)), []) for row in rows]
+    taken: dict[int, int] = {}
+    used: set[int] = set()
+    for moved in (False, True):
+        for index, row in enumerate(rows):
+            fitting = (
+                p for p in wanted[index] if p not in used and (moved or recorded[p].checkpoint == row.checkpoint)
+            )
+            if index not in taken and (found := next(fitting, None)) is not None:
+                taken[index] = found
+                used.add(found)
+    again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
+    others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in again]
+    return {index: _moved_to(recorded[taken[index]].report, rows[index].checkpoint) for index in sorted(taken)}, others
 
 
 def recorded_audits(out: Path) -> list[AuditRow]:
-    """The rows of an audit table that is there already.
+    """The rows of an audit table that is there already; none where there is no file, or an empty one.
 
     Raises:
         UsageError: it is something else, which is not to be overwritten.
     """
+    if not out.exists() or not out.stat().st_size:
+        return []
     try:
         rows = list(scan([out]).rows)
     except UnreadableInput as error:
@@ -144,7 +274,16 @@ def recorded_audits(out: Path) -> list[AuditRow]:
     return rows
 
 
-def _lying_at(report: DiagnosticReport, checkpoint: str | None) -> DiagnosticReport:
+def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
+    """The report as it was measured, before a baseline was filled in and a verdict written down."""
+    report = replace(report, recorded_verdict=None)
+    if BASELINE_FROM not in report.provenance:
+        return report
+    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
+    return replace(report, provenance=facts, frozen_baseline_acc=None)
+
+
+def _moved_to(report: DiagnosticReport, checkpoint: str | None) -> DiagnosticReport:
     return replace(report, provenance={**report.provenance, "checkpoint": checkpoint})
 
 
@@ -160,117 +299,12 @@ def _completed(kept: Any) -> Any:
         return kept
 
 
-def _hashes(row: AuditRow) -> dict[str, str] | None:
+def _hashes(row: AuditRow) -> dict[str, str]:
     """The hashes of the row's files now; a file that cannot be read matches no record."""
     try:
         return provenance.input_hashes(Path(row.checkpoint or ""))
     except FaError:
         return {}
-
-
-Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
-"""What is done to finished rows before they are written: thresholds, baselines that the person gave."""
-
-WRITING_SHARE = 0.05
-"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
-
-AT_ONCE = 0.02
-"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
-
-
-class Ledger:
-    """Collects finished rows and keeps a file of them. Its methods may be called from any thread.
-
-    Args:
-        out: the audit table to write; None = none.
-        order: the rows to be measured, in the order they are to be written.
-        adjust: see `Adjust`.
-        before: rows that stay in the file in front of them.
-        on_trouble: told, once, that the file cannot be written. Measuring goes on; the rows go to a spare file.
-
-    Attributes:
-        unsaved: why the file does not hold every row, and which one does; None = it does.
-    """
-
-    def __init__(
-        self,
-        out: Path | None,
-        order: Sequence[AuditRow],
-        adjust: Adjust = list,
-        before: Iterable[AuditRow] = (),
-        on_trouble: Callable[[str], None] | None = None,
-    ) -> None:
-        self._out, self._order, self._adjust = out, list(order), adjust
-        self._before = list(before)
-        self._on_trouble = on_trouble
-        self._spare: Path | None = None
-        self.unsaved: FaError | None = None
-        self._reports: dict[int, DiagnosticReport] = {}
-        self._lock = threading.RLock()
-        self._next_write = 0.0
-        self._unwritten = False
-        self._later: threading.Timer | None = None
-
-    def put(self, index: int, report: DiagnosticReport) -> None:
-        """Take the report of the row of this index, and write: now, or soon if a write just now took long."""
-        with self._lock:
-            self._reports[index] = report
-            self._unwritten = True
-            pause = self._next_write - time.monotonic()
-            if pause <= 0:
-                self.write()
-            elif self._out is not None and self._later is None:
-                # the next report may be hours away
-                self._later = threading.Timer(pause, self._write_what_waits)
-                self._later.daemon = True
-                self._later.start()
-
-    def write(self) -> None:
-        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`)."""
-        with self._lock:
-            if self._later is not None:
-                self._later.cancel()
-                self._later = None
-            if self._out is None or not self._unwritten:
-                return
-            begun = time.monotonic()
-            self._save(self._out, [*self._before, *self.rows()])
-            ended = time.monotonic()
-            took = ended - begun
-            self._next_write = ended + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
-
-    def _save(self, out: Path, table: list[AuditRow]) -> None:
-        try:
-            write_audit_table(out, table)
-        except FaError as error:
-            first = self.unsaved is None
-            self.unsaved = FaError(error.what, where=out, hint=self._spill(out, table))
-            if first and self._on_trouble is not None:
-                self._on_trouble(f"{self.unsaved}; measuring goes on")
-        else:
-            # a disk that has room again
-            self._unwritten, self.unsaved = False, None
-
-    def _spill(self, out: Path, table: list[AuditRow]) -> str:
-        """Put the rows into the spare file; says where they are."""
-        try:
-            if self._spare is None:
-                self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / out.name
-            write_audit_table(self._spare, table)
-        except (OSError, FaError):
-            return "no other place could be written to either"
-        return f"what is finished is in {self._spare}"
-
-    def _write_what_waits(self) -> None:
-        # whoever writes next is told what is wrong with the rows
-        with contextlib.suppress(FaError):
-            self.write()
-
-    def rows(self) -> list[AuditRow]:
-        """The finished rows, in order, with their baselines."""
-        finished = [replace(row, report=self._reports[i]) for i, row in enumerate(self._order) if i in self._reports]
-        measured = with_measured_baselines(finished)
-        return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
 
 
 def check_writable(out: Path) -> None:
@@ -283,8 +317,7 @@ def check_writable(out: Path) -> None:
         raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
     out = place_of(out)
     try:
-        if out.exists() and out.stat().st_size:
-            recorded_audits(out)
+        recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)
         probe = out.with_name(f".{out.name}.probe")
         probe.touch()
@@ -299,18 +332,8 @@ def check_nothing_lost(out: Path, targets: Iterable[AuditRow]) -> None:
     Raises:
         UsageError: the file holds such runs.
     """
-    if not out.exists() or not out.stat().st_size:
-        return
     again = {row.checkpoint for row in targets}
     lost = [row for row in recorded_audits(out) if str(Path(row.checkpoint or "").resolve()) not in again]
     if lost:
         what = f"holds {len(lost)} other measured {'run' if len(lost) == 1 else 'runs'}, which would be lost"
         raise UsageError(what, where=out, hint="add --resume to keep them, or choose another --out")
-
-
-def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
-    """A baseline that the person gave says so, so that a resumed audit does not take it for the run's own."""
-    acc: Any = after.report.frozen_baseline_acc
-    if acc == before.report.frozen_baseline_acc:
-        return after
-    return filled(after, acc, GIVEN)

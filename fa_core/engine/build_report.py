@@ -1,147 +1,104 @@
-"""Credit quality of a run that saved what its method's credit needs; where it did not, the reason.
-
-How firm a run's numbers are, where that was asked for; where it cannot be told, the reason.
-
-What a measurement becomes: a report that says where its numbers come from.
-"""
+"""What a measurement becomes: a report with its credit quality, its reliability, and where its numbers come from."""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from msgspec.structs import replace
-from torch import Tensor, nn
+from torch import Tensor
 
 from fa_core.engine import provenance
-from fa_core.engine.jobs import MeasureOptions
-from fa_core.engine.loading import Evaluation, Loaded
-from fa_core.engine.memory import halving, release
+from fa_core.engine.loading import Evaluation, Loaded, halving, release
 from fa_core.errors import FaError
 from fa_core.measure import bootstrap, reference_precision
-from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
+from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
 from fa_core.measure.fused import is_out_of_memory
 from fa_core.measure.tally import Diagnosed
 from fa_core.methods.base import Method
 from fa_core.methods.registry import restore_method
 from fa_core.models.base import StreamNet
-from fa_core.report import DiagnosticReport
+from fa_core.report import DiagnosticReport, ReferencePrecision
 from fa_core.runs import CREDIT, Manifest, why_no_baseline
 
 GAMMA, FULL = "gamma", "full"
 
 NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
-"""What cannot be told without random directions."""
+"""What cannot be measured without random directions."""
 
 
-def measure_credit(
-    network: nn.Module,
-    method: str,
-    manifest: Manifest | None,
-    checkpoint: Checkpoint,
-    batch: tuple[Tensor, Tensor],
-    level: str,
-) -> dict[str, Any] | None:
-    """What goes into a report's ``credit``.
+def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) -> dict[str, Any] | None:
+    """What goes into a report's ``credit``: Γ and nudge, at level ``"full"`` also ρ and the null with fresh feedback.
 
     Args:
-        network: the network, its weights loaded.
-        method: the run's method; only a built-in one is looked up.
-        manifest: the run's manifest, if it has one.
-        checkpoint: its weights' file, which may hold feedback beside them.
+        loaded: the job.
+        method: its method; only a built-in one is looked up.
         batch: (x, y), on the network's device.
-        level: ``"none"``, ``"gamma"`` (Γ and nudge) or ``"full"`` (also ρ and the null with fresh feedback).
 
     Returns:
-        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where nobody asked, or
-        nothing says what the method was.
+        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none were asked for, or
+        neither manifest nor feedback says what the method was.
     """
-    if level not in (GAMMA, FULL) or (manifest is None and not checkpoint.feedback):
+    network, level = loaded.network, loaded.job.options.credit
+    if level not in (GAMMA, FULL) or (loaded.manifest is None and not loaded.checkpoint.feedback):
         return None
     try:
-        rule = _rule(network, method, manifest, checkpoint)
+        rule = _rule(loaded, method)
+        directions = DIRECTIONS if level == FULL else 0
+        found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
         if level == GAMMA:
-            found = method_credit_quality(network, rule, *batch, directions=0).to_dict()
             return {name: value for name, value in found.items() if name not in NEEDS_DIRECTIONS}
-        found = method_credit_quality(network, rule, *batch, directions=DIRECTIONS).to_dict()
         if rule.draws_feedback:
             found["null"] = null_gamma(network, rule, *batch).to_dict()
         return found
     except FaError as error:
-        return _missing(str(error))
+        return {"missing": {"gamma": str(error)}}
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
+    # outside the except clause, whose exception keeps the failed pass alive
     release()
-    return _missing("out of memory")
+    return {"missing": {"gamma": "out of memory"}}
 
 
-def _rule(network: nn.Module, method: str, manifest: Manifest | None, checkpoint: Checkpoint) -> Method:
+def _rule(loaded: Loaded, method: str) -> Method:
     """The method with its saved feedback.
 
     Raises:
         FaError: there is no such method here, its feedback was not saved, or does not fit.
     """
-    if not isinstance(network, StreamNet):
+    if not isinstance(loaded.network, StreamNet):
         raise FaError("credit is known for the built-in networks only")
-    args = manifest.method_args if manifest else {}
-    return restore_method(method, network, _feedback(checkpoint), **args)
-
-
-def _feedback(checkpoint: Checkpoint) -> Mapping[str, Tensor]:
-    saved: Path = checkpoint.path.parent / CREDIT
-    return load_checkpoint(saved).tensors if saved.exists() else checkpoint.feedback
-
-
-def _missing(reason: str) -> dict[str, Any]:
-    return {"missing": {"gamma": reason}}
+    saved = loaded.checkpoint.path.parent / CREDIT
+    feedback = load_checkpoint(saved).tensors if saved.exists() else loaded.checkpoint.feedback
+    args = loaded.manifest.method_args if loaded.manifest else {}
+    return restore_method(method, loaded.network, feedback, **args)
 
 
 UNMEASURED = "reference_precision"
 """Where a report's ``unmeasured`` says why there is no reference precision."""
 
 
-def with_reliability(
-    report: DiagnosticReport,
-    diagnosis: Diagnosed,
-    network: nn.Module,
-    batch: tuple[Tensor, Tensor],
-    options: MeasureOptions,
-    counted_on: int,
-    note: Callable[[str], None],
+def with_precision(
+    report: DiagnosticReport, loaded: Loaded, batch: tuple[Tensor, Tensor], note: Callable[[str], None]
 ) -> DiagnosticReport:
-    """The report with its resamples and its gradients' distance from float64, as far as the options ask for them.
+    """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for `halving`."""
+    options = loaded.job.options
 
-    Args:
-        report: of `diagnosis`.
-        diagnosis: what was measured, batch by batch.
-        network: on its device.
-        batch: (x, y) on the same device: the first eval batch, which (a) and (b) are measured on.
-        options: what is asked for.
-        counted_on: how many samples the report's accuracy was counted on.
-        note: told where memory makes passes smaller.
-    """
-    if options.resamples:
-        drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=counted_on)
-        report = replace(report, resampling=drawn)
-    if not options.precision:
-        return report
+    def measure(largest: int) -> ReferencePrecision:
+        return reference_precision(loaded.network, batch, options.taps or None, options.dtype, largest)
+
     try:
-        found = halving(
-            lambda largest: reference_precision(network, batch, options.taps or None, options.dtype, largest),
-            len(batch[1]),
-            note,
-        )
+        found = halving(measure, len(batch[1]), note)
     except FaError as error:
         return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
     return replace(report, reference_precision=found)
 
 
-def written_up(
+def build_report(
     loaded: Loaded,
     samples: Evaluation,
     diagnosis: Diagnosed,
@@ -158,7 +115,7 @@ def written_up(
         diagnosis: what was measured.
         acc: its accuracy on the whole test part.
         device: where.
-        note: told where memory makes passes smaller, and where there are fewer batches than were asked for.
+        note: called where memory makes passes smaller, and where there are fewer batches than were asked for.
         group: how many networks were measured at once.
     """
     job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
@@ -172,8 +129,13 @@ def written_up(
     report = diagnosis.report(headline_acc=acc)
     if report.notes:
         note(report.notes)
-    report = with_reliability(report, diagnosis, loaded.network, batch, options, len(samples.test_y), note)
-    no_baseline = _no_baseline(manifest)
+    if options.resamples:
+        drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=len(samples.test_y))
+        report = replace(report, resampling=drawn)
+    if options.precision:
+        report = with_precision(report, loaded, batch, note)
+    why = "" if manifest is None else why_no_baseline(manifest.method)
+    no_baseline = {"d": why} if why else {}
     method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
     return replace(
         report,
@@ -184,7 +146,7 @@ def written_up(
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
         frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},
-        credit=measure_credit(loaded.network, method, manifest, loaded.checkpoint, batch, options.credit),
+        credit=measure_credit(loaded, method, batch),
         provenance={
             **report.provenance,
             "checkpoint": job.checkpoint,
@@ -193,7 +155,7 @@ def written_up(
             "data_hash": samples.data_hash,
             "eval_seed": plan.eval_seed,
             "settings": provenance.settings(options),
-            **_network_facts(loaded.network, loaded.checkpoint, manifest),
+            **_network_facts(loaded),
             "versions": provenance.versions(),
             "device": device,
             "device_label": _device_label(device),
@@ -202,27 +164,23 @@ def written_up(
     )
 
 
-def _no_baseline(manifest: Manifest | None) -> dict[str, str]:
-    why = "" if manifest is None else why_no_baseline(manifest.method)
-    return {"d": why} if why else {}
-
-
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
-    """A word of warning when the samples are not those the run was trained and evaluated with."""
+    """A warning when the samples are not those the run was trained and evaluated with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
         return ""
     other = "other data than the manifest's" if spec != manifest.data else "the data changed since training"
     return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
 
 
-def _network_facts(network: nn.Module, checkpoint: Checkpoint, manifest: Manifest | None) -> dict[str, Any]:
+def _network_facts(loaded: Loaded) -> dict[str, Any]:
     """What the network is, and the longest sum in it (``fan_in``), from which rounding errors follow."""
+    network, tensors = loaded.network, loaded.checkpoint.tensors.values()
     facts: dict[str, Any] = {"fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)}
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
-    if manifest is not None:
-        facts.update(recipe=manifest.recipe)
-    kinds = sorted({str(t.dtype).removeprefix("torch.") for t in checkpoint.tensors.values() if t.is_floating_point()})
+    if loaded.manifest is not None:
+        facts.update(recipe=loaded.manifest.recipe)
+    kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 
 

@@ -1,116 +1,34 @@
-"""What processes use of the machine, read from /proc where there is one.
+"""The devices of this machine, how busy they and the workers are, and where runs are measured. No torch.
 
-The devices of this machine and how busy they are, without importing torch.
-
-CUDA devices are asked of NVML; whether torch could use them is read from its version file. MPS is a matter of which
+CUDA devices are listed by NVML; whether torch could use them is read from its version file. MPS is a matter of which
 machine and system this is.
-
-Where runs are measured and how many at a time, as one value.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fa_core.errors import UsageError, missing_package
 from fa_core.naming import unknown_name
 
-_PROC = Path("/proc")
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """What some processes and all that they started use together.
-
-    Attributes:
-        processes: how many there are.
-        memory: resident bytes (shared pages count in each).
-        load: CPU cores they kept busy since the last reading; None at the first.
-    """
-
-    processes: int
-    memory: int
-    load: float | None = None
-
-
-class UsageMeter:
-    """Reads what processes use; the load is that between two readings."""
-
-    def __init__(self) -> None:
-        self._before: dict[int, float] = {}
-        self._at = 0.0
-
-    def read(self, pids: Iterable[int]) -> Usage | None:
-        """What these processes use now; None where the system does not tell, or none of them lives."""
-        family = _family(set(pids))
-        if not family:
-            return None
-        now = time.monotonic()
-        ran = {pid: seconds for pid, (seconds, _) in family.items()}
-        known = ran.keys() & self._before.keys()
-        spent = sum(ran[pid] - self._before[pid] for pid in known)
-        load = spent / (now - self._at) if known and now > self._at else None
-        self._before, self._at = ran, now
-        return Usage(len(family), sum(memory for _, memory in family.values()), load)
-
-
-def _family(pids: set[int]) -> dict[int, tuple[float, int]]:
-    """The processes and their descendants: CPU seconds and resident bytes of each."""
-    found, parents = {}, {}
-    for entry in _entries():
-        stat = _stat(entry)
-        if stat is not None:
-            parent, seconds, memory = stat
-            parents[int(entry.name)] = parent
-            found[int(entry.name)] = (seconds, memory)
-    return {pid: found[pid] for pid in found if _descends(pid, pids, parents)}
-
-
-def _entries() -> list[Path]:
-    try:
-        return [entry for entry in _PROC.iterdir() if entry.name.isdigit()]
-    except OSError:
-        return []
-
-
-def _stat(entry: Path) -> tuple[int, float, int] | None:
-    """Parent, CPU seconds and resident bytes of a process; None if it is gone."""
-    try:
-        # the name, in brackets, may hold anything
-        fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
-        ticks, page = os.sysconf("SC_CLK_TCK"), os.sysconf("SC_PAGE_SIZE")
-        return int(fields[1]), (int(fields[11]) + int(fields[12])) / ticks, int(fields[21]) * page
-    except (OSError, ValueError, IndexError):
-        return None
-
-
-def _descends(pid: int, ancestors: set[int], parents: dict[int, int]) -> bool:
-    seen: set[int] = set()
-    while pid in parents and pid not in seen:
-        if pid in ancestors:
-            return True
-        seen.add(pid)
-        pid = parents[pid]
-    return False
-
+if TYPE_CHECKING:
+    import psutil
 
 RUNS_PER_WORKER = 8
 """Runs that repay starting another worker on a CPU."""
 
 MOST_CPU_WORKERS = 8
 """Each holds torch and the data set: some hundred MB."""
-
-MPS_SINCE = (12, 3)
-"""macOS from which torch can use the GPU of an Apple machine."""
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,9 +37,9 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         name: as torch calls it, e.g. ``"cuda:0"``.
         label: what it is, e.g. ``"NVIDIA H200"``.
-        memory_used: bytes in use by anybody; None where nobody tells.
-        memory_total: bytes there are; None where nobody tells.
-        load: share of time it was busy lately, in [0, 1]; None where nobody tells.
+        memory_used: bytes in use by all processes; None where unknown.
+        memory_total: bytes there are; None where unknown.
+        load: share of time it was busy lately, in [0, 1]; None where unknown.
     """
 
     name: str
@@ -138,7 +56,7 @@ def list_devices() -> list[Device]:
 
 
 def why_no_cuda() -> str:
-    """Why there is no CUDA device here, in words; ``""`` if there is one."""
+    """Why there is no CUDA device here; ``""`` if there is one."""
     if not _torch_has_cuda():
         return "no GPU: this torch is built without CUDA"
     with _nvml() as nvml:
@@ -212,12 +130,53 @@ def _known() -> str:
 
 
 def _cpu() -> Device:
+    import psutil
+
     cores = usable_cores()
-    try:
-        load = min(1.0, os.getloadavg()[0] / cores)
-    except (AttributeError, OSError):
-        load = None
-    return Device(name="cpu", label=f"{cores} cores", load=load)
+    return Device(name="cpu", label=f"{cores} cores", load=min(1.0, psutil.getloadavg()[0] / cores))
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What some processes and all that they started use together.
+
+    Attributes:
+        processes: how many there are.
+        memory: resident bytes (shared pages count in each).
+        load: CPU cores they kept busy since the last reading; None at the first.
+    """
+
+    processes: int
+    memory: int
+    load: float | None = None
+
+
+class UsageMeter:
+    """Reads what processes use; the load is that between two readings."""
+
+    def __init__(self) -> None:
+        self._known: dict[psutil.Process, psutil.Process] = {}
+
+    def read(self, pids: Iterable[int]) -> Usage | None:
+        """What these processes and their descendants use now; None if none of them lives."""
+        import psutil
+
+        family: set[psutil.Process] = set()
+        for pid in pids:
+            with suppress(psutil.Error):
+                process = psutil.Process(pid)
+                family |= {process, *process.children(recursive=True)}
+        # a process counts its time since it was last asked: keep those that were
+        before, self._known = self._known, {}
+        memory, percent = 0, 0.0
+        for process in family:
+            process = before.get(process, process)
+            with suppress(psutil.Error):
+                memory += process.memory_info().rss
+                percent += process.cpu_percent()
+                self._known[process] = process
+        if not self._known:
+            return None
+        return Usage(len(self._known), memory, percent / 100 if before.keys() & self._known.keys() else None)
 
 
 def _cuda_devices() -> list[Device]:
@@ -234,7 +193,7 @@ def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
     try:
         label = _text(nvml.nvmlDeviceGetName(handle))
     except nvml.NVMLError as error:
-        # a card that fell off the bus while somebody looks
+        # a card that fell off the bus just now
         return Device(name=f"cuda:{index}", label=f"does not answer any more ({error})")
     try:
         memory = nvml.nvmlDeviceGetMemoryInfo(handle)
@@ -285,12 +244,9 @@ def _asked(nvml: Any, question: Callable[[Any], Any], about: Any) -> Any:
 
 @contextmanager
 def _nvml() -> Iterator[Any]:
-    """The NVML binding, started; None where there is no NVIDIA driver, or no binding."""
-    try:
-        import pynvml
-    except ImportError:
-        yield None
-        return
+    """The NVML binding, started; None where there is no NVIDIA driver."""
+    import pynvml
+
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError:
@@ -305,13 +261,7 @@ def _nvml() -> Iterator[Any]:
 
 def _has_mps() -> bool:
     """Whether this is a Mac whose GPU torch can use (its wheels for Apple's own processors all can)."""
-    if sys.platform != "darwin":
-        return False
-    import platform
-
-    if platform.machine() != "arm64":
-        return False
-    return tuple(int(part) for part in re.findall(r"\d+", platform.mac_ver()[0])[:2]) >= MPS_SINCE
+    return sys.platform == "darwin" and platform.machine() == "arm64"
 
 
 def _torch_has_cuda() -> bool:
@@ -337,7 +287,7 @@ CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """Where runs are measured, and how many at a time. What is None is found out where it is needed.
+    """Where runs are measured, and how many at a time. What is None is decided where it is needed.
 
     Attributes:
         engine: ``"local"`` (worker processes of this machine) or ``"ray"`` (a cluster).
@@ -363,8 +313,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse what cannot be meant. No cluster is asked anything.
 
         Raises:
-            UsageError: an engine or a device that is not there, numbers below 1, no patience at all, an address without
-                a cluster to go to, or one that is none.
+            UsageError: an engine or a device that is not there, numbers below 1, a patience of 0, an address
+                without a cluster, or one that is none.
         """
         if self.engine not in ENGINES:
             raise unknown_name("engine", self.engine, ENGINES)
@@ -376,18 +326,12 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         if self.patience is not None and not self.patience > 0:
             raise UsageError(f"--patience {self.patience:g}", hint="give seconds above 0")
         if self.engine == LOCAL:
-            self._check_local()
-        else:
-            self._check_cluster()
-
-    def _check_local(self) -> None:
-        for name in ("address", "patience"):
-            if getattr(self, name) is not None:
-                raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
-        if self.device != "auto":
-            resolve_devices(self.device)
-
-    def _check_cluster(self) -> None:
+            for name in ("address", "patience"):
+                if getattr(self, name) is not None:
+                    raise UsageError(f"--{name} is of a Ray cluster", hint="add --engine ray")
+            if self.device != "auto":
+                resolve_devices(self.device)
+            return
         if self.device not in CLUSTER_DEVICES:
             raise UsageError(
                 f"--device {self.device} with --engine ray", hint=f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"

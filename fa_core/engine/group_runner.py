@@ -1,23 +1,31 @@
-"""Measuring one job by itself: its files, its passes, its report. Torch lives here.
-
-Measuring several jobs: in groups that share their passes, while the next group is loaded.
-"""
+"""Measuring jobs: one by itself, or several in groups that share their passes while the next files are read."""
 
 from __future__ import annotations
 
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Hashable, Iterator, Sequence
-from itertools import chain, islice
-from typing import Any
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 from torch import Tensor
 
-from fa_core.engine.build_report import written_up
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Outlet, Watch
-from fa_core.engine.loading import TEST_BATCH, Evaluation, Loaded, Loader, evaluation, load
-from fa_core.engine.memory import does_not_fit, group_size, halving, release
+from fa_core.engine.build_report import build_report
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch
+from fa_core.engine.loading import (
+    TEST_BATCH,
+    Evaluation,
+    Loaded,
+    Loader,
+    does_not_fit,
+    evaluation,
+    group_size,
+    halving,
+    load,
+    release,
+)
 from fa_core.errors import FaError, is_device_lost
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
@@ -26,22 +34,10 @@ from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.isolate import AS_IS
 from fa_core.report import DiagnosticReport
 
+if TYPE_CHECKING:
+    from fa_core.engine.worker import WorkerEvents
 
-def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
-    """The report of a run, as `DiagnosticReport.to_dict` writes it.
-
-    Raises:
-        FaError: whatever keeps it from being measured, in words.
-        Cancelled: the job was cancelled.
-    """
-    try:
-        return measure_run(job, device, watch).to_dict()
-    except Exception as error:
-        if isinstance(error, FaError) or not is_out_of_memory(error):
-            raise
-        release()
-        # not in a pass, which is halved, but already while the network or the samples were put there
-        raise does_not_fit(job.checkpoint, device) from error
+Batches = list[tuple[Tensor, Tensor]]
 
 
 def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None = None) -> DiagnosticReport:
@@ -56,13 +52,16 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
     """`measure_run` of a job whose network is on the device already."""
     network, plan, options = loaded.network, loaded.plan, loaded.job.options
     samples = samples or evaluation(plan, device)
-    test = _TestPart(samples, watch, TEST_BATCH, counted_with_batches(samples, options))
-    hits, before = 0, len(test)
-    watch.progress(0, before + len(samples.batches))
-    if before:
-        hits = halving(
-            lambda largest: run_accuracy(network, test.cut(largest), dtype=options.dtype).hits, TEST_BATCH, watch.note
-        )
+    first = counted_with_batches(samples, options)
+    before, batches = len(_test_batches(samples, first)), len(samples.batches)
+    watch.progress(0, before + batches)
+
+    def count_hits(largest: int) -> int:
+        return run_accuracy(
+            network, _Watched(_test_batches(samples, first, largest), watch, batches), dtype=options.dtype
+        ).hits
+
+    hits = halving(count_hits, TEST_BATCH, watch.note) if before else 0
     diagnosis = halving(
         lambda largest: run_diagnosis(
             network,
@@ -76,9 +75,9 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
         plan.batch_size,
         watch.note,
     )
-    if test.first:
+    if first:
         hits += diagnosis.accuracy.hits
-    return written_up(loaded, samples, diagnosis, hits / len(samples.test_y), device, watch.note)
+    return build_report(loaded, samples, diagnosis, hits / len(samples.test_y), device, watch.note)
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
@@ -90,33 +89,34 @@ def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
     return samples.batched if options.model is None and options.dtype != AS_IS else 0
 
 
-class _TestPart:
-    """The test part in batches that tell how far they have been read, and there notice a cancellation.
+def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Batches:
+    """The test part from this sample on."""
+    return list(zip(cut(samples.test_x[first:], largest), cut(samples.test_y[first:], largest), strict=True))
 
-    Attributes:
-        first: the first sample that is read.
+
+class _Watched:
+    """Test batches that report their number as they are used, and there notice a cancellation.
+
+    Args:
+        batches: the batches.
+        watch: where to report.
+        more: how many others follow.
     """
 
-    def __init__(self, samples: Evaluation, watch: Watch, largest: int, first: int) -> None:
-        self._samples, self._watch, self._largest, self.first = samples, watch, largest, first
+    def __init__(self, batches: Batches, watch: Watch, more: int) -> None:
+        self._batches, self._watch, self._more = batches, watch, more
 
     def __len__(self) -> int:
-        return -(-(len(self._samples.test_y) - self.first) // self._largest)
+        return len(self._batches)
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for done in range(len(self)):
-            start = self.first + done * self._largest
-            cut = slice(start, start + self._largest)
-            yield self._samples.test_x[cut], self._samples.test_y[cut]
-            self._watch.progress(done + 1, len(self) + len(self._samples.batches))
-
-    def cut(self, largest: int) -> _TestPart:
-        """The same samples, at most ``largest`` at a time."""
-        return _TestPart(self._samples, self._watch, largest, self.first)
+        for done, batch in enumerate(self._batches, 1):
+            yield batch
+            self._watch.progress(done, len(self) + self._more)
 
 
-class Together:
-    """A `Measurer` for one device.
+class GroupRunner:
+    """Measures the jobs of one worker, in groups.
 
     On CUDA a group is as large as memory allows; on a CPU one network after the other is faster. When memory runs
     out, the group is halved, and then, of one, the batch.
@@ -130,29 +130,33 @@ class Together:
         self._loader = Loader(device)
         self._fitted: int | None = None
 
-    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
-        self._loader.keep_only([*jobs, *ahead])
+    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None = None) -> None:
+        """Measure jobs and report one outcome of each.
+
+        Args:
+            jobs: what to measure, in this order.
+            outlet: where to report.
+            group: how many networks at once; None = as many as is fastest.
+        """
         waiting = deque(jobs)
         while waiting:
-            self._measure_next(waiting, ahead, outlet, group)
+            loaded, size = self._load_group(waiting, outlet, group)
+            self._loader.ask(islice(waiting, size))
+            for alike in _by_samples(loaded):
+                self._measure_group(alike, outlet)
 
     def close(self) -> None:
         """End the loading thread."""
         self._loader.close()
 
-    def _measure_next(self, waiting: deque[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None) -> None:
-        loaded, size = self._next(waiting, outlet, group)
-        self._loader.ask(islice(chain(waiting, ahead), size))
-        for alike in _by_samples(loaded):
-            self._measure(alike, outlet)
-
-    def _next(self, waiting: deque[Job], outlet: Outlet, group: int | None) -> tuple[list[Loaded], int]:
+    def _load_group(self, waiting: deque[Job], outlet: WorkerEvents, group: int | None) -> tuple[list[Loaded], int]:
         """The next group, loaded, and how large groups are; a job that cannot be loaded falls out."""
         loaded: list[Loaded] = []
         size = 1
         while waiting and len(loaded) < size:
             job = waiting.popleft()
             if outlet.is_cancelled(job):
+                self._loader.forget(job)
                 outlet.stopped(job)
                 continue
             try:
@@ -160,7 +164,7 @@ class Together:
                 if not loaded:
                     size = self._size(one, group)
             except Exception as error:
-                outlet.failed(job, self._in_words(job, error))
+                outlet.failed(job, self._explained(job, error))
                 continue
             if not loaded:
                 self._loader.ask(islice(waiting, size - 1))
@@ -173,11 +177,11 @@ class Together:
             group = group_size(bytes_per_member(first.network, batches, TEST_BATCH), self._device)
         return min(group or 1, self._fitted or group or 1)
 
-    def _measure(self, members: Sequence[Loaded], outlet: Outlet) -> None:
-        """Measure jobs that have the same samples and settings, and tell the outcome of each."""
+    def _measure_group(self, members: Sequence[Loaded], outlet: WorkerEvents) -> None:
+        """Measure jobs that have the same samples and settings, and report the outcome of each."""
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
-            self._measure_alone(members[0], outlet, watch)
+            self._finish(members[0].job, outlet, lambda: measure_loaded(members[0], self._device, watch))
             return
         try:
             found = self._pass(members, watch)
@@ -194,7 +198,7 @@ class Together:
         else:
             together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
-                self._tell(member, measured, together, outlet)
+                self._finish(member.job, outlet, partial(self._report_of, member, measured, together, outlet))
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
@@ -203,13 +207,13 @@ class Together:
             self._fitted = size
             watch.note(f"out of memory: measured in groups of {size} instead of {len(members)}")
         for start in range(0, len(members), size):
-            self._measure(members[start : start + size], outlet)
+            self._measure_group(members[start : start + size], outlet)
 
     def _pass(self, members: Sequence[Loaded], watch: Watch) -> list[Member]:
         options = members[0].job.options
         samples = evaluation(members[0].plan, self._device)
         first = counted_with_batches(samples, options)
-        test = list(zip(cut(samples.test_x[first:], TEST_BATCH), cut(samples.test_y[first:], TEST_BATCH), strict=True))
+        test = _test_batches(samples, first)
         watch.progress(0, len(test) + len(samples.batches))
         return measure_together(
             [member.network for member in members],
@@ -222,42 +226,32 @@ class Together:
             count_batches=first > 0,
         )
 
-    def _measure_alone(self, member: Loaded, outlet: Outlet, watch: Watch) -> None:
-        try:
-            report = measure_loaded(member, self._device, watch)
-        except Cancelled:
-            outlet.stopped(member.job)
-        except Exception as error:
-            outlet.failed(member.job, self._in_words(member.job, error))
-        else:
-            outlet.done(member.job, report.to_dict())
-
-    def _tell(self, member: Loaded, measured: Member, together: int, outlet: Outlet) -> None:
+    def _report_of(self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents) -> DiagnosticReport:
+        """The report of one of a group."""
         job = member.job
         if outlet.is_cancelled(job):
-            outlet.stopped(job)
-            return
+            raise Cancelled
         if measured.note:
             outlet.note(job, measured.note)
-        try:
-            if measured.diagnosis is None or measured.acc is None:
-                raise measured.error or AssertionError("a member without an outcome")
-            samples = evaluation(member.plan, self._device)
-            report = written_up(
-                member,
-                samples,
-                measured.diagnosis,
-                measured.acc,
-                self._device,
-                lambda text: outlet.note(job, text),
-                1 if measured.note else together,
-            )
-        except Exception as error:
-            outlet.failed(job, self._in_words(job, error))
-        else:
-            outlet.done(job, report.to_dict())
+        if measured.diagnosis is None or measured.acc is None:
+            raise measured.error or AssertionError("a member without an outcome")
+        samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
+        group = 1 if measured.note else together
+        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group)
 
-    def _in_words(self, job: Job, error: Exception) -> Exception:
+    def _finish(self, job: Job, outlet: WorkerEvents, report: Callable[[], DiagnosticReport]) -> None:
+        """Report the outcome of a job: its report, or why it has none."""
+        try:
+            found = report().to_dict()
+        except Cancelled:
+            outlet.stopped(job)
+        except Exception as error:
+            outlet.failed(job, self._explained(job, error))
+        else:
+            outlet.done(job, found)
+
+    def _explained(self, job: Job, error: Exception) -> Exception:
+        """What to report of an error: where memory ran out, which memory."""
         if not is_out_of_memory(error):
             return error
         release()

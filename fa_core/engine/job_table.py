@@ -1,25 +1,22 @@
-"""The order in which jobs are measured, and which of them a worker gets at a time.
-
-The queue and the state of every job: what the pool's threads share.
-"""
+"""The queue and the state of every job, behind the one lock that a pool's threads share."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
+from itertools import islice, takewhile
 from typing import Any
 
 from msgspec.structs import replace
 
-from fa_core.engine.group_key import likeness
-from fa_core.engine.jobs import Job, JobState, JobView
+from fa_core.engine.jobs import Job, JobState, JobView, group_key
 from fa_core.errors import FaError, InvalidReport, MeasureError
 from fa_core.report import DiagnosticReport
 
 HORIZON = 1024
-"""How far into the queue one looks for jobs that go together."""
+"""How far into the queue jobs are looked for that go together."""
 
 MOST_TOGETHER = 64
 """Jobs that a GPU's worker is given at most: it splits them by its memory."""
@@ -29,7 +26,7 @@ LEAST_TOGETHER = 8
 
 
 def most_together(device: str, group: int | None) -> int:
-    """How many jobs a worker of this device takes at a time: what the person said, else 1 except on CUDA.
+    """How many jobs a worker of this device takes at a time: ``group`` if given, else 1 except on CUDA.
 
     On a CPU one network after the other is faster than several at once, and takes less memory.
 
@@ -44,8 +41,8 @@ def most_together(device: str, group: int | None) -> int:
 def share(queued: int, takers: int, most: int) -> int:
     """How many of the queued jobs the next taker gets.
 
-    Alone, as many as it takes; beside others, half of a fair share, so that shares shrink towards the end and work
-    moves when one device is slow.
+    A single taker gets as many as it takes; one of several gets half of a fair share, so that shares shrink towards
+    the end and work moves when one device is slow.
 
     >>> [share(queued, 2, 64) for queued in (400, 256, 100, 20, 15, 3, 1)]
     [64, 64, 25, 8, 8, 2, 1]
@@ -57,110 +54,76 @@ def share(queued: int, takers: int, most: int) -> int:
 
 
 class JobQueue:
-    """Ids of jobs in order. Whoever holds one does the locking."""
+    """Ids of jobs in order; its owner does the locking.
+
+    Attributes:
+        ids: the jobs, as keys, in order.
+        keys: what each job may be grouped by (see `group_key`), None = measured alone; missing = not looked up.
+    """
 
     def __init__(self) -> None:
-        self._order: dict[str, None] = {}
-        self._likeness: dict[str, str | None] = {}
-        self._alone: set[str] = set()
-        self._meant_for: dict[str, object] = {}
+        self.ids: dict[str, None] = {}
         self._by_hand = False
-
-    def __len__(self) -> int:
-        return len(self._order)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._order)
-
-    def __contains__(self, job_id: object) -> bool:
-        return job_id in self._order
+        self.keys: dict[str, Hashable | None] = {}
 
     def append(self, job_id: str) -> None:
         """Put a job at the end."""
-        self._order[job_id] = None
+        self.ids[job_id] = None
 
     def put_first(self, job_ids: Iterable[str], alone: bool) -> None:
-        """Put jobs back in front of all others; ``alone``: each is given out with no other beside it."""
+        """Put jobs back in front of all others; ``alone``: each is given out by itself."""
         ids = list(job_ids)
-        self._order = {**dict.fromkeys(ids), **self._order}
+        self.ids = {**dict.fromkeys(ids), **self.ids}
         if alone:
-            self._alone.update(ids)
+            self.keys.update(dict.fromkeys(ids))
 
     def remove(self, job_id: str) -> None:
         """Take a job out."""
-        del self._order[job_id]
-        self._likeness.pop(job_id, None)
-        self._alone.discard(job_id)
-        self._meant_for.pop(job_id, None)
-        if not self._order:
+        del self.ids[job_id]
+        self.keys.pop(job_id, None)
+        if not self.ids:
             self._by_hand = False
 
     def move(self, job_id: str, position: int) -> None:
-        """Put a job at this place; from now on the order is the person's, until the queue is empty."""
-        ids = [other for other in self._order if other != job_id]
+        """Put a job at this place; from now on the order is the user's, until the queue is empty."""
+        ids = [other for other in self.ids if other != job_id]
         ids.insert(max(0, position), job_id)
-        self._order = dict.fromkeys(ids)
-        self._meant_for.clear()
+        self.ids = dict.fromkeys(ids)
         self._by_hand = True
 
     def unknown(self) -> list[str]:
-        """Jobs within the horizon whose likeness nobody has looked up."""
-        return [job_id for job_id in self._nearest() if job_id not in self._likeness]
+        """Jobs within the horizon whose key was not looked up."""
+        return [job_id for job_id in self._nearest() if job_id not in self.keys]
 
-    def learn(self, job_id: str, likeness: str | None) -> None:
-        """Keep a job's likeness (see `fa_core.engine.group_key`)."""
-        if job_id in self._order:
-            self._likeness[job_id] = likeness
+    def take(self, most: int, takers: int) -> list[str]:
+        """The jobs that a taker gets now, which leave the queue.
 
-    def take(self, taker: object, most: int, takers: int) -> tuple[list[str], list[str]]:
-        """The jobs that a taker gets now, taken out, and those it will probably get next, left in.
-
-        The most numerous of a kind go first; where the person has moved a job, the order is theirs and only
-        neighbours go together. What another taker will probably get next is left to it while there is other work.
+        The most numerous of a key go first; where the user has moved a job, the order is theirs and only
+        neighbours go together.
 
         Args:
-            taker: who asks.
             most: how many jobs it takes at a time.
             takers: how many takers there are.
         """
-        now = self._choose(taker, share(len(self._order), takers, most))
-        alone = bool(now) and now[0] in self._alone
-        for job_id in now:
+        taken = self._choose(share(len(self.ids), takers, most))
+        for job_id in taken:
             self.remove(job_id)
-        ahead = [] if alone else self._choose(taker, share(len(self._order), takers, most), others=False)
-        if ahead and ahead[0] in self._alone:
-            ahead = []
-        self._meant_for.update(dict.fromkeys(ahead, taker))
-        return now, ahead
+        return taken
 
-    def _choose(self, taker: object, size: int, others: bool = True) -> list[str]:
-        """Jobs that go together; ``others``: rather one that is meant for another taker than none."""
+    def _choose(self, size: int) -> list[str]:
         nearest = self._nearest()
-        open_to = [job_id for job_id in nearest if self._meant_for.get(job_id, taker) is taker]
-        if not open_to and others:
-            open_to, size = nearest[::-1], 1
-        if not open_to:
-            return []
-        first = open_to[0]
-        if size < 2 or first in self._alone:
-            return [first]
-        kind = self._likeness.get(first)
+        first = nearest[:1]
+        if size < 2 or not first or self.keys.get(first[0], "") is None:
+            return first
         if self._by_hand:
-            return _leading(open_to, [self._kind(job_id) == kind is not None for job_id in open_to])[:size] or [first]
-        kind, count = Counter(map(self._kind, open_to)).most_common(1)[0]
-        if kind is None or count < 2:
-            return [first]
-        return [job_id for job_id in open_to if self._kind(job_id) == kind][:size]
-
-    def _kind(self, job_id: str) -> str | None:
-        return None if job_id in self._alone else self._likeness.get(job_id)
+            key = self.keys.get(first[0])
+            nearest = list(takewhile(lambda job_id: self.keys.get(job_id) == key, nearest))
+        else:
+            key = Counter(map(self.keys.get, nearest)).most_common(1)[0][0]
+        return first if key is None else [job_id for job_id in nearest if self.keys.get(job_id) == key][:size]
 
     def _nearest(self) -> list[str]:
-        return [job_id for job_id, _ in zip(self._order, range(HORIZON), strict=False)]
-
-
-def _leading(ids: list[str], alike: list[bool]) -> list[str]:
-    return ids[: next((place for place, same in enumerate(alike) if not same), len(ids))]
+        return list(islice(self.ids, HORIZON))
 
 
 OnEvent = Callable[[JobView], None]
@@ -171,121 +134,122 @@ class JobFailed(MeasureError):
 
 
 class NobodyLeft(JobFailed):
-    """What measures is gone, and with it all that was not over: it says nothing about the job."""
+    """The processes that measure are gone, and with them all that was not over: no fault of the job."""
 
 
 class JobCancelled(MeasureError, CancelledError):
-    """A job that was cancelled while it ran; one that was still queued raises the plain `CancelledError`."""
+    """A job that was cancelled after it was given out; a queued one raises the plain `CancelledError`."""
 
 
-class JobBoard:
+class JobTable:
     """Every job with its view and its future. All methods may be called from any thread.
 
     Args:
-        emit: told each new view, in order per job; it must not block.
+        emit: called with each new view, in order per job; it must not block.
+
+    Attributes:
+        changed: the lock, notified when there is a job to take.
+        closed: whether `close` was called.
     """
 
     def __init__(self, emit: OnEvent) -> None:
         self._emit = emit
-        self._changed = threading.Condition()
+        self.changed = threading.Condition()
+        self.closed = False
         self._views: dict[str, JobView] = {}
         self._futures: dict[str, Future[DiagnosticReport]] = {}
         self._queue = JobQueue()
         self._takers: set[object] = set()
         self._waiting = 0
-        self._closed = False
 
     @property
     def short_of_takers(self) -> bool:
         """Whether more jobs are queued than takers wait for one."""
-        with self._changed:
-            return len(self._queue) > self._waiting
+        with self.changed:
+            return len(self._queue.ids) > self._waiting
 
     def add(self, job: Job) -> Future[DiagnosticReport]:
         """Queue a job (again, if it is over).
 
         Raises:
             ValueError: a job of that id is queued or runs.
-            RuntimeError: the board is closed.
+            RuntimeError: the table is closed.
         """
-        with self._changed:
-            if self._closed:
+        with self.changed:
+            if self.closed:
                 raise RuntimeError("the pool is closed")
             known = self._views.get(job.id)
             if known is not None and not known.state.final:
                 raise ValueError(f"job {job.id!r} is {known.state.value} already")
-            future: Future[DiagnosticReport] = Future()
-            self._futures[job.id] = future
+            future = self._futures[job.id] = Future()
             self._queue.append(job.id)
             self._set(JobView(job=job))
-            self._changed.notify()
+            self.changed.notify()
         return future
 
     def enter(self, taker: object) -> None:
         """Count a taker among those that share the queue."""
-        with self._changed:
+        with self.changed:
             self._takers.add(taker)
 
     def leave(self, taker: object) -> bool:
         """Stop counting a taker, unless it is the last one; False if it is."""
-        with self._changed:
+        with self.changed:
             if self._takers == {taker}:
                 return False
             self._takers.discard(taker)
-            self._changed.notify_all()
+            self.changed.notify_all()
             return True
 
     def wait(self) -> bool:
         """Wait until there is a job to take; False once closed."""
-        with self._changed:
+        with self.changed:
             self._waiting += 1
-            self._changed.wait_for(lambda: self._closed or len(self._queue))
+            self.changed.wait_for(lambda: self.closed or len(self._queue.ids))
             self._waiting -= 1
-            return not self._closed
+            return not self.closed
 
-    def take(
-        self, taker: object, most: int, taken: Callable[[Sequence[Job]], None]
-    ) -> tuple[Sequence[Job], Sequence[Job]]:
-        """Jobs for a taker: those to measure now, and those it will probably get next, which stay in the queue.
+    def take(self, most: int, taken: Callable[[Sequence[Job]], None]) -> Sequence[Job]:
+        """Jobs for a taker, which leave the queue; none if others were faster.
 
         Args:
-            taker: who asks; counted among the takers.
             most: how many it takes at a time.
-            taken: told the jobs before anybody can see that they left the queue.
+            taken: called with the jobs before any thread can see that they left the queue.
         """
         if most > 1:
-            self._look_up()
-        with self._changed:
-            while len(self._queue) and not self._closed:
-                ids, ahead = self._queue.take(taker, most, len(self._takers))
+            self._look_up_keys()
+        with self.changed:
+            while len(self._queue.ids) and not self.closed:
+                ids = self._queue.take(most, len(self._takers))
                 jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
                 if jobs:
                     taken(jobs)
-                    return jobs, [self._views[job_id].job for job_id in ahead]
-            return [], []
+                    return jobs
+            return []
 
     def give_back(self, jobs: Iterable[Job], note: str, *, alone: bool) -> None:
         """Put jobs back that are not over, in front of the queue; ``alone``: each is to be measured by itself."""
-        with self._changed:
-            ids = [job.id for job in jobs]
-            self._queue.put_first(ids, alone)
-            for job_id in ids:
-                self._set(JobView(job=self._views[job_id].job, note=note))
-            if self._closed:
-                for job_id in ids:
-                    self.withdraw(job_id)
-            self._changed.notify_all()
+        jobs = list(jobs)
+        with self.changed:
+            closed = self.closed
+            if not closed:
+                self._queue.put_first([job.id for job in jobs], alone)
+                for job in jobs:
+                    self._set(JobView(job=job, note=note))
+                self.changed.notify_all()
+        for job in jobs if closed else []:
+            self.finish(job.id, cancellation_of(job))
 
     def update(self, job_ids: Iterable[str], **changes: Any) -> None:
         """Change fields of the views of jobs that are not over."""
-        with self._changed:
+        with self.changed:
             for job_id in job_ids:
                 if not self._views[job_id].state.final:
                     self._set(replace(self._views[job_id], **changes))
 
     def finish(self, job_id: str, result: DiagnosticReport | FaError) -> None:
-        """Make a job final: its future first, so that whoever collects reports has this one before it is told."""
-        with self._changed:
+        """Make a job final; its future first, so that a listener to the event finds the report there."""
+        with self.changed:
             view, future = self._views[job_id], self._futures[job_id]
             if isinstance(result, DiagnosticReport):
                 view = replace(view, state=JobState.DONE, done=view.total)
@@ -303,64 +267,62 @@ class JobBoard:
 
     def withdraw(self, job_id: str) -> bool:
         """Cancel a job that is still queued."""
-        with self._changed:
-            if job_id not in self._queue:
+        with self.changed:
+            if job_id not in self._queue.ids:
                 return False
             self._queue.remove(job_id)
-            future = self._futures[job_id]
+            view, future = self._views[job_id], self._futures[job_id]
             if not future.cancel():  # it was given out once already
-                self.finish(job_id, JobCancelled("cancelled", where=self._views[job_id].job.checkpoint))
+                self.finish(job_id, cancellation_of(view.job))
                 return True
             future.set_running_or_notify_cancel()
-            self._set(replace(self._views[job_id], state=JobState.CANCELLED))
+            self._set(replace(view, state=JobState.CANCELLED))
             return True
 
     def fail_queued(self, error: FaError) -> None:
         """Fail everything that is queued, each under its own name unless that has nothing to do with it."""
-        with self._changed:
-            jobs = [self._views[job_id].job for job_id in list(self._queue) if self._taken_out(job_id)]
+        with self.changed:
+            ids = list(self._queue.ids)
+            for job_id in ids:
+                self._queue.remove(job_id)
+            jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
         for job in jobs:
             self.finish(job.id, error if isinstance(error, NobodyLeft) else under_its_name(error, job))
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
-        with self._changed:
-            if job_id not in self._queue:
+        with self.changed:
+            if job_id not in self._queue.ids:
                 return False
             self._queue.move(job_id, position)
             return True
 
     def view(self, job_id: str) -> JobView:
-        """A job as it stands now."""
-        with self._changed:
+        """A job and its state now."""
+        with self.changed:
             return self._views[job_id]
 
     def views(self) -> list[JobView]:
         """Every job: those that were given out, as submitted, then the queue in its order."""
-        with self._changed:
-            begun = [view for job_id, view in self._views.items() if job_id not in self._queue]
-            return begun + [self._views[job_id] for job_id in self._queue]
+        with self.changed:
+            begun = [view for job_id, view in self._views.items() if job_id not in self._queue.ids]
+            return begun + [self._views[job_id] for job_id in self._queue.ids]
 
     def close(self) -> None:
-        """Withdraw what is queued and send the takers home."""
-        with self._changed:
-            self._closed = True
-            for job_id in list(self._queue):
+        """Withdraw what is queued and let no taker wait."""
+        with self.changed:
+            self.closed = True
+            for job_id in list(self._queue.ids):
                 self.withdraw(job_id)
-            self._changed.notify_all()
+            self.changed.notify_all()
 
-    def _look_up(self) -> None:
-        """Learn the likeness of the next jobs; reads their files, so nobody is kept waiting meanwhile."""
-        with self._changed:
+    def _look_up_keys(self) -> None:
+        """Look up what the next jobs may be grouped by; reads their manifests, so without the lock."""
+        with self.changed:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]
-        for job in jobs:
-            found = likeness(job)
-            with self._changed:
-                self._queue.learn(job.id, found)
-
-    def _taken_out(self, job_id: str) -> bool:
-        self._queue.remove(job_id)
-        return self._begin(job_id)
+        keys = {job.id: group_key(job) for job in jobs}
+        with self.changed:
+            self._queue.keys.update({job_id: key for job_id, key in keys.items() if job_id in self._queue.ids})
 
     def _begin(self, job_id: str) -> bool:
         """Whether a job that left the queue is still wanted."""
@@ -390,5 +352,5 @@ def under_its_name(error: FaError, job: Job) -> JobFailed:
 
 
 def cancellation_of(job: Job) -> JobCancelled:
-    """What a cancelled job comes to."""
+    """The error of a cancelled job."""
     return JobCancelled("cancelled", where=job.checkpoint)

@@ -1,11 +1,9 @@
-"""What is to be measured, and what is said about it while it is: plain values, no torch.
-
-What a measuring function is given and gives back: the contract between a worker and what it runs.
-"""
+"""What is to be measured, how far it got, and what a measuring function is given and gives back. No torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable
 from enum import Enum
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +14,7 @@ from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage
 from fa_core.naming import unknown_name
 from fa_core.rows import AuditRow
-from fa_core.runs import WEIGHTS
+from fa_core.runs import WEIGHTS, is_run, read_manifest
 from fa_core.user_code import is_callable_name
 
 
@@ -25,7 +23,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         data: data SPEC; None = the one in the run's manifest.
-        data_typed: whether the person typed that SPEC, so that it may name code; a recorded one may not.
+        data_typed: whether the user typed that SPEC, so that it may name code; a recorded one may not.
         model: ``module:callable`` that builds the user's own network (typed by the user, never read from a file).
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
         batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
@@ -73,6 +71,13 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     options: MeasureOptions = MeasureOptions()
 
 
+def run_of(checkpoint: Path) -> Path | None:
+    """The run folder of a checkpoint: itself, or the one whose weights it is; None for a bare file."""
+    if checkpoint.is_dir():
+        return checkpoint
+    return checkpoint.parent if checkpoint.name == WEIGHTS and is_run(checkpoint.parent) else None
+
+
 def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
     """The job that measures a row, whose checkpoint is an absolute path."""
     return Job(
@@ -80,8 +85,26 @@ def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
     )
 
 
+def group_key(job: Job) -> tuple[str, ...] | None:
+    """What jobs share that may be measured in common passes: the ``--model`` text, or arch and arch_args of the run.
+
+    All checkpoints outside a run folder share one key: the worker, which reads them, compares their networks.
+    None = there is no such run: measured alone.
+    """
+    if job.options.model is not None:
+        return (job.options.model,)
+    run = run_of(Path(job.checkpoint))
+    if run is None:
+        return ()
+    try:
+        manifest = read_manifest(run)
+    except FaError:
+        return None
+    return manifest.arch, json.dumps(manifest.arch_args, sort_keys=True)
+
+
 class JobState(str, Enum):
-    """Where a job stands. The last three are final until it is retried."""
+    """The states of a job. The last three are final until it is retried."""
 
     QUEUED = "queued"
     RUNNING = "running"
@@ -95,16 +118,16 @@ class JobState(str, Enum):
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as it stands now: what a list of jobs shows, and what every event carries.
+    """A job and its state now: what a list of jobs shows, and what every event carries.
 
     Attributes:
         job: the job.
-        state: where it stands.
+        state: its state.
         device: the device it runs or ran on; of a queued job, the one whose worker will measure it after others
-            that it holds (``""`` = nobody has taken it yet, so that it can be moved).
+            that it holds (``""`` = no worker has taken it yet, so that it can be moved).
         done: batches measured so far.
         total: batches there are (0 = not known yet).
-        note: the last thing the worker had to say, e.g. that it halved the batch.
+        note: the last note of the worker, e.g. that it halved the batch.
         error: one line, why it failed.
         log: the log file of the worker it ran on.
     """
@@ -142,7 +165,7 @@ def check_options(options: MeasureOptions) -> None:
 
 
 def no_data(checkpoint: Path | str) -> FaError:
-    """What to say about a checkpoint that nothing tells the data of; that it is gone or damaged goes before."""
+    """The error for a checkpoint without a manifest and without --data; that it is gone or damaged goes before."""
     path = Path(checkpoint)
     if not path.exists():
         return UnreadableInput("is not there any more", where=path, hint="put it back, or open its folder anew")
@@ -154,8 +177,8 @@ def no_data(checkpoint: Path | str) -> FaError:
     )
 
 
-DEFAULT_MEASURE = "fa_core.engine.group_runner:measure"
-"""The default `Measurer` of workers, which measure several jobs at once with it."""
+DEFAULT_MEASURE = "fa_core.engine.group_runner:GroupRunner"
+"""What workers run: a class like `GroupRunner`, or a `Measure` function."""
 
 
 class Cancelled(Exception):
@@ -167,7 +190,7 @@ class DeviceFull(MeasureError):
 
 
 class Watch(Protocol):
-    """What a measuring function tells while it works."""
+    """Where a measuring function reports its progress."""
 
     def progress(self, done: int, total: int) -> None:
         """Batches measured so far.
@@ -177,44 +200,8 @@ class Watch(Protocol):
         """
 
     def note(self, text: str) -> None:
-        """Something the person should know about this run."""
+        """Something the user should know about this run."""
 
 
 Measure = Callable[[Job, str, Watch], dict[str, Any]]
-"""(job, device, watch) → the report's dict. Raises FaError for what a person can understand."""
-
-
-class Outlet(Protocol):
-    """Where measuring of several jobs tells what happens to each."""
-
-    def begin(self, jobs: Sequence[Job]) -> Watch:
-        """Work on these begins; tells of all of them, and its `progress` raises `Cancelled` once all are cancelled."""
-
-    def note(self, job: Job, text: str) -> None:
-        """Something the person should know about one run."""
-
-    def is_cancelled(self, job: Job) -> bool:
-        """Whether nobody wants this one any more."""
-
-    def done(self, job: Job, report: dict[str, Any]) -> None:
-        """Its report."""
-
-    def failed(self, job: Job, error: Exception) -> None:
-        """Why there is none."""
-
-    def stopped(self, job: Job) -> None:
-        """It was cancelled."""
-
-
-class Measurer(Protocol):
-    """Measures several jobs; one per worker, so that it can keep what the next ones need."""
-
-    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
-        """Measure jobs and tell the outlet one outcome of each.
-
-        Args:
-            jobs: what to measure, in this order.
-            ahead: what will probably come next.
-            outlet: where to tell.
-            group: how many networks at once; None = as many as is fastest.
-        """
+"""(job, device, watch) → the report's dict. Raises FaError for what a user can understand."""

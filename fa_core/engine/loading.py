@@ -1,24 +1,24 @@
-"""The samples a job is measured on: settled from its options and its manifest, loaded once per worker.
-
-What a job names, read and checked: its manifest, its hashes, its weights, its network.
-"""
+"""What a job names, read and checked: its samples, manifest, hashes, weights and network; and memory for them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import contextlib
+import gc
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
+import psutil
 import torch
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, eval_order, load_data
 from fa_core.engine import provenance
-from fa_core.engine.jobs import Job, MeasureOptions, no_data
-from fa_core.engine.memory import check_room
-from fa_core.errors import UsageError
+from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, no_data, run_of
+from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint
 from fa_core.measure.fused import cut, is_out_of_memory
 from fa_core.measure.network import network_for
@@ -30,6 +30,17 @@ BATCHES, BATCH_SIZE = 10, 128
 TEST_BATCH = 1000
 """Samples per forward pass when only the accuracy is wanted."""
 
+GROUP_SHARE = 0.7
+"""Part of a device's free memory that a group may plan with; the rest is for what cannot be estimated."""
+
+FULL_OF_OTHERS = 0.5
+"""A device of which other processes hold this part and more counts as theirs."""
+
+CONTAINER_LIMIT = Path("/sys/fs/cgroup/memory.max")
+"""Where Linux names the memory limit of a container, which the system's own numbers ignore."""
+
+T = TypeVar("T")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -37,7 +48,7 @@ class Plan:
 
     Attributes:
         data: data SPEC.
-        typed: whether the person typed it, so that it may name code.
+        typed: whether the user typed it, so that it may name code.
         batches: K.
         batch_size: B.
         eval_seed: picks the samples of the batches.
@@ -78,12 +89,14 @@ def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> P
     data = options.data or (manifest.data if manifest else None)
     if data is None:
         raise no_data(where)
-    batches = _first(options.batches, manifest.eval_batches if manifest else None, BATCHES)
-    batch_size = _first(options.batch_size, manifest.eval_batch_size if manifest else None, BATCH_SIZE)
+    given = (options.batches, options.batch_size, options.eval_seed)
+    default = (BATCHES, BATCH_SIZE, 0)
+    if manifest:
+        default = (manifest.eval_batches, manifest.eval_batch_size, manifest.eval_seed)
+    batches, batch_size, seed = (b if a is None else a for a, b in zip(given, default, strict=True))
     for option, value in (("--batches", batches), ("--batch-size", batch_size)):
         if value < 1:
             raise UsageError(f"{option} {value}", hint="give at least 1")
-    seed = _first(options.eval_seed, manifest.eval_seed if manifest else None, 0)
     return Plan(data, options.data is not None and options.data_typed, batches, batch_size, seed)
 
 
@@ -107,12 +120,8 @@ def _loaded(spec: str, typed: bool) -> DataSet:
     return load_data(spec, allow_code=typed)
 
 
-def _first(*choices: int | None) -> int:
-    return next(choice for choice in choices if choice is not None)
-
-
 @dataclass(frozen=True)
-class Read:
+class Files:
     """A job's files.
 
     Attributes:
@@ -121,7 +130,6 @@ class Read:
         plan: which samples it is measured on.
         hashes: of the files that were read.
         checkpoint: its weights, on the CPU.
-        network: with the weights in it; None until it is built.
     """
 
     job: Job
@@ -129,65 +137,55 @@ class Read:
     plan: Plan
     hashes: dict[str, str]
     checkpoint: Checkpoint
-    network: nn.Module | None = None
 
 
 @dataclass(frozen=True)
-class Loaded(Read):
-    """A job that is ready to be measured: its network is on the device."""
+class Loaded(Files):
+    """A job that is ready to be measured: its network, with the weights in it, is on the device."""
 
     network: nn.Module
 
 
-def read(job: Job, device: str) -> Read:
-    """Read a job's files; a checkpoint for which there is no memory on the device is refused before.
+def read(job: Job, device: str) -> Files:
+    """Read a job's files; a checkpoint that is larger than free memory is refused before.
 
     Raises:
-        FaError: whatever keeps them from being read, in words.
+        FaError: why they cannot be read.
     """
     path = Path(job.checkpoint)
-    run = provenance.run_of(path)
+    run = run_of(path)
     manifest = read_manifest(run) if run is not None and is_run(run) else None
     plan = settle(job.options, manifest, path)
     weights = path if run is None else run / WEIGHTS
-    check_room(weights, device)
-    return Read(job, manifest, plan, provenance.input_hashes(path), load_checkpoint(weights))
+    check_fits(weights, device)
+    return Files(job, manifest, plan, provenance.input_hashes(path), load_checkpoint(weights))
 
 
 def load(job: Job, device: str) -> Loaded:
     """Read a job's files and put its network on the device.
 
     Raises:
-        FaError: whatever keeps it from being loaded, in words.
+        FaError: why it cannot be loaded.
     """
-    return placed(built(read(job, device)), device)
+    return with_network(read(job, device), device)
 
 
-def built(files: Read) -> Read:
-    """With its network, on the CPU.
+def with_network(files: Files, device: str) -> Loaded:
+    """Build the network of a job's files and put it on the device.
 
     Raises:
         FaError: tensors of no known network, or that do not fit it.
     """
-    if files.network is not None:
-        return files
     options = files.job.options
     network = network_for(files.checkpoint, files.manifest, options.model, as_is=options.dtype == "as-is")
-    return replace(files, network=network)
-
-
-def placed(files: Read, device: str) -> Loaded:
-    """With its network on the device; it is built already."""
-    assert files.network is not None
-    fields = {name: getattr(files, name) for name in ("job", "manifest", "plan", "hashes", "checkpoint")}
-    return Loaded(**fields, network=files.network.to(device))
+    return Loaded(**vars(files), network=network.to(device))
 
 
 class Loader:
-    """Loads jobs in a thread of its own, while the device computes: on CUDA up to the device, on a CPU their files.
+    """Reads the files of the next jobs in a thread of its own, while the device computes.
 
-    The person's own code is not run there but when a job's turn comes: it may draw random numbers, and so may
-    what is measured meanwhile.
+    Networks are built when a job's turn comes: the user's own code may draw random numbers, and so may what is
+    measured meanwhile.
 
     Args:
         device: where networks go.
@@ -195,59 +193,118 @@ class Loader:
 
     def __init__(self, device: str) -> None:
         self._device = device
-        # asked for once in this thread, the number of its own threads no longer follows the loader's
+        # read once in this thread, the number of its own threads no longer follows the loader's
         torch.get_num_threads()
         self._thread = ThreadPoolExecutor(1, "loader", torch.set_num_threads, (1,))
-        self._stream = torch.cuda.Stream(device) if device.startswith("cuda") else None  # type: ignore[no-untyped-call]
-        self._asked: dict[str, tuple[Job, Future[Read]]] = {}
+        self._asked: dict[str, Future[Files]] = {}
 
     def ask(self, jobs: Iterable[Job]) -> None:
-        """Begin to load these, in this order, if they are not loaded already."""
+        """Begin to read these, in this order, if they were not asked for already."""
         for job in jobs:
-            if self._asked.get(job.id, (None,))[0] != job:
-                self._asked[job.id] = (job, self._thread.submit(self._load, job))
-
-    def keep_only(self, jobs: Iterable[Job]) -> None:
-        """Forget what was loaded for others."""
-        wanted = {job.id for job in jobs}
-        for job_id in self._asked.keys() - wanted:
-            self._asked.pop(job_id)[1].cancel()
+            if job.id not in self._asked:
+                self._asked[job.id] = self._thread.submit(read, job, self._device)
 
     def get(self, job: Job) -> Loaded:
         """A job, loaded; waits for it.
 
         Raises:
-            FaError: whatever keeps it from being loaded, in words.
+            FaError: why it cannot be loaded.
         """
         self.ask([job])
-        return placed(built(self._asked.pop(job.id)[1].result()), self._device)
+        return with_network(self._asked.pop(job.id).result(), self._device)
+
+    def forget(self, job: Job) -> None:
+        """Drop what was read for a job, if anything."""
+        self._asked.pop(job.id, None)
 
     def close(self) -> None:
         """End the thread; what it was asked for is forgotten."""
-        self.keep_only([])
-        self._thread.shutdown()
-
-    def _load(self, job: Job) -> Read:
-        files = read(job, self._device)
-        # a CPU has no time to spare for building: it would take it from what is measured
-        if self._stream is None or job.options.model is not None:
-            return files
-        files = built(files)
-        assert files.network is not None
-        _move(files.network, self._stream)
-        return files
+        self._asked.clear()
+        self._thread.shutdown(cancel_futures=True)
 
 
-def _move(network: nn.Module, stream: torch.cuda.Stream) -> None:
-    """Copy a network to a device beside what that computes; it stays where it is while there is no memory for it."""
+def halving(run: Callable[[int], T], size: int, note: Callable[[str], None]) -> T:
+    """Run with passes of ``size`` samples, then of half as many, until it fits into memory; the numbers stay the same.
 
-    def moved(tensor: Tensor) -> Tensor:
-        return tensor.pin_memory().to(stream.device, non_blocking=True)
+    Args:
+        run: takes the most samples that a pass may hold.
+        size: the first try.
+        note: called each time it is halved.
 
+    Raises:
+        MeasureError: one sample is too much.
+    """
+    while True:
+        try:
+            return run(size)
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+            if size <= 1:
+                raise MeasureError(
+                    "out of memory, even with one sample at a time",
+                    hint="free the device, or choose another one with --device",
+                ) from error
+        # outside the except clause, whose exception keeps the failed pass alive
+        size = (size + 1) // 2
+        release()
+        note(f"out of memory: batch halved to passes of {size} samples (the numbers stay the same)")
+
+
+def release() -> None:
+    """Give back memory that is not referred to any more."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def free_memory(device: str) -> int:
+    """Bytes that this process can still get on a device, of RAM as the system estimates them."""
+    if device.startswith("cuda"):
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + cached
+    free: int = psutil.virtual_memory().available
+    with contextlib.suppress(OSError, ValueError):
+        free = min(free, int(CONTAINER_LIMIT.read_text()))
+    return free
+
+
+def check_fits(path: Path, device: str) -> None:
+    """Refuse a checkpoint that is larger than the memory it has to go through and into, before it is read.
+
+    Raises:
+        MeasureError: says both sizes.
+        UnreadableInput: no such file.
+    """
     try:
-        with torch.cuda.stream(stream):
-            network._apply(moved)  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
-        if not is_out_of_memory(error):
-            raise
-    stream.synchronize()
+        size = path.stat().st_size
+    except OSError as error:
+        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
+    for place in dict.fromkeys(("cpu", device)):
+        if size > (free := free_memory(place)):
+            raise MeasureError(
+                f"is larger than memory: {_gigabytes(size)}, and {_gigabytes(free)} are free on {place}",
+                where=path,
+                hint="free memory, or measure it on a larger machine",
+            )
+
+
+def group_size(bytes_per_member: int, device: str) -> int:
+    """How many networks fit into a device's free memory at once, at least 1."""
+    return max(1, int(free_memory(device) * GROUP_SHARE) // max(1, bytes_per_member))
+
+
+def does_not_fit(where: str, device: str) -> FaError:
+    """The error when memory ran out before the first pass, while the network or the samples were put there."""
+    what, hint = f"out of memory: the network or the samples do not fit on {device}", "free the device"
+    if not device.startswith("cuda"):
+        return MeasureError(what, where=where, hint=f"{hint}, or choose another one with --device")
+    free, total = torch.cuda.mem_get_info(device)
+    others = total - free - torch.cuda.memory_reserved(device)
+    kind = DeviceFull if others >= FULL_OF_OTHERS * total else MeasureError
+    held = f", other processes hold {_gigabytes(others)} of its {_gigabytes(total)}"
+    return kind(what + held, where=where, hint=f"{hint}, or choose another one with --device")
+
+
+def _gigabytes(size: int) -> str:
+    return f"{size / 1e9:.3g} GB"

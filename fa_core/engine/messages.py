@@ -1,4 +1,4 @@
-"""The words between a client and a worker: one JSON object per line.
+"""The messages between a client and a worker, and of Ray's driver and nodes: one JSON object per line.
 
 Python's json writes them, because diverged runs hold NaN and Infinity and msgspec turns those into null.
 """
@@ -14,7 +14,7 @@ from fa_core.engine.jobs import Job
 
 
 class _Message(msgspec.Struct, frozen=True, tag_field="is", tag=str.lower):
-    """Base of every message; ``is`` names its kind on the wire."""
+    """Base of every message; ``is`` names its kind."""
 
 
 class Run(_Message, frozen=True):
@@ -22,12 +22,10 @@ class Run(_Message, frozen=True):
 
     Attributes:
         jobs: what to measure, in this order.
-        ahead: what will probably come next: it may read their files already.
         group: how many networks to measure at once; None = as the worker finds best.
     """
 
     jobs: list[Job]
-    ahead: list[Job] = []
     group: int | None = None
 
 
@@ -48,7 +46,7 @@ class Ready(_Message, frozen=True):
 
 
 class Begun(_Message, frozen=True):
-    """From the worker: it works on these now; the others of a `Run` wait for their turn."""
+    """From the worker: it measures these now; the others of a `Run` wait for their turn."""
 
     job_ids: list[str]
 

@@ -1,9 +1,4 @@
-"""What every pool is: a board of jobs, a thread that tells what happens to them, and a folder for logs.
-
-Jobs in, reports out: a queue and worker processes. No torch in this process.
-
-The pool that goes with a placement.
-"""
+"""Jobs in, reports out: a queue, and a thread per worker process. No torch in this process."""
 
 from __future__ import annotations
 
@@ -13,20 +8,22 @@ import shutil
 import tempfile
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
-from fa_core.engine.devices import LOCAL, Placement, resolve_devices, threads_per_worker, workers_for
-from fa_core.engine.job_table import JobBoard, OnEvent
+from fa_core.engine import messages
+from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, cancellation_of, most_together, outcome_of
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
 from fa_core.engine.process import WorkerProcess
-from fa_core.engine.worker_thread import Slot
-from fa_core.errors import UsageError
+from fa_core.errors import FaError, UsageError
 from fa_core.report import DiagnosticReport
 
 Self = TypeVar("Self", bound="Pool")
+
+STRIKES = 3
+"""Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
 
 
 class Pool(ABC):
@@ -34,23 +31,22 @@ class Pool(ABC):
 
     Args:
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
-        log_dir: where those who measure log; None = a temporary folder, kept at `close` only if a job failed.
+        log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
     """
 
     def __init__(self, on_event: OnEvent | None, log_dir: Path | None) -> None:
         self._keep_logs = log_dir is not None
         self.log_dir = Path(tempfile.mkdtemp(prefix="fa-tui-")) if log_dir is None else log_dir
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
-        self._teller = threading.Thread(target=self._tell, args=(on_event,), name="events", daemon=True)
-        self._teller.start()
-        self._board = JobBoard(self._events.put)
+        self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
+        self._notifier.start()
+        self._table = JobTable(self._events.put)
 
-    @abstractmethod
-    def connect(self) -> None:
-        """Reach now whatever the first job would have to reach.
+    def connect(self) -> None:  # noqa: B027 (not every pool has something to connect to)
+        """Connect to what the first job would need.
 
         Raises:
-            FaError: nobody there can measure.
+            FaError: there is nothing to measure on.
         """
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
@@ -62,11 +58,11 @@ class Pool(ABC):
         Raises:
             ValueError: a job of that id is queued or runs.
         """
-        return self._board.add(job)
+        return self._table.add(job)
 
     def retry(self, job_id: str) -> Future[DiagnosticReport]:
         """Submit a job again that is over."""
-        return self.submit(self._board.view(job_id).job)
+        return self.submit(self._table.view(job_id).job)
 
     @abstractmethod
     def cancel(self, job_id: str) -> bool:
@@ -74,28 +70,28 @@ class Pool(ABC):
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
-        return self._board.move(job_id, position)
+        return self._table.move(job_id, position)
 
     def jobs(self) -> list[JobView]:
-        """Every job: those that were given to somebody who measures, as submitted, then the queue in its order."""
-        return self._board.views()
+        """Every job: those that were given to a worker, as submitted, then the queue in its order."""
+        return self._table.views()
 
     @abstractmethod
     def pids(self) -> list[int]:
         """The processes of this machine that work for it."""
 
     def close(self) -> None:
-        """Cancel everything that is not over, end those who measure, tell the last events."""
+        """Cancel everything that is not over, end the workers, report the last events."""
         self._end()
         self._events.put(None)
-        if threading.current_thread() is not self._teller:
-            self._teller.join()
+        if threading.current_thread() is not self._notifier:
+            self._notifier.join()
         if not self._keep_logs and not any(view.state is JobState.FAILED for view in self.jobs()):
             shutil.rmtree(self.log_dir, ignore_errors=True)
 
     @abstractmethod
     def _end(self) -> None:
-        """Close the board, and end those who measure."""
+        """Close the job table, and end the workers."""
 
     def __enter__(self: Self) -> Self:
         return self
@@ -103,7 +99,7 @@ class Pool(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _tell(self, on_event: OnEvent | None) -> None:
+    def _notify_listener(self, on_event: OnEvent | None) -> None:
         while (view := self._events.get()) is not None:
             if on_event is not None:
                 on_event(view)
@@ -118,14 +114,14 @@ class WorkerPool(Pool):
     Args:
         devices: one worker each, e.g. ``["cuda:0", "cuda:1"]`` or ``["cpu", "cpu"]``.
         on_event: called with a job's view whenever it changes, in order, from one thread of the pool's own.
-        threads: CPU threads per worker; None = as many as torch likes.
-        measure: ``module:callable`` run in the workers (see `fa_core.engine.jobs.Measure`).
+        threads: CPU threads per worker; None = torch's default.
+        measure: what workers run (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
         log_dir: where workers log; None = a temporary folder, kept at `close` only if a job failed.
         grace: seconds a cancelled job gets to stop at its next batch before its worker is killed.
         group: how many networks a worker measures at once; None = as its memory allows on CUDA, else 1.
 
     Raises:
-        UsageError: no device, or a group of none.
+        UsageError: no device.
     """
 
     def __init__(
@@ -141,90 +137,259 @@ class WorkerPool(Pool):
     ) -> None:
         if not devices:
             raise UsageError("no device to measure on", hint="`fa-tui doctor` lists them")
-        if group is not None and group < 1:
-            raise UsageError(f"--group {group}", hint="give at least 1 (= one by one)")
         super().__init__(on_event, log_dir)
-        self._threads, self._measure = threads, measure
+        self._devices, self._threads, self._measure = list(devices), threads, measure
+        self._grace, self._group = grace, group
         self._worker_numbers = itertools.count(1)
-        self._slots = [Slot(self._board, device, self._worker_starter(device), grace, group) for device in devices]
-        self._started: list[Slot] = []
-
-    def connect(self) -> None:
-        """Nothing to do here: workers start with the first jobs."""
+        self._workers: list[WorkerThread] = []
 
     def submit(self, job: Job) -> Future[DiagnosticReport]:
         """Put a job at the end of the queue, and start one more worker if those at work are too few."""
         future = super().submit(job)
-        if self._board.short_of_takers and len(self._started) < len(self._slots):
-            slot = self._slots[len(self._started)]
-            self._started.append(slot)
-            self._board.enter(slot)
-            slot.start()
+        if self._table.short_of_takers and len(self._workers) < len(self._devices):
+            device = self._devices[len(self._workers)]
+            worker = WorkerThread(self._table, device, self._start_worker, self._grace, self._group)
+            self._workers.append(worker)
+            self._table.enter(worker)
+            worker.start()
         return future
 
     def cancel(self, job_id: str) -> bool:
-        """Cancel a job: at once while it is queued, at its next batch while it runs; False if it is over."""
-        return self._board.withdraw(job_id) or any(slot.cancel(job_id) for slot in self._started)
+        """Cancel a job; its worker stops at the next batch, or goes on with others. False if it is over."""
+        return self._table.withdraw(job_id) or any(worker.cancel(job_id) for worker in self._workers)
 
     def pids(self) -> list[int]:
         """The worker processes that live."""
-        return [pid for slot in self._started if (pid := slot.pid) is not None]
+        return [pid for worker in self._workers if (pid := worker.pid) is not None]
 
     def _end(self) -> None:
-        self._board.close()
-        for slot in self._started:
-            slot.end()
-        for slot in self._started:
-            slot.join()
+        self._table.close()
+        for worker in self._workers:
+            worker.end()
+        for worker in self._workers:
+            worker.join()
 
-    def _worker_starter(self, device: str) -> Callable[[], WorkerProcess]:
-        def start() -> WorkerProcess:
-            log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
-            return WorkerProcess(device, threads=self._threads, measure=self._measure, log=log)
-
-        return start
+    def _start_worker(self, device: str) -> WorkerProcess:
+        log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
+        return WorkerProcess(device, threads=self._threads, measure=self._measure, log=log)
 
 
-def check_reachable(placement: Placement) -> None:
-    """Refuse what cannot measure, before anything starts.
-
-    Raises:
-        UsageError: what cannot be meant (see `Placement.check`).
-        MeasureError: nobody listens at the cluster's address.
-    """
-    placement.check()
-    if placement.engine != LOCAL:
-        from fa_core.engine.ray_pool import find_cluster
-
-        find_cluster(placement.address)
-
-
-def make_pool(
-    placement: Placement,
-    on_event: OnEvent | None = None,
-    *,
-    runs: int | None = None,
-    on_notice: Callable[[str], None] | None = None,
-    measure: str = DEFAULT_MEASURE,
-) -> Pool:
-    """A pool that measures jobs. Nothing starts before its first job, or `connect`.
+class WorkerThread(threading.Thread):
+    """A thread that takes jobs, keeps one worker process alive, and turns its messages into views and results.
 
     Args:
-        placement: where it measures.
-        on_event: told every change of a job, from another thread.
-        runs: how many there will be, if that is known: a CPU gets more workers for many.
-        on_notice: told what concerns no single job, e.g. which cluster it is.
-        measure: what workers run (see `WorkerPool`).
-
-    Raises:
-        UsageError: what cannot be meant (see `Placement.check`).
+        table: where jobs come from and go back to; its lock guards this object's state, too.
+        device: the device its worker measures on.
+        start_worker: starts a worker process for it.
+        grace: seconds that a cancelled job gets to stop by itself before the worker is killed.
+        group: how many networks are measured at once; None = as the worker finds best.
     """
-    placement.check()
-    if placement.engine == LOCAL:
-        device, jobs = placement.device, placement.jobs
-        devices = resolve_devices(device, jobs) if runs is None else workers_for(runs, device, jobs)
-        threads = threads_per_worker(devices)
-        return WorkerPool(devices, on_event, threads=threads, measure=measure, group=placement.group)
-    from fa_core.engine.ray_pool import RayPool
 
-    return RayPool(placement, on_event, measure=measure, on_notice=on_notice)
+    def __init__(
+        self,
+        table: JobTable,
+        device: str,
+        start_worker: Callable[[str], WorkerProcess],
+        grace: float,
+        group: int | None = None,
+    ) -> None:
+        super().__init__(name=f"worker-{device}", daemon=True)
+        self._table, self._device, self._start_worker, self._grace = table, device, start_worker, grace
+        self._group = group
+        self._lock = table.changed
+        self._worker: WorkerProcess | None = None
+        self._jobs: dict[str, Job] = {}  # of the last `Run`: those without an outcome
+        self._begun: set[str] = set()
+        self._kill_timer: threading.Timer | None = None
+        self._retired = False
+        self._strikes = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The process of its worker, if one lives."""
+        worker = self._worker
+        return worker.pid if worker is not None and worker.alive else None
+
+    def run(self) -> None:
+        while not self._retired and self._table.wait():
+            worker = self._ready_worker()
+            if isinstance(worker, FaError):
+                self._strike(worker, lost=True)
+                continue
+            jobs = self._table.take(most_together(self._device, self._group), self._hold)
+            if jobs:
+                self._measure(worker, jobs)
+        if self._worker is not None:
+            self._worker.close(self._grace)
+        if self._kill_timer is not None:
+            self._kill_timer.cancel()
+
+    def cancel(self, job_id: str) -> bool:
+        """Drop a job, which the worker may still be measuring; False if it is not here."""
+        with self._lock:
+            job = self._jobs.pop(job_id, None)
+            if job is None:
+                return False
+            if job_id in self._begun and not self._begun & self._jobs.keys():
+                self._kill_unless_stopped()
+            worker = self._worker
+        if worker is not None:
+            worker.send(messages.Cancel(job_id))
+        self._table.finish(job_id, cancellation_of(job))
+        return True
+
+    def end(self) -> None:
+        """End the worker now; the table is closed, so that its jobs count as cancelled."""
+        with self._lock:
+            self._kill_unless_stopped()
+            worker = self._worker
+        if worker is not None:
+            worker.hang_up()
+
+    def _hold(self, jobs: Sequence[Job]) -> None:
+        self._jobs, self._begun = {job.id: job for job in jobs}, set()
+
+    def _kill_unless_stopped(self) -> None:
+        if self._kill_timer is None:
+            self._kill_timer = threading.Timer(self._grace, self._kill)
+            self._kill_timer.daemon = True
+            self._kill_timer.start()
+
+    def _kill(self) -> None:
+        with self._lock:
+            if self._kill_timer is not None and self._worker is not None:
+                self._worker.kill()
+
+    def _stopped(self) -> None:
+        """The worker stopped what was cancelled: it need not be killed."""
+        with self._lock:
+            if self._kill_timer is not None and not self._table.closed:
+                self._kill_timer.cancel()
+                self._kill_timer = None
+
+    def _ready_worker(self) -> WorkerProcess | FaError:
+        """A living worker, or why there is none."""
+        worker = self._worker
+        try:
+            if worker is None or not worker.alive:
+                worker = self._start_worker(self._device)
+                with self._lock:
+                    self._worker = worker
+                    closed = self._table.closed
+                if closed:
+                    worker.hang_up()
+            while not worker.ready:
+                match worker.receive():
+                    case messages.Ready():
+                        worker.ready = True
+                    case None:
+                        cause, hint = worker.cause_of_death(), _log_hint(worker)
+                        self._dismiss(worker)
+                        return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
+        except OSError as error:
+            return JobFailed(f"no worker could be started ({error.strerror})")
+        return worker
+
+    def _measure(self, worker: WorkerProcess, jobs: Sequence[Job]) -> None:
+        """Hand jobs over and take in messages until they are over, one way or another."""
+        worker.send(messages.Run([*jobs], self._group))
+        for job in jobs:
+            if job.id not in self._jobs:  # cancelled before the worker had it
+                worker.send(messages.Cancel(job.id))
+        self._update([job.id for job in jobs], device=self._device, log=str(worker.log))
+        while (message := worker.receive()) is not None:
+            if not self._handle(worker, message):
+                break
+        else:
+            self._reap(worker, single=len(jobs) == 1)
+        self._stopped()
+
+    def _handle(self, worker: WorkerProcess, message: messages.FromWorker) -> bool:
+        """Take in a message; False if the conversation is over."""
+        match message:
+            case messages.Begun(job_ids=job_ids):
+                with self._lock:
+                    self._begun.update(job_ids)
+                self._update(job_ids, state=JobState.RUNNING)
+            case messages.Progress(job_ids=job_ids, done=done, total=total):
+                self._update(job_ids, done=done, total=total)
+            case messages.Note(job_ids=job_ids, text=text):
+                self._update(job_ids, note=text)
+            case messages.Done(job_id=job_id, report=report):
+                self._strikes = 0
+                if (job := self._over(job_id)) is not None:
+                    self._table.finish(job_id, outcome_of(report, job.checkpoint))
+            case messages.Stopped(job_id=job_id):
+                if (job := self._over(job_id)) is not None:
+                    self._table.finish(job_id, cancellation_of(job))
+            case messages.Failed(job_id=job_id, what=what, where=where, hint=hint, device=device):
+                error = JobFailed(what, where=where, hint=messages.name_log(hint, worker.log))
+                if self._over(job_id) is not None:
+                    self._table.finish(job_id, error)
+                return not (device and self._strike(error, lost=device == "lost"))
+            case messages.Idle():
+                return False
+        return True
+
+    def _update(self, job_ids: Iterable[str], **changes: object) -> None:
+        with self._lock:
+            self._table.update([job_id for job_id in job_ids if job_id in self._jobs], **changes)
+
+    def _over(self, job_id: str) -> Job | None:
+        """The job whose end the worker reports; None if it was cancelled."""
+        self._stopped()
+        with self._lock:
+            return self._jobs.pop(job_id, None)
+
+    def _strike(self, error: FaError, *, lost: bool) -> bool:
+        """Count what the device has spoilt; True if this worker takes no more, and its other jobs went back.
+
+        At the last strike the work is left to other devices. Where there is none, and the device is lost, what is
+        queued fails for the same reason.
+        """
+        self._strikes += 1
+        out = self._strikes >= STRIKES
+        if out:
+            self._strikes = 0
+            self._retired = self._table.leave(self)
+        if self._worker is not None and (lost or self._retired):
+            self._dismiss(self._worker)
+            self._table.give_back(self._let_go(), "", alone=False)
+        if out and lost and not self._retired:
+            self._table.fail_queued(JobFailed(f"{error.what} ({STRIKES} times in a row)", hint=error.hint))
+        return lost or self._retired
+
+    def _let_go(self) -> list[Job]:
+        """The jobs without an outcome, which are no longer here."""
+        with self._lock:
+            left, self._jobs = list(self._jobs.values()), {}
+            return left
+
+    def _dismiss(self, worker: WorkerProcess) -> None:
+        """Part with a worker; the next job gets a new one."""
+        with self._lock:
+            self._worker = None
+        worker.close(self._grace)
+
+    def _reap(self, worker: WorkerProcess, single: bool) -> None:
+        """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
+        what = f"its worker on {self._device} {worker.cause_of_death()}"
+        hint = _log_hint(worker, killed=what.endswith("SIGKILL"))
+        killed_by_us = self._kill_timer is not None
+        self._dismiss(worker)
+        left = self._let_go()
+        if killed_by_us or self._table.closed:
+            self._table.give_back(left, "", alone=False)
+        elif single:
+            for job in left:
+                self._table.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
+        else:
+            self._table.give_back(left, f"{what} while it held several: measured again, alone", alone=True)
+
+
+def _log_hint(worker: WorkerProcess, *, killed: bool = False) -> str:
+    line = worker.last_words()
+    said = f"its last words: {line}; " if line else ""
+    if killed:
+        said += "the system may have run out of memory; "
+    return f"{said}log: {worker.log}"

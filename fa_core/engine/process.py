@@ -1,4 +1,4 @@
-"""A child process as its client sees it: start it, talk to it, end it, read its last words."""
+"""A child process as its client sees it: start it, exchange lines with it, end it, read the tail of its log."""
 
 from __future__ import annotations
 
@@ -12,13 +12,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO
 
+import msgspec
+
 from fa_core.engine import messages
 
-LAST_WORDS_BYTES = 4096
-"""How much of a dead worker's log is read for the message about it."""
+LOG_TAIL_BYTES = 4096
+"""How much of a worker's log is read for its last lines."""
 
-DEATH_THROES = 10.0
-"""Seconds that a worker which closed its end may take to be gone."""
+EXIT_TIMEOUT = 10.0
+"""Seconds that a worker which closed its end may take to exit."""
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
@@ -82,38 +84,28 @@ class ChildProcess:
 
     def kill(self) -> None:
         """End it now, with everything it started."""
-        if hasattr(os, "killpg"):
-            try:
-                os.killpg(self._popen.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                return
-        else:
+        if not hasattr(os, "killpg"):
             self._popen.kill()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._popen.pid, signal.SIGKILL)
 
     def hang_up(self) -> None:
-        """Close its stdin, which ends it; what it measures is lost."""
+        """Close its stdin, which ends it; what it was measuring is lost."""
         assert self._popen.stdin is not None
         with self._write_lock, contextlib.suppress(OSError):
             self._popen.stdin.close()
 
     def close(self, grace: float) -> None:
-        """Hang up and wait for the end, made sure of after ``grace`` seconds."""
+        """Hang up and wait for the end; killed after ``grace`` seconds."""
         self.hang_up()
-        try:
-            self._popen.wait(grace)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            self._popen.wait()
+        self._wait(grace)
         if self._popen.stdout is not None:
             self._popen.stdout.close()
 
     def cause_of_death(self) -> str:
-        """How it ended, in words: the signal's name or the exit status. For one that is silent already."""
-        try:
-            code = self._popen.wait(DEATH_THROES)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            code = self._popen.wait()
+        """How it ended: the signal's name or the exit status. For one that closed its end already."""
+        code = self._wait(EXIT_TIMEOUT)
         if code >= 0:
             return f"exited with status {code}"
         try:
@@ -122,9 +114,15 @@ class ChildProcess:
             return f"was killed by signal {-code}"
 
     def last_words(self) -> str:
-        """The last line of its log that says something (``""`` if none does)."""
-        lines = log_tail(self.log)
-        return lines[-1].strip() if lines else ""
+        """The last line of its log that is not empty (``""`` if there is none)."""
+        return "".join(log_tail(self.log, 1)).strip()
+
+    def _wait(self, seconds: float) -> int:
+        try:
+            return self._popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return self._popen.wait()
 
 
 class WorkerProcess(ChildProcess):
@@ -132,13 +130,13 @@ class WorkerProcess(ChildProcess):
 
     Args:
         device: e.g. ``"cpu"``, ``"cuda:1"``.
-        threads: CPU threads it may use; None = as many as torch likes.
-        measure: ``module:callable`` that measures a job.
+        threads: CPU threads it may use; None = torch's default.
+        measure: what it runs (see `fa_core.engine.jobs.DEFAULT_MEASURE`).
         log: the file for its stdout and stderr.
     """
 
     def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
-        self.ready = False
+        self.ready, self._nonsense = False, ""
         arguments = ["fa_core.engine.worker", "--device", device, "--measure", measure, "--cwd", str(Path.cwd())]
         super().__init__(arguments, log=log, environment=environment(threads))
 
@@ -147,9 +145,17 @@ class WorkerProcess(ChildProcess):
         return self.write(messages.encode(message))
 
     def receive(self) -> messages.FromWorker | None:
-        """The next message (blocks); None when the worker is gone."""
+        """The next message (blocks); None when the worker is gone, or killed as it wrote what is no message."""
         line = self.read()
-        return None if line is None else messages.from_worker(line)
+        try:
+            return None if line is None else messages.from_worker(line)
+        except (ValueError, msgspec.ValidationError) as error:
+            self._nonsense = f"sent what is no message ({error})"
+            self.kill()
+            return None
+
+    def cause_of_death(self) -> str:
+        return super().cause_of_death() if not self._nonsense else self._nonsense
 
 
 def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
@@ -157,7 +163,7 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - LAST_WORDS_BYTES))
+            file.seek(max(0, file.tell() - LOG_TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:
         return []
@@ -165,14 +171,14 @@ def log_tail(log: Path, lines: int = 20) -> Sequence[str]:
 
 
 def private_stdout() -> IO[bytes]:
-    """For a child: a private copy of stdout; what anybody else prints goes to the log, not into the conversation."""
-    wire = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    """For a child: a private copy of stdout; what other code prints goes to the log, not among the messages."""
+    private = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    return wire
+    return private
 
 
 def environment(threads: int | None) -> dict[str, str]:
-    """The environment of a child that computes with this many CPU threads (None = as many as it likes)."""
+    """The environment of a child that computes with this many CPU threads (None = torch's default)."""
     environment = dict(os.environ)
     # threads that wait by spinning cost 10 to 40 times the time when the machine has other work
     environment.setdefault("OMP_WAIT_POLICY", "PASSIVE")

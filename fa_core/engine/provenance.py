@@ -5,15 +5,16 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import platform
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 import fa_core
-from fa_core.engine.jobs import MeasureOptions
+from fa_core.engine.jobs import MeasureOptions, run_of
 from fa_core.errors import UnreadableInput
-from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run
+from fa_core.runs import CREDIT, MANIFEST, WEIGHTS
 
 PACKAGES = ("torch", "numpy")
 
@@ -34,13 +35,6 @@ def file_hash(path: Path) -> str:
     return f"sha256:{digest.hexdigest()}"
 
 
-def run_of(checkpoint: Path) -> Path | None:
-    """The run folder a checkpoint stands for: itself, or the one whose weights it is; None for a bare file."""
-    if checkpoint.is_dir():
-        return checkpoint
-    return checkpoint.parent if checkpoint.name == WEIGHTS and is_run(checkpoint.parent) else None
-
-
 def input_hashes(checkpoint: Path) -> dict[str, str]:
     """Hashes of the files a measurement reads: ``weights``, and of a run also ``manifest`` and ``credit``.
 
@@ -59,16 +53,11 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
 
 def versions() -> dict[str, str]:
     """The versions of Python, of this program, and of the packages that decide numbers."""
-    installed = {package: _version(package) for package in PACKAGES}
-    known = {name: found for name, found in installed.items() if found}
-    return {"python": platform.python_version(), "fa-tui": fa_core.__version__, **known}
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
+    for package in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
 
 
 def settings(options: MeasureOptions) -> dict[str, Any]:

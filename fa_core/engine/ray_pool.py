@@ -262,7 +262,7 @@ class RayPool(Pool):
         self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
         self._on_notice = on_notice or (lambda text: None)
         self._log = self.log_dir / "ray-driver.log"
-        self._changed = threading.Condition()  # guards what follows; the board is never called while it is held
+        self._changed = threading.Condition()  # guards what follows; the job table is never called while it is held
         self._in_flight: dict[str, int] = {}  # job id → number of its batch
         self._batches = self._slots = 0
         self._driver: _Driver | None = None
@@ -283,14 +283,14 @@ class RayPool(Pool):
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over. A node that measures it is stopped, and not waited for."""
-        if self._board.withdraw(job_id):
+        if self._table.withdraw(job_id):
             return True
         driver, job = self._driver, self._land(job_id)
         if job is None:
             return False
         if driver is not None:
             driver.send(messages.Cancel(job_id))
-        self._board.finish(job_id, cancellation_of(job))
+        self._table.finish(job_id, cancellation_of(job))
         return True
 
     def pids(self) -> list[int]:
@@ -302,7 +302,7 @@ class RayPool(Pool):
         with self._changed:
             self._closing = True
             driver = self._driver
-        self._board.close()
+        self._table.close()
         self._fail_in_flight(cancellation_of)
         if driver is not None:
             driver.close(self._grace)
@@ -310,19 +310,19 @@ class RayPool(Pool):
 
     def _feed(self) -> None:
         """Hand jobs over as there is room for them."""
-        while self._board.wait():
+        while self._table.wait():
             with self._changed:
                 self._changed.wait_for(self._has_room)
             driver = self._connection()
             if driver is None:
-                continue  # the board is about to be closed
+                continue  # the job table is about to be closed
             if driver.connected.exception() is not None:
                 driver.join()  # which fails what is queued
                 continue
-            jobs, _ = self._board.take(self, most_together(self._device, self._placement.group), self._take_off)
+            jobs = self._table.take(most_together(self._device, self._placement.group), self._take_off)
             if driver is not self._driver:  # it ended meanwhile, and failed only what was in flight then
                 landed = [job for job in jobs if self._land(job.id) is not None]
-                self._board.give_back(landed, "", alone=False)
+                self._table.give_back(landed, "", alone=False)
                 continue
             self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self._log))
             driver.send(messages.Run([*jobs], group=self._placement.group))
@@ -351,7 +351,7 @@ class RayPool(Pool):
                 self._on_notice(text)
             case messages.Capacity(slots=slots):
                 for place in range(slots):
-                    self._board.enter(place)
+                    self._table.enter(place)
                 with self._changed:
                     self._slots = slots
                     self._changed.notify_all()
@@ -367,14 +367,14 @@ class RayPool(Pool):
                 self._update(job_ids, note=text)
             case messages.Done(job_id=job_id, report=report):
                 if (job := self._land(job_id)) is not None:
-                    self._board.finish(job_id, outcome_of(report, job.checkpoint))
+                    self._table.finish(job_id, outcome_of(report, job.checkpoint))
             case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
                 if self._land(job_id) is not None:
                     error = JobFailed(what, where=where, hint=messages.name_log(hint, self._log))
-                    self._board.finish(job_id, error)
+                    self._table.finish(job_id, error)
 
     def _update(self, job_ids: list[str], **changes: object) -> None:
-        self._board.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
+        self._table.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
 
     def _take_off(self, jobs: Sequence[Job]) -> None:
         with self._changed:
@@ -386,12 +386,12 @@ class RayPool(Pool):
         with self._changed:
             landed = self._in_flight.pop(job_id, None) is not None
             self._changed.notify_all()
-        return self._board.view(job_id).job if landed else None
+        return self._table.view(job_id).job if landed else None
 
     def _fail_in_flight(self, error_of: Callable[[Job], FaError]) -> None:
         for job_id in list(self._in_flight):
             if (job := self._land(job_id)) is not None:
-                self._board.finish(job_id, error_of(job))
+                self._table.finish(job_id, error_of(job))
 
     def _ended(self, driver: _Driver, error: FaError) -> None:
         """The driver is gone, or never came: nothing that is not over can be measured."""
@@ -406,4 +406,4 @@ class RayPool(Pool):
             self._fail_in_flight(cancellation_of)
         else:
             self._fail_in_flight(lambda job: error if isinstance(error, NobodyLeft) else under_its_name(error, job))
-            self._board.fail_queued(error)
+            self._table.fail_queued(error)

@@ -12,8 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import msgspec
-
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job
 from fa_core.engine.process import WorkerProcess, log_tail
@@ -111,7 +109,7 @@ def _conversation(
     """Hand jobs to the worker and pass on its messages, until it is idle or of no use any more."""
     worker.send(messages.Run([*jobs], group=setup.group))
     quiet_until = 0.0
-    while (message := _received(worker)) is not None:
+    while (message := worker.receive()) is not None:
         match message:
             case messages.Ready():
                 worker.ready = True
@@ -129,14 +127,6 @@ def _conversation(
                     return
             case _:
                 yield message
-
-
-def _received(worker: WorkerProcess) -> messages.FromWorker | None:
-    try:
-        return worker.receive()
-    except (ValueError, msgspec.ValidationError):
-        worker.kill()  # what follows a line that is no message cannot be trusted
-        return None
 
 
 def _exit_of(worker: WorkerProcess, job: Job, setup: messages.Setup) -> messages.Failed:

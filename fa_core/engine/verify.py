@@ -1,24 +1,21 @@
-"""Two measurements of one run, number by number, with tolerances that follow from the arithmetic.
-
-Recorded audits, measured again and compared.
-"""
+"""Recorded audits, measured again and compared number by number, with tolerances that follow from the arithmetic."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.engine.audit import run_jobs
+from fa_core.engine.audit import check_reachable, make_pool, run_jobs
 from fa_core.engine.devices import Placement
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import DEFAULT_MEASURE, MeasureOptions, job_for
-from fa_core.engine.pool import check_reachable
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
@@ -40,7 +37,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is not as recorded.
 
     Attributes:
-        kind: ``weights``, ``data``, ``number``, ``verdict``, or the merely told ``version``, ``device``, ``file``.
+        kind: ``weights``, ``data``, ``number``, ``verdict``, or, merely reported, ``version``, ``device``, ``file``.
         name: which one, e.g. ``bp_grad_norms[4]``.
         recorded: its value in the record.
         measured: its value now.
@@ -61,7 +58,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome for one run.
+    """How a record and a new measurement of one run differ.
 
     Attributes:
         differences: everything that is not as recorded, deciding or not.
@@ -85,7 +82,7 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
 
     Numbers may differ by what rounding can do (see `relative_tolerance`); hashes, accuracies and the verdict may
     not differ at all: an accuracy's near-ties are decided in float64, so that it is a count. Versions, device and
-    the manifest's hash are told and do not decide. Resamples are not compared: they follow from what is.
+    the manifest's hash are reported and do not decide. Resamples are not compared: they follow from what is.
     """
     numbers = list(_numbers(recorded, measured))
     wrong = [
@@ -94,7 +91,12 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
         if excess(old, new, tolerance) > 1
     ]
     return Comparison(
-        differences=[*_inputs(recorded, measured), *wrong, *_verdict(recorded, measured), *_told(recorded, measured)],
+        differences=[
+            *_inputs(recorded, measured),
+            *wrong,
+            *_verdict(recorded, measured),
+            *_surroundings(recorded, measured),
+        ],
         compared=len(numbers),
         largest=max((excess(old, new, tolerance) for _, old, new, tolerance in numbers), default=0.0),
         unrecorded=[name for name, kind in _FACTS.items() if not isinstance(recorded.provenance.get(name), kind)],
@@ -137,32 +139,27 @@ def _numbers(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[tuple[str
             yield f"number of {name}", len(before), len(after), 0.0
         for layer, (a, b) in enumerate(zip(before, after, strict=False)):
             yield f"{name}[{layer}]", a, b, relative * abs(b)
-    if old.error_norm is not None and new.error_norm is not None:
-        yield "error_norm", old.error_norm, new.error_norm, relative * abs(new.error_norm)
-    if old.cross_batch_stability is not None and new.cross_batch_stability is not None:
-        # the mean of B gradients is up to √B times smaller than they are, and keeps their absolute error
-        cancelled = 2 * relative * math.sqrt(new.batch_size or 1)
-        yield "cross_batch_stability", old.cross_batch_stability, new.cross_batch_stability, cancelled
-    for name in ("headline_acc", "frozen_baseline_acc"):
-        a, b = getattr(old, name), getattr(new, name)
-        if a is not None and b is not None:
-            yield name, a, b, 0.0
-    yield from _cosines(old, new, relative)
-
-
-def _cosines(
-    old: DiagnosticReport, new: DiagnosticReport, relative: float
-) -> Iterator[tuple[str, float, float, float]]:
-    """Γ and the reference's cosine per layer: a cosine errs by at most the sum of its two vectors' relative errors."""
-    for name, before, after in (
-        ("credit.gamma", *((report.credit or {}).get("gamma") for report in (old, new))),
-        ("reference_precision.cosine", *(getattr(r.reference_precision, "cosine", None) for r in (old, new))),
+    # the mean of B gradients is up to √B times smaller than they are, and keeps their absolute error
+    cancelled = 2 * relative * math.sqrt(new.batch_size or 1)
+    for name, tolerance in (
+        ("error_norm", relative * abs(new.error_norm or 0.0)),
+        ("cross_batch_stability", cancelled),
+        ("headline_acc", 0.0),
+        ("frozen_baseline_acc", 0.0),
     ):
-        if not (isinstance(before, Sequence) and isinstance(after, Sequence)):
+        recorded, measured = getattr(old, name), getattr(new, name)
+        if recorded is not None and measured is not None:
+            yield name, recorded, measured, tolerance
+    # a cosine errs by at most the sum of its two vectors' relative errors
+    for name, cosines in (
+        ("credit.gamma", [(report.credit or {}).get("gamma") for report in (old, new)]),
+        ("reference_precision.cosine", [getattr(r.reference_precision, "cosine", None) for r in (old, new)]),
+    ):
+        if not all(isinstance(found, Sequence) for found in cosines):
             continue
-        for layer, (a, b) in enumerate(zip(before, after, strict=False)):
-            if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-                yield f"{name}[{layer}]", a, b, 2 * relative
+        for layer, pair in enumerate(zip(*cosines, strict=False)):
+            if all(isinstance(cosine, (int, float)) for cosine in pair):
+                yield f"{name}[{layer}]", *pair, 2 * relative
 
 
 def _held(report: DiagnosticReport, name: str) -> Mapping[str, Any]:
@@ -173,18 +170,9 @@ def _held(report: DiagnosticReport, name: str) -> Mapping[str, Any]:
 
 def _inputs(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
     before, after = _held(old, "hashes"), _held(new, "hashes")
-    for name in ("weights", "credit", "manifest"):
-        if name in before and before[name] != after.get(name):
-            yield Difference(
-                kind=name if name == "weights" else "file",
-                name=f"{name} hash",
-                recorded=before[name],
-                measured=after.get(name),
-                decides=name != "manifest",
-            )
-    a, b = old.provenance.get("data_hash"), new.provenance.get("data_hash")
-    if a is not None and a != b:
-        yield Difference(kind="data", name="data hash", recorded=a, measured=b)
+    for name, kind in (("weights", "weights"), ("credit", "file"), ("manifest", "file")):
+        yield from _changed(kind, f"{name} hash", before.get(name), after.get(name), decides=name != "manifest")
+    yield from _changed("data", "data hash", *(report.provenance.get("data_hash") for report in (old, new)))
 
 
 def _verdict(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
@@ -193,16 +181,18 @@ def _verdict(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Differenc
         yield Difference(kind="verdict", name="verdict", recorded=old.recorded_verdict, measured=now.verdict)
 
 
-def _told(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
+def _surroundings(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
     before, after = _held(old, "versions"), _held(new, "versions")
     for name in sorted(before):
-        if before[name] != after.get(name):
-            yield Difference(
-                kind="version", name=f"{name} version", recorded=before[name], measured=after.get(name), decides=False
-            )
-    a, b = old.provenance.get("device"), new.provenance.get("device")
-    if a is not None and a != b:
-        yield Difference(kind="device", name="device", recorded=a, measured=b, decides=False)
+        yield from _changed("version", f"{name} version", before[name], after.get(name), decides=False)
+    devices = (report.provenance.get("device") for report in (old, new))
+    yield from _changed("device", "device", *devices, decides=False)
+
+
+def _changed(kind: str, name: str, recorded: Any, measured: Any, *, decides: bool = True) -> Iterator[Difference]:
+    """The difference, if something was recorded and is another now."""
+    if recorded is not None and recorded != measured:
+        yield Difference(kind=kind, name=name, recorded=recorded, measured=measured, decides=decides)
 
 
 def _short(value: Any) -> str:
@@ -227,13 +217,13 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifyResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verification came to.
+    """The result of a verification.
 
     Attributes:
         runs: the runs that were measured again, in order.
         failures: records that could not be, and why.
-        skipped: files with records that name no checkpoint (somebody else's audits), and how many.
-        interrupted: whether the person stopped it.
+        skipped: files with records that name no checkpoint (audits of other programs), and how many.
+        interrupted: whether the user stopped it.
     """
 
     runs: list[Verification]
@@ -257,12 +247,12 @@ def verify(
 
     Args:
         rows: what `fa_core.formats.scan` found.
-        data: data SPEC that the person typed; None = the recorded one, which may name no code.
-        model: ``module:callable`` that the person typed; needed where one was used before.
+        data: data SPEC that the user typed; None = the recorded one, which may name no code.
+        model: ``module:callable`` that the user typed; needed where one was used before.
         placement: where to measure.
-        on_event: told every change of a job, from another thread.
-        on_plan: told once, before measuring: (runs to measure, 0).
-        on_notice: told what concerns no single run, e.g. which cluster it is.
+        on_event: called with every change of a job, from another thread.
+        on_plan: called once, before measuring: (runs to measure, 0).
+        on_notice: called with what concerns no single run, e.g. which cluster it is.
         measure: what workers run.
 
     Raises:
@@ -285,9 +275,8 @@ def verify(
     if on_plan is not None:
         on_plan(len(todo), 0)
     reports: dict[int, DiagnosticReport] = {}
-    interrupted = run_jobs(
-        todo, reports.__setitem__, failures, placement, on_event=on_event, on_notice=on_notice, measure=measure
-    )
+    pool = partial(make_pool, placement, on_event, on_notice=on_notice, measure=measure)
+    interrupted = run_jobs(todo, reports.__setitem__, failures, pool)
     runs = [_verification(prepared[index][0], report) for index, report in sorted(reports.items())]
     return VerifyResult(runs=runs, failures=failures, skipped=skipped, interrupted=interrupted)
 
@@ -309,7 +298,7 @@ def find_checkpoint(row: AuditRow) -> Path:
 
 
 def recorded_options(row: AuditRow, data: str | None = None, model: str | None = None) -> MeasureOptions:
-    """The settings a run was measured with; what the person typed now goes before them.
+    """The settings a run was measured with; what the user typed now goes before them.
 
     Resamples are left out: they follow from the numbers that are compared, and from a stream of random numbers
     that another version of torch may draw differently.
@@ -344,18 +333,13 @@ def recorded_options(row: AuditRow, data: str | None = None, model: str | None =
 
 
 def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
-    """One line per file for its records that nothing can be measured again for."""
-    counts = Counter(row.source for row in records if row.checkpoint is None)
-    return [
-        Problem(
-            source, f"{source}: {count} {_plural(count)} no checkpoint; only what this project measured can be verified"
-        )
-        for source, count in counts.items()
-    ]
-
-
-def _plural(count: int) -> str:
-    return "record names" if count == 1 else "records name"
+    """One line per file for its records that cannot be measured again."""
+    found = []
+    for source, count in Counter(row.source for row in records if row.checkpoint is None).items():
+        names = "record names" if count == 1 else "records name"
+        why = f"{count} {names} no checkpoint; only what this project measured can be verified"
+        found.append(Problem(source, f"{source}: {why}"))
+    return found
 
 
 def _prepared(row: AuditRow, data: str | None, model: str | None) -> tuple[AuditRow, MeasureOptions] | Problem:
@@ -367,6 +351,6 @@ def _prepared(row: AuditRow, data: str | None, model: str | None) -> tuple[Audit
 
 def _verification(row: AuditRow, measured: DiagnosticReport) -> Verification:
     if measured.frozen_baseline_acc is None:
-        # it came from elsewhere: another run of that audit, or the person
+        # it came from elsewhere: another run of that audit, or the user
         measured = measured.with_frozen_baseline(row.report.frozen_baseline_acc)
     return Verification(row=row, measured=measured, comparison=compare(row.report, measured))

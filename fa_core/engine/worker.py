@@ -1,8 +1,6 @@
-"""The worker's end of the conversation: what is measured is told to the client, not more often than it can use.
+"""The worker process: reads jobs from stdin, measures them, writes what happens to stdout.
 
-The worker process: reads jobs from stdin, measures them, writes what happens to stdout.
-
-Started by `fa_core.engine.process`; a person never needs to. Ends when its stdin closes.
+Started by `fa_core.engine.process`; a user never needs to. Ends when its stdin closes.
 """
 
 from __future__ import annotations
@@ -17,21 +15,27 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Measurer, Outlet, Watch
+from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Watch
 from fa_core.engine.process import private_stdout
 from fa_core.errors import FaError, is_device_lost
 
+if TYPE_CHECKING:
+    from fa_core.engine.group_runner import GroupRunner
+
 Send = Callable[[messages.FromWorker], None]
 
-WORDS_PER_SECOND = 160
-"""Most words on progress: each job of a group that goes one batch further is one for its client to show."""
+PROGRESS_PER_SECOND = 160
+"""Most progress messages: each job of a group that goes one batch further is one for its client to show."""
+
+NICENESS = 10
+"""Of a worker that computes on the CPU: interactive programs come first."""
 
 
-class Desk:
-    """An `Outlet` that writes to the client.
+class WorkerEvents:
+    """Writes what happens to each of several jobs to the client.
 
     Args:
         send: hands a message over.
@@ -42,8 +46,9 @@ class Desk:
         self._send, self._is_cancelled = send, is_cancelled
 
     def begin(self, jobs: Sequence[Job]) -> Watch:
+        """Work on these begins; the progress of all of them, which raises `Cancelled` once all are cancelled."""
         self._send(messages.Begun([job.id for job in jobs]))
-        return _DeskWatch([job.id for job in jobs], self._send, self._is_cancelled)
+        return _GroupWatch([job.id for job in jobs], self._send, self._is_cancelled)
 
     def note(self, job: Job, text: str) -> None:
         self._send(messages.Note([job.id], text))
@@ -64,23 +69,24 @@ class Desk:
             traceback.print_exception(error)
             what = traceback.format_exception_only(error)[-1].strip()
             parts = (what, job.checkpoint, messages.TRACEBACK_IN_LOG)
-        self._send(messages.Failed(job.id, *parts, _device_state(error)))
+        full = "full" if isinstance(error, DeviceFull) else ""
+        self._send(messages.Failed(job.id, *parts, "lost" if is_device_lost(error) else full))
 
 
-class _DeskWatch:
-    """The `Watch` of the jobs that are measured at once."""
+class _GroupWatch:
+    """The `Watch` of the jobs that are measured at once; reports no more often than the client can use."""
 
     def __init__(self, job_ids: list[str], send: Send, is_cancelled: Callable[[str], bool]) -> None:
         self._job_ids, self._send, self._is_cancelled = job_ids, send, is_cancelled
-        self._next_word = 0.0
+        self._next = 0.0
         self._total = 0
 
     def progress(self, done: int, total: int) -> None:
         if all(map(self._is_cancelled, self._job_ids)):
             raise Cancelled
         now = time.monotonic()
-        if now >= self._next_word or done == total or total != self._total:
-            self._next_word, self._total = now + max(8, len(self._job_ids)) / WORDS_PER_SECOND, total
+        if now >= self._next or done == total or total != self._total:
+            self._next, self._total = now + max(8, len(self._job_ids)) / PROGRESS_PER_SECOND, total
             self._send(messages.Progress(self._job_ids, done, total))
 
     def note(self, text: str) -> None:
@@ -88,17 +94,17 @@ class _DeskWatch:
 
 
 class OneByOne:
-    """A `Measurer` out of a function that measures one job.
+    """What `GroupRunner` is, out of a function that measures one job.
 
     Args:
         measure: the function.
-        device: what it is told to measure on.
+        device: what it is to measure on.
     """
 
     def __init__(self, measure: Measure, device: str) -> None:
         self._measure, self._device = measure, device
 
-    def measure(self, jobs: Sequence[Job], ahead: Sequence[Job], outlet: Outlet, group: int | None = None) -> None:
+    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
         for job in jobs:
             if outlet.is_cancelled(job):
                 outlet.stopped(job)
@@ -113,18 +119,8 @@ class OneByOne:
                 outlet.done(job, report)
 
 
-def _device_state(error: Exception) -> str:
-    if is_device_lost(error):
-        return "lost"
-    return "full" if isinstance(error, DeviceFull) else ""
-
-
-POLITENESS = 10
-"""Niceness of a worker that computes on the CPU: who types, here or elsewhere, comes first."""
-
-
 class Control(threading.Thread):
-    """Reads the client's messages, so that a cancellation is heard while a batch is computed."""
+    """Reads the client's messages, so that a cancellation is noticed while a batch is computed."""
 
     def __init__(self, stdin: IO[bytes]) -> None:
         super().__init__(name="control", daemon=True)
@@ -157,23 +153,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if args.device == "cpu":
-            os.nice(POLITENESS)
-    wire = private_stdout()
+            os.nice(NICENESS)
+    stdout = private_stdout()
     control = Control(sys.stdin.buffer)
     control.start()
 
     def send(message: messages.FromWorker) -> None:
-        wire.write(messages.encode(message))
-        wire.flush()
+        stdout.write(messages.encode(message))
+        stdout.flush()
 
     os.chdir(args.cwd)
     try:
         measurer = _measurer(args.measure, args.device, args.cwd)
-        desk = Desk(send, control.is_cancelled)
+        events = WorkerEvents(send, control.is_cancelled)
         send(messages.Ready(os.getpid()))
         while True:
             run = control.runs.get()
-            measurer.measure(run.jobs, run.ahead, desk, run.group)
+            measurer.measure(run.jobs, events, run.group)
             send(messages.Idle())
     except Exception:
         traceback.print_exc()
@@ -181,16 +177,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os._exit(1)
 
 
-def _measurer(spec: str, device: str, cwd: str) -> Measurer:
+def _measurer(spec: str, device: str, cwd: str) -> OneByOne | GroupRunner:
     module, _, name = spec.partition(":")
     if not module.startswith("fa_core."):
         sys.path.insert(0, cwd)
-    measure: Measure = getattr(importlib.import_module(module), name)
-    if spec != DEFAULT_MEASURE:
-        return OneByOne(measure, device)
-    from fa_core.engine.group_runner import Together
-
-    return Together(device)
+    found: Any = getattr(importlib.import_module(module), name)
+    measurer: GroupRunner | OneByOne = found(device) if isinstance(found, type) else OneByOne(found, device)
+    return measurer
 
 
 if __name__ == "__main__":

@@ -82,9 +82,9 @@ class Measuring:
     def pool(self) -> Pool:
         """The pool, made on first use."""
         if self._pool is None:
+            from fa_core.engine.audit import make_pool
             from fa_core.engine.devices import Placement
             from fa_core.engine.jobs import DEFAULT_MEASURE
-            from fa_core.engine.pool import make_pool
 
             placement, measure = self._setup.placement or Placement(), self._setup.measure or DEFAULT_MEASURE
             self._pool = make_pool(placement, self._moved, on_notice=self._on_notice, measure=measure)

@@ -8,8 +8,8 @@ from safetensors.torch import save_file
 
 from fa_core.confidence import confidence
 from fa_core.data import eval_batches, load_data
-from fa_core.engine import build_report, group_runner, loading
-from fa_core.engine.group_runner import measure, measure_run
+from fa_core.engine import build_report, loading
+from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.measure import accuracy, diagnose, fused
@@ -78,7 +78,7 @@ def test_provenance_names_everything_it_takes_to_measure_again(run):
 
 def test_the_report_survives_the_way_to_the_client(run):
     job = Job(id="1", checkpoint=str(run))
-    sent = json.loads(json.dumps(measure(job, "cpu", Watching())))
+    sent = json.loads(json.dumps(measure_run(job, "cpu", Watching()).to_dict()))
     assert DiagnosticReport.from_dict(sent).residual_norms == measured(run).residual_norms
 
 
@@ -357,11 +357,3 @@ class TestOutOfMemory:
         with pytest.raises((RuntimeError, MeasureError), match="something else broke"):
             measured(run, watch)
         assert watch.notes == []
-
-    def test_before_the_first_pass_names_the_device(self, run, monkeypatch):
-        def full(plan, device):
-            raise torch.OutOfMemoryError("CUDA out of memory.")
-
-        monkeypatch.setattr(group_runner, "evaluation", full)
-        with pytest.raises(MeasureError, match=r"dfa_s42: out of memory: .* do not fit on cpu"):
-            measure(Job(id="1", checkpoint=str(run)), "cpu", Watching())

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fa_core.engine import Job, JobCancelled, JobFailed, JobState
-from fa_core.engine.worker_thread import STRIKES
+from fa_core.engine.pool import STRIKES
 
 HEADER = json.dumps({"w": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()
 
@@ -80,16 +80,6 @@ def test_one_that_kills_the_worker_fails_alone_and_nothing_is_reported_twice(mak
         assert len(ends) == 1
     assert "measured again, alone" in told.wait_for(lambda view: view.job.id == "third" and view.note != "").note
     assert told.states("first") == [JobState.QUEUED, JobState.RUNNING, JobState.DONE]
-
-
-def test_a_killer_is_not_taken_for_one_whose_successor_was_being_read(make_pool, told, job):
-    pool = make_pool()
-    futures = {name: pool.submit(job(name)) for name in ("killed", "second")}
-    with pytest.raises(JobFailed, match="SIGKILL"):
-        futures["killed"].result(30)
-    assert futures["second"].result(30).method_name == "second"
-    states = [JobState.QUEUED, JobState.RUNNING, JobState.QUEUED, JobState.RUNNING, JobState.FAILED]
-    assert told.states("killed") == states
 
 
 def test_one_that_does_not_stop_costs_those_that_wait_behind_it_nothing(make_pool, told, job):

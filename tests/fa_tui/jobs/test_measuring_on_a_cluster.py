@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.engine import pool
+from fa_core.engine import audit
 from fa_core.engine.devices import Placement
 from fa_core.engine.pool import Pool
 from fa_tui.app import ExplorerApp
@@ -28,14 +28,14 @@ CLUSTER = Placement(engine="ray", address="head:6379", patience=60.0, group=4, j
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[Placement]:
     """Placements that a pool was asked for; workers of this machine stand in for the cluster."""
     found: list[Placement] = []
-    real = pool.make_pool
+    real = audit.make_pool
 
     def make_pool(placement: Placement, on_event: Any, *, on_notice: Callable[[str], None], **options: Any) -> Pool:
         found.append(placement)
         on_notice("Ray cluster at head:6379: 3 nodes")
         return real(Placement(device="cpu"), lambda view: on_event(replace(view, device="a/cpu")), **options)
 
-    monkeypatch.setattr(pool, "make_pool", make_pool)
+    monkeypatch.setattr(audit, "make_pool", make_pool)
     return found
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from fa_core.engine import Job, ray_pool
+from fa_core.engine.audit import check_reachable, make_pool
 from fa_core.engine.devices import Placement
-from fa_core.engine.pool import check_reachable, make_pool
 from fa_core.engine.ray_pool import RayPool, find_cluster
 from fa_core.errors import FaError, MeasureError, UsageError
 

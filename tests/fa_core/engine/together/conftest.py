@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fa_core.engine.group_runner import Together
+from fa_core.engine.group_runner import GroupRunner
 from fa_core.engine.jobs import Job, MeasureOptions
 
 from ..runs_for_tests import make_run
@@ -25,8 +25,8 @@ def heard() -> Heard:
 
 
 @pytest.fixture
-def measurer() -> Iterator[Together]:
-    measurer = Together("cpu")
+def measurer() -> Iterator[GroupRunner]:
+    measurer = GroupRunner("cpu")
     yield measurer
     measurer.close()
 

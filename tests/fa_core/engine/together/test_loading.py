@@ -30,7 +30,7 @@ class TestReadingAhead:
         monkeypatch.setattr(loading, "read", read)
         return found
 
-    def test_goes_one_group_ahead_also_into_what_probably_comes_next(self, measurer, heard, jobs, reads, monkeypatch):
+    def test_goes_one_group_ahead(self, measurer, heard, jobs, reads, monkeypatch):
         asked: list[list[str]] = []
         real = group_runner.measure_together
 
@@ -39,33 +39,16 @@ class TestReadingAhead:
             return real(networks, *args, **kwargs)
 
         monkeypatch.setattr(group_runner, "measure_together", measure_together)
-        measurer.measure(jobs[:4], jobs[4:], heard, 2)
-        assert asked == [["c", "d"], ["e", "f"]]
-        measurer.measure(jobs[4:], [], heard, 2)
+        measurer.measure(jobs, heard, 2)
+        assert asked == [["c", "d"], ["e", "f"], []]
         assert [job_id for job_id, _ in reads] == list("abcdef")
         assert len(heard.reports) == 6
 
-    def test_that_was_in_vain_is_forgotten(self, measurer, heard, jobs):
-        measurer.measure(jobs[:2], jobs[2:4], heard, 2)
-        measurer.measure(jobs[4:], [], heard, 2)
-        assert sorted(heard.reports) == list("abef")
+    def test_of_a_job_that_was_cancelled_is_forgotten(self, measurer, heard, jobs):
+        heard.at = {3: "c"}
+        measurer.measure(jobs[:3], heard, 2)
+        assert (heard.stops, sorted(heard.reports)) == (["c"], ["a", "b"])
         assert measurer._loader._asked == {}
-
-    def test_is_of_no_use_for_a_job_that_changed_its_settings(self, measurer, heard, jobs):
-        changed = replace(jobs[2], options=replace(jobs[2].options, batches=9))
-        measurer.measure(jobs[:2], [jobs[2]], heard, 2)
-        measurer.measure([changed], [], heard, 2)
-        assert heard.reports["c"].n_batches == 9
-
-    def test_on_cuda_goes_up_to_the_device(self, jobs, monkeypatch):
-        moved: list[str] = []
-        monkeypatch.setattr(loading, "_move", lambda network, stream: moved.append(threading.current_thread().name))
-        loader = Loader("cpu")
-        monkeypatch.setattr(loader, "_stream", object())
-        loader.ask([jobs[0]])
-        assert loader.get(jobs[0]).network is not None
-        loader.close()
-        assert [name.startswith("loader") for name in moved] == [True]
 
     def test_leaves_the_number_of_threads_that_measure(self, jobs):
         torch.set_num_threads(2)

@@ -22,7 +22,7 @@ from .hearing import Heard, alone, assert_same
 
 def test_a_group_gives_the_reports_of_one_by_one(measurer, heard, jobs):
     jobs = [replace(job, options=replace(job.options, resamples=20, precision=True)) for job in jobs]
-    measurer.measure(jobs, [], heard, 4)
+    measurer.measure(jobs, heard, 4)
     assert heard.groups == [["a", "b", "c", "d"], ["e", "f"]]
     for job in jobs:
         found, expected = heard.reports[job.id], alone(job)
@@ -45,14 +45,14 @@ def test_a_group_runs_a_sample_once_unless_its_answer_may_depend_on_the_batch(
 
     monkeypatch.setattr(group_runner, "measure_together", measure_together)
     jobs = [replace(job, options=replace(job.options, dtype=dtype)) for job in jobs]
-    measurer.measure(jobs, [], heard, 6)
+    measurer.measure(jobs, heard, 6)
     assert ran == [samples]
     for job in jobs:
         assert_same(heard.reports[job.id], alone(job))
 
 
 def test_on_a_cpu_networks_are_measured_one_after_the_other(measurer, heard, jobs):
-    measurer.measure(jobs[:2], jobs[2:], heard)
+    measurer.measure(jobs[:2], heard)
     assert heard.groups == [["a"], ["b"]]
     assert heard.reports["a"].to_dict() == alone(jobs[0]).to_dict()
     assert "group" not in heard.reports["a"].provenance
@@ -60,7 +60,7 @@ def test_on_a_cpu_networks_are_measured_one_after_the_other(measurer, heard, job
 
 def test_jobs_on_other_samples_share_no_passes(measurer, heard, jobs):
     jobs = [replace(job, options=replace(job.options, eval_seed=n % 2)) for n, job in enumerate(jobs)]
-    measurer.measure(jobs, [], heard, 6)
+    measurer.measure(jobs, heard, 6)
     assert heard.groups == [["a", "c", "e"], ["b", "d", "f"]]
     assert_same(heard.reports["b"], alone(jobs[1]))
 
@@ -69,7 +69,7 @@ def test_a_network_of_another_shape_is_measured_beside_the_group_and_says_so(mea
     other = tmp_path / "other.safetensors"
     save_file({name: tensor.double() for name, tensor in small_net(7).state_dict().items()}, other)
     jobs[2] = replace(jobs[2], checkpoint=str(other), method="bp")
-    measurer.measure(jobs, [], heard, 6)
+    measurer.measure(jobs, heard, 6)
     assert len(heard.reports) == 6
     assert heard.reports["c"].dtype == "float64"
     assert "group" not in heard.reports["c"].provenance
@@ -84,7 +84,7 @@ def test_on_cuda_a_group_is_what_its_memory_holds(measurer, heard, jobs, monkeyp
         group_runner, "group_size", lambda bytes_per_member, device: asked.append(bytes_per_member) or 4
     )
     monkeypatch.setattr("fa_core.engine.build_report._device_label", lambda device: "a card")
-    measurer.measure(jobs, [], heard)
+    measurer.measure(jobs, heard)
     assert heard.groups == [["a", "b", "c", "d"], ["e", "f"]]
     assert heard.reports["f"].provenance["device"] == "cuda:3"
     weights = sum(t.nbytes for t in small_net(0).state_dict().values())
@@ -110,7 +110,7 @@ class TestABadMember:
     @pytest.mark.parametrize("place", [0, 2])
     def test_fails_alone(self, measurer, heard, jobs, how, place):
         self.spoil(jobs[place], how)
-        measurer.measure(jobs, [], heard, 6)
+        measurer.measure(jobs, heard, 6)
         assert list(heard.errors) == [jobs[place].id]
         assert jobs[place].checkpoint in str(heard.errors[jobs[place].id])
         assert len(heard.reports) == 5
@@ -118,22 +118,22 @@ class TestABadMember:
 
     def test_that_is_not_finite_is_measured_as_such_and_leaves_the_others_as_they_are(self, measurer, heard, jobs):
         self.spoil(jobs[2], "nan")
-        measurer.measure(jobs, [], heard, 6)
+        measurer.measure(jobs, heard, 6)
         assert not heard.errors
         assert "trustworthy" not in heard.reports["c"].verdict
         for job in jobs:
             assert_same(heard.reports[job.id], alone(job))
 
     def test_that_raises_while_it_is_written_up_fails_alone(self, measurer, heard, jobs, monkeypatch):
-        real = group_runner.written_up
+        real = group_runner.build_report
 
-        def written_up(loaded, *args):
+        def build_report(loaded, *args):
             if loaded.job.id == "c":
                 raise ZeroDivisionError("division by zero")
             return real(loaded, *args)
 
-        monkeypatch.setattr(group_runner, "written_up", written_up)
-        measurer.measure(jobs, [], heard, 6)
+        monkeypatch.setattr(group_runner, "build_report", build_report)
+        measurer.measure(jobs, heard, 6)
         assert list(heard.errors) == ["c"]
         assert len(heard.reports) == 5
 
@@ -141,27 +141,27 @@ class TestABadMember:
 class TestCancelling:
     def test_one_of_a_group_drops_only_it(self, measurer, heard, jobs):
         heard.at = {3: "b"}
-        measurer.measure(jobs, [], heard, 6)
+        measurer.measure(jobs, heard, 6)
         assert heard.stops == ["b"]
         assert sorted(heard.reports) == list("acdef")
         assert_same(heard.reports["a"], alone(jobs[0]))
 
     def test_one_that_waits_keeps_it_from_beginning(self, measurer, heard, jobs):
         heard.at = {3: "e"}
-        measurer.measure(jobs, [], heard, 3)
+        measurer.measure(jobs, heard, 3)
         assert heard.stops == ["e"]
         assert heard.groups == [["a", "b", "c"], ["d", "f"]]
 
     def test_a_whole_group_stops_it_at_the_next_batch(self, measurer, heard, jobs):
         heard.at = {2: "a", 3: "bc"}
-        measurer.measure(jobs[:3], [], heard, 3)
+        measurer.measure(jobs[:3], heard, 3)
         assert sorted(heard.stops) == ["a", "b", "c"]
         assert heard.steps == 3
 
 
 def test_an_error_nobody_expected_has_the_group_measured_one_by_one(measurer, heard, jobs, monkeypatch, capsys):
     monkeypatch.setattr(group_runner, "measure_together", lambda *args, **kwargs: 1 / 0)
-    measurer.measure(jobs, [], heard, 6)
+    measurer.measure(jobs, heard, 6)
     assert len(heard.reports) == 6
     assert "ZeroDivisionError" in capsys.readouterr().err
 
@@ -172,13 +172,13 @@ def test_a_lost_device_ends_the_worker_so_that_the_culprit_is_found_one_by_one(m
 
     monkeypatch.setattr(group_runner, "measure_together", lost)
     with pytest.raises(RuntimeError, match="CUDA error"):
-        measurer.measure(jobs, [], heard, 6)
+        measurer.measure(jobs, heard, 6)
     assert heard.outcomes == []
 
 
 def test_data_that_nobody_knows_fail_each_job_in_words(measurer, heard, jobs):
     jobs = [replace(job, options=replace(job.options, data="nothing:1")) for job in jobs[:2]]
-    measurer.measure(jobs, [], heard, 2)
+    measurer.measure(jobs, heard, 2)
     assert set(heard.errors) == {"a", "b"}
     assert all(isinstance(error, UsageError) for error in heard.errors.values())
 
@@ -203,7 +203,7 @@ def test_a_network_that_draws_in_eval_mode_says_so_and_gives_the_same_numbers_ag
     for seed in (1, 2):
         torch.manual_seed(seed)
         heard = Heard()
-        measurer.measure(drawing, [], heard, group)
+        measurer.measure(drawing, heard, group)
         assert heard.errors == {} and heard.notes.count(DREW) == group
         found += heard.reports.values()
     assert all(report.notes == DREW for report in found)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from fa_core.engine import audit_file as ledger_module
-from fa_core.engine.audit_file import Ledger, check_writable
+from fa_core.engine import audit_file as module
+from fa_core.engine.audit_file import AuditFile, check_writable
 from fa_core.errors import FaError, UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -24,14 +24,14 @@ def clock(monkeypatch):
         now = 100.0
         write = 1.0
 
-    real = ledger_module.write_audit_table
+    real = module.write_audit_table
 
     def slow_write(path, rows):
         real(path, rows)
         Clock.now += Clock.write
 
-    monkeypatch.setattr(ledger_module.time, "monotonic", lambda: Clock.now)
-    monkeypatch.setattr(ledger_module, "write_audit_table", slow_write)
+    monkeypatch.setattr(module.time, "monotonic", lambda: Clock.now)
+    monkeypatch.setattr(module, "write_audit_table", slow_write)
     return Clock
 
 
@@ -41,38 +41,38 @@ def written(out) -> list[str]:
 
 def test_writing_takes_a_twentieth_of_the_time_however_large_the_file_is(tmp_path, clock):
     out = tmp_path / "out.json"
-    ledger = Ledger(out, ROWS)
-    ledger.put(0, REPORT)
+    file = AuditFile(out, ROWS)
+    file.put(0, REPORT)
     assert written(out) == ["dfa_s0"]
-    ledger.put(1, REPORT)
+    file.put(1, REPORT)
     assert written(out) == ["dfa_s0"]
     clock.now += 19.0
-    ledger.put(2, REPORT)
+    file.put(2, REPORT)
     assert written(out) == ["dfa_s0", "dfa_s1", "dfa_s2"]
 
 
 def test_a_small_file_is_never_behind(tmp_path, clock):
     clock.write = 0.01
     out = tmp_path / "out.json"
-    ledger = Ledger(out, ROWS)
+    file = AuditFile(out, ROWS)
     for index, row in enumerate(ROWS):
-        ledger.put(index, REPORT)
+        file.put(index, REPORT)
         assert row.key in written(out)
 
 
 def test_what_came_during_the_pause_is_written_after_it_though_nothing_else_comes(tmp_path, monkeypatch):
     wrote = threading.Semaphore(0)
-    real = ledger_module.write_audit_table
+    real = module.write_audit_table
 
     def told_write(path, rows):
         real(path, rows)
         wrote.release()
 
-    monkeypatch.setattr(ledger_module, "write_audit_table", told_write)
-    monkeypatch.setattr(ledger_module, "AT_ONCE", 0.0)
-    ledger = Ledger(tmp_path / "out.json", ROWS)
+    monkeypatch.setattr(module, "write_audit_table", told_write)
+    monkeypatch.setattr(module, "AT_ONCE", 0.0)
+    file = AuditFile(tmp_path / "out.json", ROWS)
     for index in range(3):
-        ledger.put(index, REPORT)
+        file.put(index, REPORT)
     for _ in range(3):
         if len(written(tmp_path / "out.json")) == 3:
             break
@@ -82,20 +82,20 @@ def test_what_came_during_the_pause_is_written_after_it_though_nothing_else_come
 
 def test_the_last_word_is_always_written(tmp_path, clock):
     out = tmp_path / "out.json"
-    ledger = Ledger(out, ROWS)
+    file = AuditFile(out, ROWS)
     for index in (2, 0):
-        ledger.put(index, REPORT)
-    ledger.write()
+        file.put(index, REPORT)
+    file.write()
     assert written(out) == ["dfa_s0", "dfa_s2"]
-    ledger.write()
+    file.write()
     assert clock.now == 102.0
 
 
 def test_without_a_file_rows_are_only_collected(tmp_path):
-    ledger = Ledger(None, ROWS)
-    ledger.put(1, REPORT)
-    ledger.write()
-    assert [row.key for row in ledger.rows()] == ["dfa_s1"]
+    file = AuditFile(None, ROWS)
+    file.put(1, REPORT)
+    file.write()
+    assert [row.key for row in file.rows()] == ["dfa_s1"]
 
 
 class Disks:
@@ -103,14 +103,14 @@ class Disks:
 
     def __init__(self, monkeypatch):
         self.full: set = set()
-        real = ledger_module.write_audit_table
+        real = module.write_audit_table
 
         def write(path, rows):
             if path.parent in self.full:
                 raise FaError("cannot write (No space left on device)", where=path)
             real(path, rows)
 
-        monkeypatch.setattr(ledger_module, "write_audit_table", write)
+        monkeypatch.setattr(module, "write_audit_table", write)
 
 
 @pytest.fixture
@@ -123,43 +123,43 @@ def spare(tmp_path, monkeypatch):
     """Where the temporary folder is."""
     folder = tmp_path / "temporary"
     folder.mkdir()
-    monkeypatch.setattr(ledger_module.tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(module.tempfile, "tempdir", str(folder))
     return folder
 
 
 def test_a_disk_that_fails_midway_spills_every_row_to_a_file_that_is_named(tmp_path, disks, spare):
     told = []
     out = tmp_path / "out.json"
-    ledger = Ledger(out, ROWS, on_trouble=told.append)
-    ledger.put(0, REPORT)
+    file = AuditFile(out, ROWS, on_trouble=told.append)
+    file.put(0, REPORT)
     disks.full.add(tmp_path)
-    ledger.put(1, REPORT)
-    ledger.put(2, REPORT)
-    ledger.write()
+    file.put(1, REPORT)
+    file.put(2, REPORT)
+    file.write()
     (spilled,) = spare.glob("*/out.json")
     assert written(out) == ["dfa_s0"]
     assert written(spilled) == ["dfa_s0", "dfa_s1", "dfa_s2"]
     why = f"{out}: cannot write (No space left on device); what is finished is in {spilled}"
-    assert (str(ledger.unsaved), told) == (why, [f"{why}; measuring goes on"])
+    assert (str(file.unsaved), told) == (why, [f"{why}; measuring goes on"])
 
 
 def test_a_disk_that_has_room_again_gets_every_row(tmp_path, disks, spare):
     out = tmp_path / "out.json"
-    ledger = Ledger(out, ROWS)
+    file = AuditFile(out, ROWS)
     disks.full.add(tmp_path)
-    ledger.put(0, REPORT)
+    file.put(0, REPORT)
     disks.full.clear()
-    ledger.write()
+    file.write()
     assert written(out) == ["dfa_s0"]
-    assert ledger.unsaved is None
+    assert file.unsaved is None
 
 
 def test_rows_that_no_disk_takes_are_still_there(tmp_path, monkeypatch, spare):
     monkeypatch.setattr("os.fsync", lambda handle: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    ledger = Ledger(tmp_path / "out.json", ROWS)
-    ledger.put(1, REPORT)
-    assert str(ledger.unsaved).endswith("; no other place could be written to either")
-    assert [row.key for row in ledger.rows()] == ["dfa_s1"]
+    file = AuditFile(tmp_path / "out.json", ROWS)
+    file.put(1, REPORT)
+    assert str(file.unsaved).endswith("; no other place could be written to either")
+    assert [row.key for row in file.rows()] == ["dfa_s1"]
 
 
 def test_a_place_that_cannot_be_written_to_is_refused_before_measuring(tmp_path):
