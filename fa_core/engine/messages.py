@@ -1,4 +1,4 @@
-"""The messages between a client and a worker: one JSON object per line.
+"""The messages between a client and a worker, and of Ray's driver and nodes: one JSON object per line.
 
 Python's json writes them, because diverged runs hold NaN and Infinity and msgspec turns those into null.
 """
@@ -60,7 +60,7 @@ class Progress(_Message, frozen=True):
 
 
 class Note(_Message, frozen=True):
-    """From the worker: something the user should know about these runs."""
+    """From the worker: something the user should know about these runs; about no single one if there is no id."""
 
     job_ids: list[str]
     text: str
@@ -77,7 +77,8 @@ class Failed(_Message, frozen=True):
     """From the worker: why there is no report, in the parts of an `FaError`.
 
     Attributes:
-        device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have filled it.
+        device: ``"lost"`` = the worker cannot use its device any more; ``"full"`` = others have filled it; `UNSEEN` =
+            a node of a cluster does not have the file.
     """
 
     job_id: str
@@ -97,8 +98,59 @@ class Idle(_Message, frozen=True):
     """From the worker: every job of the last `Run` has its outcome."""
 
 
+UNSEEN = "unseen"
+
+
+class Setup(_Message, frozen=True):
+    """To Ray's driver process, as its one argument, and from there to the nodes.
+
+    Attributes:
+        address: ``host:port``; ``auto`` = the cluster that was started on this machine; ``local`` = start one.
+        device: as in `Placement`; for a node ``"cpu"`` or ``"cuda:0"``: the one that Ray made visible.
+        measure: ``module:callable`` run in the nodes' workers.
+        cwd: the folder the user started in; names they typed are relative to it.
+        patience: seconds that a job may send no message.
+        group: how many networks are measured at once; None = as the worker finds best.
+    """
+
+    address: str
+    device: str
+    measure: str
+    cwd: str
+    patience: float
+    group: int | None = None
+
+
+class Connected(_Message, frozen=True):
+    """From the driver: it accepts jobs.
+
+    Attributes:
+        where: which cluster it is, as text.
+        device: what jobs are measured on there: ``"cpu"`` or ``"cuda:0"``.
+    """
+
+    where: str
+    device: str
+
+
+class Capacity(_Message, frozen=True):
+    """From the driver: how many jobs the cluster can measure at a time, now."""
+
+    slots: int
+
+
+class Placed(_Message, frozen=True):
+    """These jobs are on a node: from the node with its id, from the driver with its name; no node = queued again."""
+
+    job_ids: list[str]
+    node: str = ""
+    device: str = ""
+
+
 ToWorker: TypeAlias = Run | Cancel
 FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
+FromNode: TypeAlias = Placed | FromWorker
+FromDriver: TypeAlias = Connected | Capacity | FromNode
 
 
 def name_log(hint: str, log: object) -> str:
@@ -106,7 +158,7 @@ def name_log(hint: str, log: object) -> str:
     return hint.replace(TRACEBACK_IN_LOG, f"traceback in {log}")
 
 
-def encode(message: ToWorker | FromWorker) -> bytes:
+def encode(message: ToWorker | FromDriver | Setup) -> bytes:
     """One line, NaN and Infinity as Python's json writes them."""
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
@@ -119,3 +171,19 @@ def to_worker(line: bytes) -> ToWorker:
 def from_worker(line: bytes) -> FromWorker:
     """The worker's message on this line."""
     return msgspec.convert(json.loads(line), Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle)
+
+
+def from_driver(line: bytes) -> FromDriver:
+    """The message of Ray's driver on this line; one about its own end is a `Failed` without a job."""
+    found: FromDriver = msgspec.convert(json.loads(line), FromDriver)
+    return found
+
+
+def to_setup(text: str) -> Setup:
+    """The argument of Ray's driver."""
+    return msgspec.convert(json.loads(text), Setup)
+
+
+def how_to_join(address: str) -> str:
+    """The command that makes a machine a node of the cluster at this address."""
+    return f"`ray start --address={address}`"

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import IO, Any
 
@@ -23,7 +23,6 @@ import ray
 from msgspec.structs import replace
 
 from fa_core.engine import messages
-from fa_core.engine import ray_messages as wire
 from fa_core.engine.jobs import Job
 from fa_core.engine.process import private_stdout
 from fa_core.engine.ray_task import measure_here
@@ -53,7 +52,7 @@ EXIT_TIMEOUT = 3.0
 STORE = 100 << 20
 """Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
 
-Send = Callable[[wire.FromDriver], None]
+Send = Callable[[messages.FromDriver], None]
 
 
 class Nodes:
@@ -63,22 +62,25 @@ class Nodes:
         resource: what a node must have to measure: ``"GPU"`` or ``"CPU"``.
         address: where the cluster is, for those that are to join it.
         send: writes to the client.
+
+    Attributes:
+        waiting: why jobs wait that no node can begin; ``""`` = they do not.
     """
 
     def __init__(self, resource: str, address: str, send: Send) -> None:
         self._resource, self._address, self._send = resource, address, send
-        self._place = "GPU" if resource == "GPU" else "core"
+        self._place = {"GPU": "GPU", "CPU": "core"}[resource]
         self._names: dict[str, str] = {}
         self._heard: dict[str, float] = {}
         self._avoided_until: dict[str, float] = {}
         self._known: set[str] = set()
         self._slots: int | None = None
-        self._waiting = ""
         self._placed = time.monotonic()
+        self.waiting = ""
 
     def able(self) -> set[str]:
         """The living nodes that can measure."""
-        return {node["NodeID"] for node in self._able()}
+        return {node["NodeID"] for node in _alive() if node["Resources"].get(self._resource, 0) >= 1}
 
     def free(self) -> int:
         """How many places are not taken."""
@@ -127,59 +129,52 @@ class Nodes:
         """Several nodes, as text."""
         return ", ".join(sorted(self.name(node_id) for node_id in node_ids))
 
-    def look(self, runs: int, begun: Mapping[str, int]) -> set[str]:
-        """Report what has changed since the last look.
+    def look(self, begun: Mapping[str, int]) -> set[str]:
+        """Report which nodes came and went since the last look.
 
         Args:
-            runs: how many are not over.
-            begun: node → how many of them it has begun.
+            begun: node → how many of the runs that are not over it has begun.
 
         Returns:
             The nodes that are gone since then.
         """
-        able = self._able()
-        slots = _total(able, self._resource)
+        slots, living = _total(_alive(), self._resource), self.able()
         if slots != self._slots:
             self._slots = slots
-            self._send(wire.Capacity(slots))
-        living = {node["NodeID"] for node in able}
+            self._send(messages.Capacity(slots))
         departed, self._known = self._known - living, living
         for node_id in sorted(departed, key=self.name):
-            self._send(wire.Notice(self._farewell(node_id, begun.get(node_id, 0), slots)))
-            self._waiting = ""  # runs that wait again after a node came and went are reported again
-        at_work = bool(living & begun.keys())
-        self._show_waiting(self._why_waiting(slots, at_work) if runs else "", slots)
-        if at_work or not runs:
-            self._placed = time.monotonic()
+            gone = f"node {self.name(node_id)} is gone"
+            if runs := begun.get(node_id):
+                are = ("is" if runs == 1 else "are") if slots else "must be"
+                gone += f"; its {_count(runs, 'run')} {are} measured elsewhere"
+            self._send(messages.Note([], gone))
+            self.waiting = ""  # runs that wait again after a node came and went are reported again
         return departed
 
-    def _farewell(self, node_id: str, runs: int, slots: int) -> str:
-        gone = f"node {self.name(node_id)} is gone"
-        if not runs:
-            return gone
-        become = ("is" if runs == 1 else "are") + " measured elsewhere" if slots else "must be measured elsewhere"
-        return f"{gone}; its {_count(runs, 'run')} {become}"
+    def explain(self, unplaced: Sequence[str], at_work: bool) -> None:
+        """Report why jobs wait, or that they no longer do, when that has changed.
 
-    def _why_waiting(self, slots: int, at_work: bool) -> str:
-        if not slots:
-            return (
+        Args:
+            unplaced: the ids of those that no node has begun.
+            at_work: whether a node measures others.
+        """
+        why = ""
+        if at_work or not unplaced:
+            self._placed = time.monotonic()
+        elif not self._slots:
+            why = (
                 f"no node of the cluster has a {self._place} to measure on; waiting for one to join "
-                f"({wire.how_to_join(self._address)}; Ctrl-C ends, and what is measured is kept)"
+                f"({messages.how_to_join(self._address)}; Ctrl-C ends, and what is measured is kept)"
             )
-        if at_work or time.monotonic() - self._placed < PLACED_WITHIN or self.free():
-            return ""
-        return f"every {self._place} of the cluster is taken; waiting for one to be free"
-
-    def _show_waiting(self, why: str, slots: int) -> None:
-        if why == self._waiting:
+        elif time.monotonic() - self._placed >= PLACED_WITHIN and not self.free():
+            why = f"every {self._place} of the cluster is taken; waiting for one to be free"
+        if why == self.waiting:
             return
-        self._waiting = why
-        self._send(wire.Waiting(why))
-        if not why and slots:
-            self._send(wire.Notice(f"going on: {_count(slots, self._place)} to measure on"))
-
-    def _able(self) -> list[dict[str, Any]]:
-        return [node for node in _alive() if node["Resources"].get(self._resource, 0) >= 1]
+        self.waiting = why
+        self._send(messages.Note([*unplaced], why))
+        if why or self._slots:
+            self._send(messages.Note([], why or f"going on: {_count(self._slots or 0, self._place)} to measure on"))
 
 
 @dataclass(eq=False)
@@ -208,8 +203,7 @@ class Tries:
         deadline: when that is.
         tasks: those that may still measure it.
         begun: the nodes that have begun it.
-        blind: the nodes that do not see its file.
-        spoilt: the nodes whose device is lost or full.
+        useless: the nodes that cannot measure it, and what it comes to if none is left.
         lives: how many more nodes or processes it may lose.
     """
 
@@ -218,14 +212,13 @@ class Tries:
     deadline: float = 0.0
     tasks: list[Task] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)
-    blind: set[str] = field(default_factory=set)
-    spoilt: set[str] = field(default_factory=set)
+    useless: dict[str, messages.Failed] = field(default_factory=dict)
     lives: int = LIVES
 
     @property
-    def useless(self) -> set[str]:
-        """The nodes that cannot measure it."""
-        return self.blind | self.spoilt
+    def placed(self) -> set[str]:
+        """The nodes where a task of it is at work."""
+        return {task.node_id for task in self.tasks if task.node_id}
 
     def wait(self) -> None:
         """Start its timeout again."""
@@ -259,28 +252,31 @@ class Jobs:
         """Submit jobs as one task."""
         tries = [Tries(job, self._patience) for job in jobs]
         self._tries.update((tried.job.id, tried) for tried in tries)
-        self._submit(tries, set(), self._nodes.avoided())
+        if self._nodes.waiting:
+            self._send(messages.Note([job.id for job in jobs], self._nodes.waiting))
+        self._submit(tries, self._nodes.avoided())
 
     def cancel(self, job_id: str) -> None:
         """Drop a job; its result is not reported."""
         if (tried := self._tries.pop(job_id, None)) is not None:
             self._release(tried)
 
-    def hear(self, task: Task, message: wire.FromNode) -> None:
+    def hear(self, task: Task, message: messages.FromNode) -> None:
         """A node sent a message about jobs of a task."""
         for tried in task.jobs.values():
             tried.wait()
+        if isinstance(message, messages.Placed):
+            task.node_id = message.node
         if task.node_id:
             self._nodes.heard(task.node_id)
         match message:
-            case wire.Here(node_id=node_id, device=device):
-                self._placed(task, node_id, device)
-            case wire.LogTail(text=text):
+            case messages.Placed(device=device):
+                self._placed(task, device)
+            case messages.Note(job_ids=[], text=text):
                 print(f"{self._nodes.name(task.node_id)} said:\n{text}", file=sys.stderr, flush=True)
-            case wire.Unseen() | messages.Done() | messages.Failed():
+            case messages.Done() | messages.Failed():
                 if (ended := task.jobs.get(message.job_id)) is not None:
-                    _detach(ended, task)
-                    self._ended(ended, task.node_id, message)
+                    self._ended(ended, task, message)
             case messages.Begun() | messages.Progress() | messages.Note():
                 self._send(message)
 
@@ -288,71 +284,67 @@ class Jobs:
         """A task, or the process or node it ran on, is gone."""
         self.tasks.remove(task)
         for tried in list(task.jobs.values()):
-            _detach(tried, task)
-            self._after_loss(tried, task.node_id, why)
+            self._ended(tried, task, why)
 
     def look(self) -> None:
         """Compare with the nodes that are there now, and with the deadlines."""
-        begun = Counter(node_id for tried in self._tries.values() for node_id in tried.begun)
-        departed = self._nodes.look(len(self._tries), begun)
+        departed = self._nodes.look(Counter(node_id for tried in self._tries.values() for node_id in tried.begun))
         for task in list(self.tasks):
             if task in self.tasks and task.node_id in departed:
                 self.lost(task, "the node is gone")  # Ray reports it minutes later where the node fell silent
         able = self._nodes.able()
         for tried in list(self._tries.values()):
-            placed = any(task.node_id for task in tried.tasks)
-            if not placed and tried.useless and not able - tried.useless:
-                self._finish(tried, _unmeasurable(tried, self._nodes))
-            elif not placed and able and all(able <= task.avoid for task in tried.tasks):
+            if not tried.placed and tried.useless and self._unmeasurable(tried):
+                self._finish(tried, [*tried.useless.values()][-1])
+            elif not tried.placed and able and all(able <= task.avoid for task in tried.tasks):
                 self._release(tried)  # the nodes that it was submitted for are gone
                 self._retry(tried)
             elif time.monotonic() >= tried.deadline:
                 self._after_silence(tried)
+        unplaced = [job_id for job_id, tried in self._tries.items() if not tried.placed]
+        self._nodes.explain(unplaced, at_work=any(task.node_id for task in self.tasks))
 
-    def _placed(self, task: Task, node_id: str, device: str) -> None:
-        task.node_id = node_id
-        self._nodes.heard(node_id)
+    def _placed(self, task: Task, device: str) -> None:
         for tried in task.jobs.values():
-            tried.begun.add(node_id)
+            tried.begun.add(task.node_id)
             for rival in [rival for rival in tried.tasks if not rival.node_id]:
                 self._leave(tried, rival)
-        self._send(wire.Placed(list(task.jobs), f"{self._nodes.name(node_id).partition(' ')[0]}/{device}"))
+        if self._nodes.waiting:
+            self._send(messages.Note([*task.jobs], ""))
+        self._send(messages.Placed([*task.jobs], self._nodes.name(task.node_id).partition(" ")[0], device))
 
-    def _ended(self, tried: Tries, node_id: str, message: wire.Unseen | messages.Done | messages.Failed) -> None:
-        """A task came to an end for a job, which is not the job's where another node may do better."""
-        place = self._nodes.name(node_id)
-        match message:
+    def _ended(self, tried: Tries, task: Task, end: messages.Done | messages.Failed | str) -> None:
+        """A task ended for a job: with a report, or with a fault of the run or of the node, or (text) it was lost.
+
+        The job itself ends with a report or a fault of the run, else where no node or no life is left.
+        """
+        _detach(tried, task)
+        job, place = tried.job, self._nodes.name(task.node_id) if task.node_id else ""
+        match end:
             case messages.Done(report=report):
                 facts = {**report.get("provenance", {}), "node": place}
-                self._finish(tried, replace(message, report={**report, "provenance": facts}))
+                self._finish(tried, replace(end, report={**report, "provenance": facts}))
                 return
-            case messages.Failed(what=what, where=where, device=device):
-                why = f"{what} (on {place})"
-                end = replace(message, what=why, where=where or tried.job.checkpoint)
-                if not device:
-                    self._finish(tried, end)
-                    return
-                tried.spoilt.add(node_id)
-            case wire.Unseen():
-                why = f"{tried.job.checkpoint} is not there on {place}"
-                tried.blind.add(node_id)
-                end = _unmeasurable(tried, self._nodes)
-        if self._nodes.able() - tried.useless:
-            self._note(tried, f"{why}: tried on another node")
-            self._retry(tried)
-        else:
-            self._finish(tried, end)
-
-    def _after_loss(self, tried: Tries, node_id: str, why: str) -> None:
-        if node_id:
-            self._nodes.avoid([node_id])
-        place = f"on {self._nodes.name(node_id)}" if node_id else "before it had begun"
-        tried.lives -= 1
-        if tried.lives <= 0:
-            what = f"lost {LIVES} times, last {place}: {why}"
-            self._finish(tried, messages.Failed(tried.job.id, what, tried.job.checkpoint, messages.TRACEBACK_IN_LOG))
+            case messages.Failed(what=what, where=where, device=fault):
+                unseen = fault == messages.UNSEEN
+                why = f"{what} on {place}" if unseen else f"{what} (on {place})"
+                last = replace(end, what=why, where=where or job.checkpoint)
+                if fault:
+                    tried.useless[task.node_id] = last
+                over = not fault or self._unmeasurable(tried)
+                note = f"{why}: tried on another node"
+            case why:
+                if task.node_id:
+                    self._nodes.avoid([task.node_id])
+                place = f"on {place}" if place else "before it had begun"
+                tried.lives -= 1
+                over, note = tried.lives <= 0, f"lost {place}: measured again ({why})"
+                what = f"lost {LIVES} times, last {place}: {why}"
+                last = messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG)
+        if over:
+            self._finish(tried, last)
         elif not tried.tasks:
-            self._note(tried, f"lost {place}: measured again ({why})")
+            self._note(tried, note)
             self._retry(tried)
 
     def _after_silence(self, tried: Tries) -> None:
@@ -360,42 +352,43 @@ class Jobs:
 
         One that no node has begun waits its turn where every place is taken and every node works.
         """
-        waited = tried.timeout
+        waited, nodes = tried.timeout, self._nodes
         tried.timeout *= 2  # or a slow job would occupy every node in turn
         tried.wait()
-        placed = {task.node_id for task in tried.tasks if task.node_id}
-        self._nodes.avoid(placed)
-        silent = placed or self._nodes.avoided() or (self._nodes.silent(waited) if self._nodes.free() else set())
-        names = self._nodes.names(silent)
-        if silent and self._nodes.able() - silent - self._nodes.avoided() - tried.useless:
-            self._note(tried, f"no word from {names} for {waited:.0f} s: tried on another node")
-            self._submit([tried], tried.useless, silent | self._nodes.avoided())
-        elif placed:
-            self._note(tried, f"no word from {names} for {waited:.0f} s, and no other node can measure it")
+        nodes.avoid(tried.placed)
+        silent = tried.placed or nodes.avoided() or (nodes.silent(waited) if nodes.free() else set())
+        avoid = silent | nodes.avoided()
+        said = f"no word from {nodes.names(silent)} for {waited:.0f} s"
+        if silent and nodes.able() - avoid - tried.useless.keys():
+            self._note(tried, f"{said}: tried on another node")
+            self._submit([tried], avoid)
+        elif tried.placed:
+            self._note(tried, f"{said}, and no other node can measure it")
 
     def _retry(self, tried: Tries) -> None:
-        """Submit a job again, alone, unless another task of it is still at work."""
-        if not tried.tasks:
-            self._send(wire.Placed([tried.job.id], ""))
-            self._submit([tried], tried.useless, self._nodes.avoided())
+        """Submit a job again, alone."""
+        self._send(messages.Placed([tried.job.id]))
+        self._submit([tried], self._nodes.avoided())
 
-    def _submit(self, tries: Sequence[Tries], useless: set[str], rather_not: set[str]) -> None:
+    def _submit(self, tries: Sequence[Tries], rather_not: Set[str]) -> None:
         """Start a task where it can succeed; on a node that is avoided only if no other is left."""
+        useless = frozenset(node_id for tried in tries for node_id in tried.useless)
         avoid = useless | rather_not
         if not self._nodes.able() - avoid:
             avoid = useless
-        jobs = [tried.job for tried in tries]
-        generator = self._start(jobs, frozenset(avoid))
-        task = Task(generator, {tried.job.id: tried for tried in tries}, frozenset(avoid))
+        task = Task(self._start([tried.job for tried in tries], avoid), {tried.job.id: tried for tried in tries}, avoid)
         self.tasks.append(task)
         for tried in tries:
             tried.tasks.append(task)
             tried.wait()
 
     def _finish(self, tried: Tries, end: messages.Done | messages.Failed) -> None:
-        if self._tries.get(tried.job.id) is tried:
-            del self._tries[tried.job.id]
+        self._tries.pop(tried.job.id, None)
         self._release(tried)
+        if isinstance(end, messages.Failed) and end.device == messages.UNSEEN:
+            blind = [node_id for node_id, fault in tried.useless.items() if fault.device == messages.UNSEEN]
+            what = f"no node of the cluster sees it: it is not there on {self._nodes.names(blind)}"
+            end = replace(end, what=what, hint="put it on a disk that every node mounts at this path")
         self._send(end)
 
     def _release(self, tried: Tries) -> None:
@@ -412,20 +405,14 @@ class Jobs:
     def _note(self, tried: Tries, text: str) -> None:
         self._send(messages.Note([tried.job.id], text))
 
+    def _unmeasurable(self, tried: Tries) -> bool:
+        """Whether no node is left that could measure a job."""
+        return not self._nodes.able() - tried.useless.keys()
+
 
 def _detach(tried: Tries, task: Task) -> None:
     del task.jobs[tried.job.id]
     tried.tasks.remove(task)
-
-
-def _unmeasurable(tried: Tries, nodes: Nodes) -> messages.Failed:
-    """No node is left that could measure a job."""
-    job = tried.job
-    if not tried.blind:
-        what = f"the device is lost or full on {nodes.names(tried.spoilt)}, and no other node is left"
-        return messages.Failed(job.id, what, job.checkpoint)
-    what = f"no node of the cluster sees it: it is not there on {nodes.names(tried.blind)}"
-    return messages.Failed(job.id, what, job.checkpoint, "put it on a disk that every node mounts at this path")
 
 
 def _alive() -> list[dict[str, Any]]:
@@ -457,8 +444,6 @@ def listen(jobs: Jobs) -> None:
             message = ray.get(next(task.generator), timeout=FETCH)
         except StopIteration:
             jobs.lost(task, "its task ended without a result")
-        except ray.exceptions.LocalRayletDiedError:
-            raise
         except Exception as error:
             print(error, file=sys.stderr, flush=True)
             jobs.lost(task, _why_lost(error))
@@ -467,8 +452,10 @@ def listen(jobs: Jobs) -> None:
 
 
 def _why_lost(error: Exception) -> str:
-    """Why a task ended without its results, in one line."""
+    """Why a task ended without its results, in one line; raises what ends all tasks."""
     match error:
+        case ray.exceptions.LocalRayletDiedError():
+            raise error
         case ray.exceptions.NodeDiedError():
             return "the node is dead, or cannot be reached"
         case ray.exceptions.RayTaskError() if "No module named 'fa_core" in str(error):
@@ -482,8 +469,7 @@ def _why_lost(error: Exception) -> str:
 
 
 def _first_line(error: Exception) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[0][:300] if lines else type(error).__name__
+    return next((line.strip()[:300] for line in str(error).splitlines() if line.strip()), type(error).__name__)
 
 
 def connect(address: str) -> str:
@@ -508,10 +494,8 @@ def connect(address: str) -> str:
         why = _first_line(error)
         if address == "local":
             raise MeasureError(f"Ray does not start on this machine ({why})") from error
-        raise MeasureError(
-            f"the Ray cluster at {address} cannot be joined ({why})",
-            hint=f"it must list this machine ({wire.how_to_join(address)}), with the same Ray, Python and token",
-        ) from error
+        hint = f"it must list this machine ({messages.how_to_join(address)}), with the same Ray, Python and token"
+        raise MeasureError(f"the Ray cluster at {address} cannot be joined ({why})", hint=hint) from error
     if address == "local":
         return "Ray started on this machine, until this ends"
     return f"Ray cluster at {ray.get_runtime_context().gcs_address if address == 'auto' else address}"
@@ -535,10 +519,9 @@ def read_messages(stdin: IO[bytes], inbox: queue.SimpleQueue[messages.ToWorker |
     """Queue the client's messages, then None when it is gone; a cluster that is silent does not delay the exit."""
     for line in stdin:
         inbox.put(messages.to_worker(line))
-    leaving = threading.Timer(EXIT_TIMEOUT, os._exit, [0])
-    leaving.daemon = True
-    leaving.start()
     inbox.put(None)
+    time.sleep(EXIT_TIMEOUT)
+    os._exit(0)
 
 
 def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:
@@ -562,14 +545,14 @@ def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Connect, and serve until stdin closes."""
-    setup = wire.to_setup((arguments or sys.argv[1:])[0])
+    setup = messages.to_setup((arguments or sys.argv[1:])[0])
     out = private_stdout()
     inbox: queue.SimpleQueue[messages.ToWorker | None] = queue.SimpleQueue()
     threading.Thread(target=read_messages, args=(sys.stdin.buffer, inbox), daemon=True).start()
 
-    def send(message: wire.FromDriver) -> None:
+    def send(message: messages.FromDriver) -> None:
         with contextlib.suppress(OSError):
-            out.write(f"{wire.encode(message)}\n".encode())
+            out.write(messages.encode(message))
             out.flush()
 
     send(messages.Ready(os.getpid()))
@@ -577,7 +560,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         cluster = connect(setup.address)
         device = device_for(setup.device)
     except FaError as error:
-        send(wire.Refused(error.what, error.where, error.hint))
+        send(messages.Failed("", error.what, error.where, error.hint))
         os._exit(1)
     address = ray.get_runtime_context().gcs_address
     nodes = Nodes("CPU" if device == "cpu" else "GPU", address, send)
@@ -594,16 +577,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with contextlib.suppress(Exception):
             ray.cancel(generator, force=True)
 
-    send(wire.Connected(f"{cluster}: {nodes.describe()}", device))
+    send(messages.Connected(f"{cluster}: {nodes.describe()}", device))
     try:
         serve(Jobs(nodes, setup.patience, send, start, stop), inbox)
     except ray.exceptions.LocalRayletDiedError:
-        begin = f"{wire.how_to_join(address)} starts another one, then " if setup.address != "local" else ""
-        send(
-            wire.Refused(
-                "this machine's Ray node died", hint=f"{begin}the same command with --resume measures the rest"
-            )
-        )
+        begin = f"{messages.how_to_join(address)} starts another one, then " if setup.address != "local" else ""
+        hint = f"{begin}the same command with --resume measures the rest"
+        send(messages.Failed("", "this machine's Ray node died", hint=hint))
     ray.shutdown()
     os._exit(0)
 

@@ -13,6 +13,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -21,7 +22,6 @@ import msgspec
 from msgspec.structs import replace
 
 from fa_core.engine import messages
-from fa_core.engine import ray_messages as wire
 from fa_core.engine.devices import PATIENCE, RAY, Placement, named_address
 from fa_core.engine.job_table import (
     JobFailed,
@@ -122,7 +122,7 @@ def _no_answer(named: str | None, why: str) -> MeasureError:
     if named is None:
         hint = f"`ray stop` forgets one that is gone; {HOW_TO_START}"
         return MeasureError(f"the Ray cluster of this machine does not answer {why}", hint=hint)
-    hint = f"is it up, and this machine one of its nodes? {HOW_TO_START}, {wire.how_to_join(named)} joins one"
+    hint = f"is it up, and this machine one of its nodes? {HOW_TO_START}, {messages.how_to_join(named)} joins one"
     return MeasureError(f"no Ray cluster answers at {named} {why}", hint=hint)
 
 
@@ -143,9 +143,9 @@ class _Driver(threading.Thread):
     def __init__(
         self,
         address: str | None,
-        setup: wire.Setup,
+        setup: messages.Setup,
         log: Path,
-        on_message: Callable[[wire.FromDriver], None],
+        on_message: Callable[[messages.FromDriver], None],
         on_end: Callable[[_Driver, FaError], None],
     ) -> None:
         super().__init__(name="ray-driver", daemon=True)
@@ -153,19 +153,17 @@ class _Driver(threading.Thread):
         self._on_message, self._on_end = on_message, on_end
         self._lock = threading.Lock()
         self._process: ChildProcess | None = None
-        self._closed = self._too_late = False
-        self._joins = ""
+        self._closed = False
         self.connected: Future[None] = Future()
 
-    @property
-    def pid(self) -> int | None:
+    def pids(self) -> list[int]:
         """The driver process, if it lives."""
         process = self._process
-        return process.pid if process is not None and process.alive else None
+        return [process.pid] if process is not None and process.alive else []
 
     def run(self) -> None:
         try:
-            self._joins = find_cluster(self._address)
+            self._setup = replace(self._setup, address=find_cluster(self._address))
             error = self._converse()
         except FaError as refused:
             error = refused
@@ -187,52 +185,46 @@ class _Driver(threading.Thread):
         """End the driver within this many seconds; at once while it waits for an answer."""
         with self._lock:
             self._closed = True
-            process = self._process
-        if process is not None:
+        if self._process is not None:
             # Ray that is being started here must be ended with care
-            waits = self._joins != "local" and not self.connected.done()
-            process.close(0 if waits else grace)
+            waits = self._setup.address != "local" and not self.connected.done()
+            self._process.close(0 if waits else grace)
         self.join()
 
     def _converse(self) -> FaError:
-        setup = wire.encode(replace(self._setup, address=self._joins))
+        """Start the process and pass its messages on; why it ended."""
         with self._lock:
             if self._closed:
                 return JobFailed("cancelled")
-            self._process = process = ChildProcess(
-                ["fa_core.engine.ray_driver", setup], log=self._log, environment={**environment(None), **RAY_SETTINGS}
-            )
-        seconds = START if self._joins == "local" else JOIN
-        limit = threading.Timer(seconds, self._expire, [process])
+            arguments = ["fa_core.engine.ray_driver", messages.encode(self._setup).decode()]
+            process = ChildProcess(arguments, log=self._log, environment={**environment(None), **RAY_SETTINGS})
+            self._process = process
+        address = self._setup.address
+        seconds = START if address == "local" else JOIN
+        expires = time.monotonic() + seconds
+        limit = threading.Timer(seconds, process.kill)
         limit.daemon = True
         limit.start()
         try:
             while (line := process.read()) is not None:
-                match wire.from_driver(line):
-                    case messages.Ready():
-                        pass
-                    case wire.Connected() as message:
-                        limit.cancel()
-                        self._on_message(message)
-                        self.connected.set_result(None)
-                    case wire.Refused(what=what, where=where, hint=hint):
+                match messages.from_driver(line):
+                    case messages.Failed(job_id="", what=what, where=where, hint=hint):
                         return MeasureError(what, where=where, hint=hint)
                     case message:
                         self._on_message(message)
+                        if isinstance(message, messages.Connected):
+                            limit.cancel()
+                            self.connected.set_result(None)
         finally:
             limit.cancel()
-        if not self._too_late:
+        if self.connected.done() or time.monotonic() < expires:
             cause, words = process.cause_of_death(), process.last_words()
             said = f"its last words: {words}; " if words else ""
             what = f"the connection to the Ray cluster is lost: its driver {cause}"
             return MeasureError(what, hint=f"{said}log: {self._log}")
-        if self._joins == "local":
+        if address == "local":
             return MeasureError(f"Ray did not start on this machine within {seconds:.0f} s", hint=HOW_TO_START)
-        return _no_answer(None if self._joins == "auto" else self._joins, f"within {seconds:.0f} s")
-
-    def _expire(self, process: ChildProcess) -> None:
-        self._too_late = True
-        process.kill()
+        return _no_answer(None if address == "auto" else address, f"within {seconds:.0f} s")
 
 
 class RayPool(Pool):
@@ -267,15 +259,14 @@ class RayPool(Pool):
         super().__init__(on_event, log_dir)
         self._placement, self._device, self._grace = placement, placement.device, grace
         patience = PATIENCE if placement.patience is None else placement.patience
-        self._setup = wire.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
-        self._on_notice = on_notice
+        self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
+        self._on_notice = on_notice or (lambda text: None)
         self._log = self.log_dir / "ray-driver.log"
         self._changed = threading.Condition()  # guards what follows; the job table is never called while it is held
-        self._in_flight: dict[str, tuple[int, Job]] = {}  # job id → number of its batch, and the job
+        self._in_flight: dict[str, int] = {}  # job id → number of its batch
         self._batches = self._slots = 0
         self._driver: _Driver | None = None
         self._closing = False
-        self._waiting = ""
         self._feeder = threading.Thread(target=self._feed, name="feeder", daemon=True)
         self._feeder.start()
 
@@ -294,10 +285,10 @@ class RayPool(Pool):
         """Cancel a job; False if it is over. A node that measures it is stopped, and not waited for."""
         if self._table.withdraw(job_id):
             return True
-        job = self._land(job_id)
+        driver, job = self._driver, self._land(job_id)
         if job is None:
             return False
-        if (driver := self._driver) is not None:
+        if driver is not None:
             driver.send(messages.Cancel(job_id))
         self._table.finish(job_id, cancellation_of(job))
         return True
@@ -305,15 +296,14 @@ class RayPool(Pool):
     def pids(self) -> list[int]:
         """The driver, if it lives; what measures is elsewhere."""
         driver = self._driver
-        return [pid] if driver is not None and (pid := driver.pid) is not None else []
+        return [] if driver is None else driver.pids()
 
     def _end(self) -> None:
         with self._changed:
             self._closing = True
             driver = self._driver
         self._table.close()
-        for job in self._land_all():
-            self._table.finish(job.id, cancellation_of(job))
+        self._fail_in_flight(cancellation_of)
         if driver is not None:
             driver.close(self._grace)
         self._feeder.join()
@@ -334,7 +324,7 @@ class RayPool(Pool):
                 landed = [job for job in jobs if self._land(job.id) is not None]
                 self._table.give_back(landed, "", alone=False)
                 continue
-            self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self._log), note=self._waiting)
+            self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self._log))
             driver.send(messages.Run([*jobs], group=self._placement.group))
             for job in jobs:
                 if job.id not in self._in_flight:  # cancelled before the driver had it
@@ -342,7 +332,7 @@ class RayPool(Pool):
 
     def _has_room(self) -> bool:
         most = self._placement.jobs or max(LEAST_BACKLOG, BACKLOG * self._slots)
-        return len({batch for batch, _ in self._in_flight.values()}) < most
+        return len(set(self._in_flight.values())) < most
 
     def _connection(self) -> _Driver | None:
         """The conversation with the driver; a new one if there is none; None once the pool closes."""
@@ -352,26 +342,23 @@ class RayPool(Pool):
                 self._driver.start()
             return self._driver
 
-    def _hear(self, message: wire.FromDriver) -> None:
+    def _hear(self, message: messages.FromDriver) -> None:
         match message:
-            case wire.Connected(where=where, device=device):
-                self._device, self._waiting = device, ""
-                self._notify(where)
-            case wire.Notice(text=text):
-                self._notify(text)
-            case wire.Waiting(text=text):
-                self._wait(text)
-            case wire.Capacity(slots=slots):
+            case messages.Connected(where=where, device=device):
+                self._device = device
+                self._on_notice(where)
+            case messages.Note(job_ids=[], text=text):
+                self._on_notice(text)
+            case messages.Capacity(slots=slots):
                 for place in range(slots):
                     self._table.enter(place)
                 with self._changed:
                     self._slots = slots
                     self._changed.notify_all()
-            case wire.Placed(job_ids=job_ids, device=""):
+            case messages.Placed(job_ids=job_ids, node=""):
                 self._update(job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0)
-            case wire.Placed(job_ids=job_ids, device=device):
-                self._update(job_ids, device=device)
-                self._wait_no_more(job_ids, self._waiting)
+            case messages.Placed(job_ids=job_ids, node=node, device=device):
+                self._update(job_ids, device=f"{node}/{device}")
             case messages.Begun(job_ids=job_ids):
                 self._update(job_ids, state=JobState.RUNNING)
             case messages.Progress(job_ids=job_ids, done=done, total=total):
@@ -386,39 +373,25 @@ class RayPool(Pool):
                     error = JobFailed(what, where=where, hint=messages.name_log(hint, self._log))
                     self._table.finish(job_id, error)
 
-    def _notify(self, text: str) -> None:
-        if self._on_notice is not None:
-            self._on_notice(text)
-
-    def _wait(self, why: str) -> None:
-        """Show with every job in flight why it waits; ``""`` = take that back."""
-        before, self._waiting = self._waiting, why
-        if why:
-            self._notify(why)
-            self._update(list(self._in_flight), note=why)
-        else:
-            self._wait_no_more(list(self._in_flight), before)
-
-    def _wait_no_more(self, job_ids: list[str], why: str) -> None:
-        self._update([job_id for job_id in job_ids if why and self._table.view(job_id).note == why], note="")
-
     def _update(self, job_ids: list[str], **changes: object) -> None:
         self._table.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
 
     def _take_off(self, jobs: Sequence[Job]) -> None:
         with self._changed:
             self._batches += 1
-            self._in_flight.update((job.id, (self._batches, job)) for job in jobs)
+            self._in_flight.update((job.id, self._batches) for job in jobs)
 
     def _land(self, job_id: str) -> Job | None:
         """Take a job that is over out of flight; None if it was already."""
         with self._changed:
-            _, job = self._in_flight.pop(job_id, (0, None))
+            landed = self._in_flight.pop(job_id, None) is not None
             self._changed.notify_all()
-            return job
+        return self._table.view(job_id).job if landed else None
 
-    def _land_all(self) -> list[Job]:
-        return [job for job_id in list(self._in_flight) if (job := self._land(job_id)) is not None]
+    def _fail_in_flight(self, error_of: Callable[[Job], FaError]) -> None:
+        for job_id in list(self._in_flight):
+            if (job := self._land(job_id)) is not None:
+                self._table.finish(job_id, error_of(job))
 
     def _ended(self, driver: _Driver, error: FaError) -> None:
         """The driver is gone, or never came: nothing that is not over can be measured."""
@@ -429,8 +402,8 @@ class RayPool(Pool):
             self._keep_logs = True  # the error names the log
         if driver.connected.exception() is None:
             error = NobodyLeft(error.what, hint=error.hint)  # one text for every job, so that it is shown once
-        for job in self._land_all():
-            failed = error if isinstance(error, NobodyLeft) else under_its_name(error, job)
-            self._table.finish(job.id, cancellation_of(job) if closing else failed)
-        if not closing:
+        if closing:
+            self._fail_in_flight(cancellation_of)
+        else:
+            self._fail_in_flight(lambda job: error if isinstance(error, NobodyLeft) else under_its_name(error, job))
             self._table.fail_queued(error)

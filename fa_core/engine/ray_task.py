@@ -9,12 +9,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job
 from fa_core.engine.process import WorkerProcess, log_tail
-from fa_core.engine.ray_messages import FromNode, Here, LogTail, Setup, Unseen
 
 THREADS = 1
 """CPU threads of a job: Ray gives it one core."""
@@ -29,39 +29,39 @@ PROGRESS_EVERY = 0.2
 """Seconds between two progress messages: each is an object that crosses the cluster."""
 
 
-class _WarmWorker:
-    """The worker of this process: kept while Ray keeps the process and gives it the same device."""
+@dataclass
+class _Warm:
+    """The worker of this process, kept while Ray keeps the process and gives it the same device."""
 
-    def __init__(self) -> None:
-        self._worker: WorkerProcess | None = None
-        self._made_for: tuple[Setup, str | None] | None = None
+    worker: WorkerProcess | None = None
+    made_for: tuple[messages.Setup, str | None] | None = None
 
-    def get(self, setup: Setup) -> WorkerProcess:
+    def get(self, setup: messages.Setup) -> WorkerProcess:
         """A living worker. Ray may give a process another GPU than last time; a worker keeps the one it began with."""
         wanted = (setup, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        if self._worker is None or not self._worker.alive or self._made_for != wanted:
+        if self.worker is None or not self.worker.alive or self.made_for != wanted:
             self.end()
             log = Path(tempfile.mkdtemp(prefix="fa-tui-"), "worker.log")
-            self._worker = WorkerProcess(setup.device, threads=THREADS, measure=setup.measure, log=log)
-            self._made_for = wanted
-        return self._worker
+            self.worker = WorkerProcess(setup.device, threads=THREADS, measure=setup.measure, log=log)
+            self.made_for = wanted
+        return self.worker
 
     def end(self) -> None:
         """End the worker; the next job gets a new one."""
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker.close(0)
-            shutil.rmtree(self._worker.log.parent, ignore_errors=True)
-            self._worker = None
+        if self.worker is not None:
+            self.worker.kill()
+            self.worker.close(0)
+            shutil.rmtree(self.worker.log.parent, ignore_errors=True)
+            self.worker = None
 
 
-_warm = _WarmWorker()
+_warm = _Warm()
 atexit.register(_warm.end)
 
 
-def measure_here(jobs: Sequence[Job], setup: Setup) -> Iterator[FromNode]:
+def measure_here(jobs: Sequence[Job], setup: messages.Setup) -> Iterator[messages.FromNode]:
     """Measure jobs on this node and yield what happens; the body of a Ray task with a streaming generator."""
-    yield Here(_node_id(), _device(setup))
+    yield messages.Placed([job.id for job in jobs], *_place(setup))
     with contextlib.suppress(OSError):
         os.chdir(setup.cwd)
     left: dict[str, Job] = {}
@@ -69,7 +69,7 @@ def measure_here(jobs: Sequence[Job], setup: Setup) -> Iterator[FromNode]:
         if os.path.exists(job.checkpoint):  # noqa: PTH110 - Path.exists raises where it may not look
             left[job.id] = job
         else:
-            yield Unseen(job.id)
+            yield messages.Failed(job.id, f"{job.checkpoint} is not there", device=messages.UNSEEN)
     try:
         yield from _measured(left, setup)
     finally:
@@ -77,7 +77,7 @@ def measure_here(jobs: Sequence[Job], setup: Setup) -> Iterator[FromNode]:
             _warm.end()
 
 
-def _measured(left: dict[str, Job], setup: Setup) -> Iterator[FromNode]:
+def _measured(left: dict[str, Job], setup: messages.Setup) -> Iterator[messages.FromNode]:
     """The worker's messages about the jobs that are left, until none is.
 
     A worker that dies fails its job; of several, each is then measured alone, so that only the culprit fails.
@@ -94,7 +94,7 @@ def _measured(left: dict[str, Job], setup: Setup) -> Iterator[FromNode]:
         written = worker.log.stat().st_size
         yield from _conversation(left, jobs, worker, setup)
         if worker.log.stat().st_size > written:
-            yield LogTail("\n".join(log_tail(worker.log, LINES)))
+            yield messages.Note([], "\n".join(log_tail(worker.log, LINES)))
         if worker.alive and not any(job.id in left for job in jobs):
             continue
         if len(jobs) == 1 and jobs[0].id in left:
@@ -103,7 +103,9 @@ def _measured(left: dict[str, Job], setup: Setup) -> Iterator[FromNode]:
         together = 1
 
 
-def _conversation(left: dict[str, Job], jobs: Sequence[Job], worker: WorkerProcess, setup: Setup) -> Iterator[FromNode]:
+def _conversation(
+    left: dict[str, Job], jobs: Sequence[Job], worker: WorkerProcess, setup: messages.Setup
+) -> Iterator[messages.FromNode]:
     """Hand jobs to the worker and pass on its messages, until it is idle or of no use any more."""
     worker.send(messages.Run([*jobs], group=setup.group))
     quiet_until = 0.0
@@ -113,11 +115,10 @@ def _conversation(left: dict[str, Job], jobs: Sequence[Job], worker: WorkerProce
                 worker.ready = True
             case messages.Idle():
                 return
-            case messages.Progress() if time.monotonic() < quiet_until:
-                pass
             case messages.Progress():
-                yield message
-                quiet_until = time.monotonic() + PROGRESS_EVERY
+                if time.monotonic() >= quiet_until:
+                    yield message
+                    quiet_until = time.monotonic() + PROGRESS_EVERY
             case messages.Done(job_id=job_id) | messages.Failed(job_id=job_id) | messages.Stopped(job_id=job_id):
                 left.pop(job_id, None)
                 yield message
@@ -128,7 +129,7 @@ def _conversation(left: dict[str, Job], jobs: Sequence[Job], worker: WorkerProce
                 yield message
 
 
-def _exit_of(worker: WorkerProcess, job: Job, setup: Setup) -> messages.Failed:
+def _exit_of(worker: WorkerProcess, job: Job, setup: messages.Setup) -> messages.Failed:
     """The failure of a job whose worker is gone; of a worker that never started, the node is to blame."""
     cause, words = worker.cause_of_death(), worker.last_words()
     what = f"its worker on {setup.device} {cause}" if worker.ready else f"no worker could start ({cause})"
@@ -139,18 +140,9 @@ def _exit_of(worker: WorkerProcess, job: Job, setup: Setup) -> messages.Failed:
     return messages.Failed(job.id, what, job.checkpoint, "; ".join(hints), "" if worker.ready else "lost")
 
 
-def _node_id() -> str:
+def _place(setup: messages.Setup) -> tuple[str, str]:
+    """The id of this node, and the device as the node counts its own."""
     import ray
 
-    found: str = ray.get_runtime_context().get_node_id()
-    return found
-
-
-def _device(setup: Setup) -> str:
-    """The device as the node counts its own."""
-    import ray
-
-    if setup.device == "cpu":
-        return setup.device
-    gpus = ray.get_gpu_ids()
-    return f"cuda:{gpus[0]}" if gpus else setup.device
+    gpus = [] if setup.device == "cpu" else ray.get_gpu_ids()
+    return ray.get_runtime_context().get_node_id(), f"cuda:{gpus[0]}" if gpus else setup.device

@@ -216,7 +216,7 @@ def test_another_users_cluster_is_joined_only_when_it_is_asked_for(stuck, monkey
 def test_a_log_that_an_error_names_is_kept(told, stuck, monkeypatch, tmp_path):
     pytest.importorskip("ray")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(ray_pool.wire, "encode", lambda setup: "no setup")
+    monkeypatch.setattr(ray_pool.messages, "encode", lambda setup: b"no setup")
     words = r"its driver exited with status 1; .*; log: "
     with (
         RayPool(Placement(engine="ray", address=stuck, device="cpu"), told, measure="x:y") as pool,

@@ -13,11 +13,12 @@ pytest.importorskip("ray")
 import ray
 
 from fa_core.engine import ray_driver
+from fa_core.engine.messages import UNSEEN, Placed
 from fa_core.engine.ray_driver import LIVES, Jobs
-from fa_core.engine.ray_messages import Here, Placed, Unseen
 
 JOB = Job(id="1", checkpoint="/nets/dfa.pt")
 DONE = messages.Done("1", {"provenance": {"device": "cpu"}})
+UNSEEN_THERE = messages.Failed("1", "/nets/dfa.pt is not there", device=UNSEEN)
 SPOILT = messages.Failed("1", "CUDA error", "/nets/dfa.pt", device="lost")
 
 
@@ -28,6 +29,7 @@ class FakeNodes:
         self.living, self.departed = set(living), set()
         self.shunned: set[str] = set()
         self.places, self.quiet = 0, set()
+        self.waiting = ""
 
     def able(self) -> set[str]:
         return set(self.living)
@@ -53,8 +55,11 @@ class FakeNodes:
     def names(self, node_ids: set[str]) -> str:
         return ", ".join(map(self.name, sorted(node_ids)))
 
-    def look(self, runs: int, begun: dict[str, int]) -> set[str]:
+    def look(self, begun: dict[str, int]) -> set[str]:
         return self.departed
+
+    def explain(self, unplaced: list[str], at_work: bool) -> None:
+        pass
 
 
 class Run:
@@ -75,7 +80,7 @@ class Run:
     def on(self, node_id: str, number: int = -1):
         """The task of this number, now on this node."""
         task = self.jobs.tasks[number]
-        self.jobs.hear(task, Here(node_id, "cpu"))
+        self.jobs.hear(task, Placed([*task.jobs], node_id, "cpu"))
         return task
 
     def hear(self, node_id: str, message: object) -> None:
@@ -157,15 +162,15 @@ def test_a_node_without_this_program_is_one_line_that_says_what_to_install():
 
 def test_a_file_that_no_node_sees_names_all_of_them():
     run = Run()
-    run.hear("x", Unseen("1"))
-    run.hear("y", Unseen("1"))
+    run.hear("x", UNSEEN_THERE)
+    run.hear("y", UNSEEN_THERE)
     assert "not there on node x, node y" in run.ends[0].what
     assert run.avoided == [{"x"}]
 
 
 def test_a_job_does_not_wait_for_a_node_that_died_when_the_others_do_not_see_its_file():
     run = Run()
-    run.hear("x", Unseen("1"))
+    run.hear("x", UNSEEN_THERE)
     run.nodes.living = {"x"}
     run.jobs.look()
     assert "not there on node x" in run.ends[0].what
@@ -242,5 +247,5 @@ def test_messages_without_news_of_a_job_reach_the_client(capsys):
     for message in (messages.Begun(["1"]), messages.Progress(["1"], 1, 2), messages.Note(["1"], "halved")):
         run.jobs.hear(task, message)
         assert run.said[-1] == message
-    run.jobs.hear(task, ray_driver.wire.LogTail("a warning"))
+    run.jobs.hear(task, messages.Note([], "a warning"))
     assert "node x said:\na warning" in capsys.readouterr().err

@@ -7,13 +7,23 @@ import pytest
 pytest.importorskip("ray")
 
 from fa_core.engine import ray_driver
+from fa_core.engine.messages import Capacity, Note
 from fa_core.engine.ray_driver import Nodes
-from fa_core.engine.ray_messages import Capacity, Notice, Waiting
 
 NONE = (
     "no node of the cluster has a core to measure on; waiting for one to join "
     "(`ray start --address=head:6379`; Ctrl-C ends, and what is measured is kept)"
 )
+
+
+def notice(text: str) -> Note:
+    """What is said of no single run."""
+    return Note([], text)
+
+
+def waiting(*runs: str, why: str) -> list[Note]:
+    """Runs wait, or (no reason) do no longer."""
+    return [Note([*runs], why), *([notice(why)] if why else [])]
 
 
 @pytest.fixture
@@ -42,13 +52,17 @@ def listed(monkeypatch):
 
 @pytest.fixture
 def looking(listed):
-    """Looks while so many runs are not over, some of them begun; what was said."""
+    """Looks while so many runs are not over, some of them begun by nodes that live; what was said."""
     said = []
     nodes = Nodes("CPU", "head:6379", said.append)
 
     def look(runs: int, **begun: int):
         said.clear()
-        look.departed = nodes.look(runs, begun)
+        look.departed = nodes.look(begun)
+        at_work = bool(nodes.able() & begun.keys())
+        nodes.explain(
+            [str(run) for run in range(runs - sum(begun[name] for name in nodes.able() & begun.keys()))], at_work
+        )
         return [*said]
 
     look.nodes = nodes
@@ -57,20 +71,20 @@ def looking(listed):
 
 def test_runs_that_no_node_can_measure_wait_and_it_is_said_once_and_again_for_the_next_time(looking, listed):
     assert looking(0) == [Capacity(0)]
-    assert looking(2) == [Waiting(NONE)]
+    assert looking(2) == waiting("0", "1", why=NONE)
     assert looking(2) == []
     listed.update(a=True)
-    assert looking(2) == [Capacity(1), Waiting(""), Notice("going on: 1 core to measure on")]
+    assert looking(2) == [Capacity(1), *waiting("0", "1", why=""), notice("going on: 1 core to measure on")]
     listed.update(a=False)
-    assert looking(2) == [Capacity(0), Notice("node a (10.0.0.1) is gone"), Waiting(NONE)]
-    assert looking(0) == [Waiting("")]
+    assert looking(2) == [Capacity(0), notice("node a (10.0.0.1) is gone"), *waiting("0", "1", why=NONE)]
+    assert looking(0) == waiting(why="")
 
 
 def test_a_node_that_is_gone_is_named_once_with_the_runs_it_had(looking, listed):
     listed.update(a=True, b=True)
     assert looking(2, a=2) == [Capacity(2)]
     listed.update(a=False)
-    assert looking(2, a=2) == [Capacity(1), Notice("node a (10.0.0.1) is gone; its 2 runs are measured elsewhere")]
+    assert looking(2, a=2) == [Capacity(1), notice("node a (10.0.0.1) is gone; its 2 runs are measured elsewhere")]
     assert looking.departed == {"a"}
     assert (looking(2), looking.departed) == ([], set())
 
@@ -92,8 +106,8 @@ def test_runs_that_no_node_begins_because_others_have_it_all_are_said_to_wait(lo
     monkeypatch.setattr("ray.available_resources", dict)
     assert looking(1) == [Capacity(1)]
     monkeypatch.setattr(ray_driver, "PLACED_WITHIN", 0.0)
-    assert looking(1) == [Waiting("every core of the cluster is taken; waiting for one to be free")]
-    assert looking(1, a=1) == [Waiting(""), Notice("going on: 1 core to measure on")]
+    assert looking(1) == waiting("0", why="every core of the cluster is taken; waiting for one to be free")
+    assert looking(1, a=1) == [*waiting(why=""), notice("going on: 1 core to measure on")]
 
 
 def test_the_cluster_is_described_by_what_it_cannot_do(looking, listed):

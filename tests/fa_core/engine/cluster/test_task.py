@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fa_core.engine import Job, messages, ray_task
-from fa_core.engine.ray_messages import Here, LogTail, Setup, Unseen
+from fa_core.engine.messages import UNSEEN, Placed, Setup
 from fa_core.engine.ray_task import measure_here
 
 FAULTS = Path(__file__).parent.parent
@@ -20,7 +20,7 @@ def setup(group: int | None) -> Setup:
 @pytest.fixture
 def measured(monkeypatch, tmp_path):
     """Everything that is said of jobs by these names; their checkpoints are there unless the name is ``gone``."""
-    monkeypatch.setattr(ray_task, "_node_id", lambda: "node-7")
+    monkeypatch.setattr(ray_task, "_place", lambda setup: ("node-7", setup.device))
     monkeypatch.chdir(tmp_path)
 
     def run(*names: str) -> list[object]:
@@ -35,13 +35,13 @@ def measured(monkeypatch, tmp_path):
 
 
 def ends(said) -> dict[str, object]:
-    finals = (messages.Done, messages.Failed, messages.Stopped, Unseen)
+    finals = (messages.Done, messages.Failed, messages.Stopped)
     return {message.job_id: message for message in said if isinstance(message, finals)}
 
 
 def test_a_node_says_where_it_is_and_measures_in_the_folder_the_person_started_in(measured):
     said = measured("net")
-    assert said[0] == Here("node-7", "cpu")
+    assert said[0] == Placed(["net"], "node-7", "cpu")
     assert ends(said)["net"].report["provenance"]["cwd"] == str(FAULTS)
 
 
@@ -57,7 +57,7 @@ def test_a_worker_that_dies_under_several_jobs_costs_only_the_culprit(measured):
     assert "was killed by SIGKILL" in found["killed"].what
     assert "about to be killed" in found["killed"].hint
     assert found["killed"].device == ""
-    assert any(isinstance(message, LogTail) and "about to be killed" in message.text for message in said)
+    assert any(isinstance(message, messages.Note) and "about to be killed" in message.text for message in said)
 
 
 def test_a_lost_device_gets_a_new_worker_for_the_rest(measured):
@@ -74,7 +74,7 @@ def test_a_worker_that_talks_gibberish_is_not_listened_to_any_more(measured):
 
 def test_a_file_that_is_not_on_this_node_is_said_so_and_costs_no_other(measured):
     found = ends(measured("gone", "net"))
-    assert found["gone"] == Unseen("gone")
+    assert found["gone"].device == UNSEEN
     assert isinstance(found["net"], messages.Done)
 
 
