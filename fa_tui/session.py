@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from fa_core.formats.many_rows import ManyRows
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
     from fa_tui.live.changes import Reading
+    from fa_tui.options import FrozenBaseline
 
 BITS = {letter: 1 << place for place, letter in enumerate(LETTERS)}
 """Diagnostic letter → its bit in a mask."""
@@ -40,12 +41,6 @@ _NUMBERS = {
     "d": ("margin_pp", "margin_pp"),
 }
 """Diagnostic letter → its number's name in a report and in the table."""
-
-
-class Baseline(Protocol):
-    """Something that fills in frozen-baseline accuracies (`fa_tui.options.FrozenBaseline`)."""
-
-    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]: ...
 
 
 class Flip(NamedTuple):
@@ -89,7 +84,7 @@ class Session:
         rows: Iterable[AuditRow],
         *,
         thresholds: DiagnosticThresholds | None = None,
-        baseline: Baseline | None = None,
+        baseline: FrozenBaseline | None = None,
         problems: Sequence[Problem] = (),
         traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
@@ -132,7 +127,7 @@ class Session:
         files = set(sources)
         return sum(problem.path in files for problem in self.problems)
 
-    def tell_problems(self, problems: Iterable[Problem]) -> None:
+    def add_problems(self, problems: Iterable[Problem]) -> None:
         """Take up what else could not be read, each once."""
         self.problems += [problem for problem in problems if problem not in self.problems]
 
@@ -155,11 +150,11 @@ class Session:
         return _changes(before, self.flags)
 
     @property
-    def baseline(self) -> Baseline | None:
+    def baseline(self) -> FrozenBaseline | None:
         """What fills in frozen-baseline accuracies."""
         return self._baseline
 
-    def set_baseline(self, baseline: Baseline | None) -> list[Flip]:
+    def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
         self._baseline = baseline
         self.rows = self._based()

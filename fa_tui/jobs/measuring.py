@@ -16,11 +16,51 @@ from fa_core.rows import AuditRow
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.pace import Pace, Stopwatch
 from fa_tui.jobs.results import Results
-from fa_tui.jobs.setup import Setup
 
 if TYPE_CHECKING:
-    from fa_core.engine import JobView
+    from fa_core.engine import JobView, MeasureOptions, Placement
     from fa_core.engine.pool import Pool
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """How an explorer measures. What is None is as the protocol and the manifests say.
+
+    Attributes:
+        placement: where.
+        options: which data, network and settings.
+        out: results file for checkpoints that lie in no run folder.
+        measure: ``module:callable`` that workers measure with (tests bring their own).
+    """
+
+    placement: Placement | None = None
+    options: MeasureOptions | None = None
+    out: Path | None = None
+    measure: str | None = None
+
+    def as_options(self) -> list[str]:
+        """The options of `fa-tui open` that measure so, defaults left out.
+
+        >>> from fa_core.engine import MeasureOptions, Placement
+        >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed", "blocks.*"])).as_options()
+        ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
+        """
+        from fa_core.engine.devices import Placement
+
+        chosen, usual = self.placement or Placement(), Placement()
+        given = {name: getattr(chosen, name) for name in chosen.__struct_fields__}
+        given = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        if self.options is not None:
+            given |= {"data": self.options.data, "model": self.options.model, "taps": ",".join(self.options.taps)}
+        return [word for name, value in given.items() if value for word in (f"--{name}", str(value))]
+
+    def preferring(self, device: str) -> Setup:
+        """This one, on the device that the settings name where nothing but this machine was given."""
+        from fa_core.engine.devices import LOCAL, Placement
+
+        chosen = self.placement or Placement()
+        if (chosen.engine, chosen.device) != (LOCAL, "auto"):
+            return self
+        return msgspec.structs.replace(self, placement=msgspec.structs.replace(chosen, device=device))
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -51,6 +91,7 @@ class Measuring:
 
     Args:
         setup: how to measure; what it needs is looked up, or connected to, when the first job comes.
+        device: where to measure if the setup names nothing but this machine.
         on_job: called with a job's view on every change, from another thread.
         on_saving: called with a run's index before its report is written, from another thread.
         on_measured: called with every finished run, from another thread, after it is on disk.
@@ -62,13 +103,14 @@ class Measuring:
         self,
         setup: Setup,
         *,
+        device: str = "auto",
         on_job: Callable[[JobView], None],
         on_measured: Callable[[Measured], None],
         on_failed: Callable[[Failed], None],
         on_notice: Callable[[str], None],
         on_saving: Callable[[int], None] = lambda index: None,
     ) -> None:
-        self._setup = setup
+        self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
         self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
         self._results = Results(setup.out)
@@ -79,6 +121,11 @@ class Measuring:
         self._unfinished: set[str] = set()
 
     @property
+    def results_file(self) -> Path:
+        """What is written for checkpoints that lie in no run folder."""
+        return self._results.out
+
+    @property
     def pool(self) -> Pool:
         """The pool, made on first use."""
         if self._pool is None:
@@ -86,7 +133,8 @@ class Measuring:
             from fa_core.engine.jobs import DEFAULT_MEASURE
             from fa_core.engine.pool import make_pool
 
-            placement, measure = self._setup.placement or Placement(), self._setup.measure or DEFAULT_MEASURE
+            setup = self._setup.preferring(self._device)
+            placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
             self._pool = make_pool(placement, self._moved, on_notice=self._on_notice, measure=measure)
         return self._pool
 
@@ -179,7 +227,7 @@ class Measuring:
             self._flush()
 
     def _flush(self) -> None:
-        with contextlib.suppress(FaError, OSError):  # that nothing can be written was told when a run was saved
+        with contextlib.suppress(FaError, OSError):  # reported when a run was saved
             self._results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
@@ -215,5 +263,5 @@ def failure_words(failed: Sequence[Failed]) -> str:
 
 
 def _without_path(error: str, checkpoint: Path | str) -> str:
-    """What went wrong, said of a run that is named beside it."""
+    """What went wrong, for a line that names the run already."""
     return error.removeprefix(f"{checkpoint}: ")

@@ -53,7 +53,7 @@ class Reading(msgspec.Struct, frozen=True):
         return path == self.place or (folder == self.place and name in OWN_FILES)
 
     def settles(self, problem: Problem) -> bool:
-        """Whether a problem is told anew by what this place holds, or is none any more.
+        """Whether what this place holds reports a problem again, or ends it.
 
         Also that of a folder in which there was nothing, when this place in it holds something.
         """
@@ -124,7 +124,7 @@ class Follower:
             self._waiting.pop(place, None)
             return Reading(place, gone=True) if place in self._known else None
         found = self._read(place)
-        if found.problems and not self._stands_still(place, state):
+        if found.problems and not self._is_still(place, state):
             return None
         self._waiting.pop(place, None)
         if not (found.rows or found.traces or found.problems or place in self._known):
@@ -132,7 +132,7 @@ class Follower:
         self._learn(place)
         return Reading(place, found.rows, found.traces, found.problems)
 
-    def _stands_still(self, place: str, state: object) -> bool:
+    def _is_still(self, place: str, state: object) -> bool:
         before, since = self._waiting.get(place, (None, 0.0))
         if state != before:
             self._waiting[place] = (state, self._clock())

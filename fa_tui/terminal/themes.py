@@ -2,19 +2,13 @@
 
 Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design", 2008);
 a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning` just flipped:
-yellow on dark, purple on light, where no readable yellow stands off from vermilion without green cones.
-
-Themes from a person's settings, each built on the explorer's dark or light one.
+yellow on dark, purple on light, where no readable yellow differs from vermilion without green cones.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-
+from textual.app import App
 from textual.theme import Theme
-
-from fa_tui.settings import ThemeColours
 
 DARK = Theme(
     name="fa-dark",
@@ -118,15 +112,13 @@ THEMES: tuple[Theme, ...] = (DARK, LIGHT, ANSI)
 """The first one is the default."""
 
 
-_COLOURS = tuple(name for name in ThemeColours.__struct_fields__ if name != "dark")
-
-
-def own_themes(themes: Mapping[str, ThemeColours]) -> Iterator[Theme]:
-    """The themes of `settings.toml`, ready to register."""
-    for name, colours in themes.items():
-        base = DARK if colours.dark else LIGHT
-        given = {part: value for part in _COLOURS if (value := getattr(colours, part)) is not None}
-        # cursor, keys and scrollbars are drawn in the base's colours: they follow those that were replaced
-        instead = {getattr(base, part): value for part, value in given.items()}
-        variables = {key: instead.get(value, value) for key, value in base.variables.items()}
-        yield dataclasses.replace(base, name=name, variables=variables, **given)
+def begin_with(app: App[int], name: str) -> None:
+    """Register the themes and set one before the start: an assignment would have every stylesheet parsed again."""
+    for theme in THEMES:
+        app.register_theme(theme)
+    app.set_reactive(App.theme, name)
+    dark = app.current_theme.dark
+    app.set_class(dark, "-dark-mode")
+    app.set_class(not dark, "-light-mode")
+    app.add_class(f"-theme-{name}")
+    app.stylesheet.set_variables(app.get_css_variables())

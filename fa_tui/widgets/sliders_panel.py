@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import msgspec
 from textual import events
@@ -18,13 +18,15 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.report import DiagnosticThresholds
-from fa_tui.session import Baseline
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.diagnostics import DIAGNOSTICS
 from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import SLIDER_KEYS, ThresholdSlider
 from fa_tui.widgets.slider_face import TRACK_LEGEND
+
+if TYPE_CHECKING:
+    from fa_tui.options import FrozenBaseline
 
 _GESTURE_SECONDS = 0.8
 """Changes of one series closer in time than this are one gesture."""
@@ -110,7 +112,7 @@ class ThresholdsChanged(Message):
 class BaselineChanged(Message):
     """Another frozen baseline to assume (None: those recorded), after undo or redo."""
 
-    def __init__(self, baseline: Baseline | None) -> None:
+    def __init__(self, baseline: FrozenBaseline | None) -> None:
         super().__init__()
         self.baseline = baseline
 
@@ -119,7 +121,7 @@ class Judging(NamedTuple):
     """What judges the runs, and can be undone."""
 
     thresholds: DiagnosticThresholds
-    baseline: Baseline | None
+    baseline: FrozenBaseline | None
 
 
 class SlidersPanel(Vertical):
@@ -215,7 +217,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         self._record(self._history.current._replace(thresholds=thresholds), None)
         self._show(thresholds)
 
-    def set_baseline(self, baseline: Baseline | None) -> None:
+    def set_baseline(self, baseline: FrozenBaseline | None) -> None:
         """Keep a baseline set elsewhere: one change that can be undone; nothing is posted."""
         self._record(self._history.current._replace(baseline=baseline), None)
 

@@ -14,7 +14,7 @@ from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured
-from fa_tui.jobs.working import RunMeasured
+from fa_tui.jobs.control import RunMeasured
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
 from fa_tui.session import Flip
@@ -43,7 +43,7 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measu
     app = measuring_app("dfa", "ep", "fa")
     said: list[str] = []
     async with app.run_test(size=SIZE) as pilot:
-        app.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
+        app.jobs.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
         app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
         await pilot.press("space", "slash", *"method:ep", "enter", "m")
         await until(pilot, lambda: said == ["dfa s42 (hidden by the filter) to measure"])
