@@ -25,8 +25,8 @@ from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.errors import FaError
-from fa_tui.jobs.control import CommandEnded, JobControl, Noticed, RunFailed, RunMeasured
-from fa_tui.jobs.measuring import Setup
+from fa_tui.jobs.control import CommandEnded, JobControl, Noticed
+from fa_tui.jobs.measuring import Failed, Measured, Setup
 from fa_tui.live.watcher import FoldersChanged, Following, WatcherSays
 from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
     from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel, ThresholdHistory
+
+UNDO_TOOLTIP = "undo the last change of a threshold or of the baseline (w)"
 
 _WATCH_SECONDS = 0.3
 """The watchers start when everything is on screen."""
@@ -87,8 +89,8 @@ class ExplorerApp(App[int]):
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         # where a slider has the focus it offers them itself, while there is something to undo
-        Binding("u", "undo", "Undo", show=False, tooltip="undo the last change of a threshold or of the baseline (w)"),
-        Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
+        Binding("u", "travel('undo')", "Undo", show=False, tooltip=UNDO_TOOLTIP),
+        Binding("ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
@@ -166,8 +168,8 @@ class ExplorerApp(App[int]):
         from rich.text import Text
 
         error = self._exception
-        what = f"internal error ({type(error).__name__}: {error}); run again with --debug and report it"
-        self._exit_renderables.append(Text(f"fa-tui: {what}"))
+        what = f"fa-tui: internal error ({type(error).__name__}: {error}); run again with --debug and report it"
+        self._exit_renderables.append(Text(what))
         self._close_messages_no_wait()
 
     def get_default_screen(self) -> ExplorerScreen:
@@ -195,7 +197,7 @@ class ExplorerApp(App[int]):
         """Problems are only offered where there are some, thresholds only where runs are judged."""
         if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
             return getattr(self.screen, "judges", True)
-        if action in ("undo", "redo"):
+        if action == "travel":
             return self._sliders is not None
         return action != "show_problems" or bool(self.session.problems)
 
@@ -221,10 +223,11 @@ class ExplorerApp(App[int]):
         self.following.stop()
         return self.jobs.close(stop_commands=self.stops_commands)
 
-    def tell(self, message: Message) -> None:
-        """Take a message from another thread, while the explorer runs."""
-        if self.is_running:
-            self.post_message(message)
+    def tell(self, message: Message, screen: Screen[None] | None = None) -> None:
+        """Take a message from another thread, for the App or a screen, while it is there to take it."""
+        target = screen or self
+        if self.is_running and target.is_running:
+            target.post_message(message)
 
     def on_folders_changed(self, message: FoldersChanged) -> None:
         news, text = self.following.take(message.readings)
@@ -242,11 +245,11 @@ class ExplorerApp(App[int]):
     def on_command_ended(self, message: CommandEnded) -> None:
         self.jobs.ended(message.listed)
 
-    def on_run_measured(self, message: RunMeasured) -> None:
-        self.jobs.arrived(message.measured)
+    def on_measured(self, message: Measured) -> None:
+        self.jobs.arrived(message)
 
-    def on_run_failed(self, message: RunFailed) -> None:
-        self.jobs.failed(message.failed)
+    def on_failed(self, message: Failed) -> None:
+        self.jobs.failed(message)
 
     def on_noticed(self, message: Noticed) -> None:
         self.say(message.text, "dim", aloud=False)
@@ -273,11 +276,6 @@ class ExplorerApp(App[int]):
             if isinstance(screen, JobsScreen):
                 _when_there(screen, screen.jobs_changed)
 
-    def tell_screen(self, screen: Screen[None], message: Message) -> None:
-        """Hand a screen a message from another thread, while it is there to take it."""
-        if self.is_running and screen.is_running:
-            screen.post_message(message)
-
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
         """Say one line about what just happened.
 
@@ -298,14 +296,10 @@ class ExplorerApp(App[int]):
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
 
-    def send(self, sequence: str) -> None:
-        """Send the terminal a sequence that shows nothing."""
-        if self._driver is not None:
-            self._driver.write(sequence)
-
     def send_soon(self, sequence: str) -> None:
-        """`send` from another thread."""
-        self.call_from_thread(self.send, sequence)
+        """Send the terminal a sequence that shows nothing, from another thread."""
+        if self._driver is not None:
+            self.call_from_thread(self._driver.write, sequence)
 
     def action_show_jobs(self) -> None:
         """Open the jobs screen."""
@@ -359,15 +353,8 @@ class ExplorerApp(App[int]):
         """Those of the screen that is open."""
         return getattr(self.screen, "sliders", None)
 
-    def action_undo(self) -> None:
-        """Back to the thresholds, and the baseline, before the last change."""
-        self._travel("undo")
-
-    def action_redo(self) -> None:
-        """Take the last undo back."""
-        self._travel("redo")
-
-    def _travel(self, where: str) -> None:
+    def action_travel(self, where: str) -> None:
+        """Back to the thresholds and the baseline before the last change (``undo``), or again after it (``redo``)."""
         panel = self._sliders
         if panel is None or not panel.check_action(where, ()):
             self.say(f"nothing to {where}", "dim")

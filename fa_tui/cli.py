@@ -18,6 +18,7 @@ from fa_core.errors import FaError, UsageError
 from fa_tui import opening
 from fa_tui.commands import COMMANDS, build, output
 
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run `fa-tui` and return its exit code: 0 fine, 1 some walk-back, 2 usage, 3 unreadable input."""
     args = list(sys.argv[1:] if argv is None else argv)

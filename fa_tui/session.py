@@ -70,6 +70,7 @@ class Session:
     Attributes:
         rows: all runs, in reading order; those of a big table are made when they are looked at, until one changes.
         thresholds: what judges them.
+        baseline: what fills in frozen-baseline accuracies.
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
@@ -88,7 +89,7 @@ class Session:
         problems: Sequence[Problem] = (),
         traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
-        self._baseline = baseline
+        self.baseline = baseline
         self._as_read = rows if isinstance(rows, ManyRows) else list(rows)
         self.rows: list[AuditRow] | ManyRows = self._based()
         self.thresholds = thresholds or DiagnosticThresholds()
@@ -109,7 +110,7 @@ class Session:
 
     def _based(self) -> list[AuditRow] | ManyRows:
         """The rows with frozen-baseline accuracies filled in; as they were read, if there are none to fill in."""
-        return self._baseline.apply(self._as_read) if self._baseline else self._as_read
+        return self.baseline.apply(self._as_read) if self.baseline else self._as_read
 
     @property
     def traces(self) -> list[Trace]:
@@ -141,27 +142,18 @@ class Session:
         return self._table
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> list[Flip]:
-        """Judge every run anew; the runs whose fired letters changed."""
+        """Judge every run again; the runs whose fired letters changed."""
         if thresholds == self.thresholds:
             return []
         self.thresholds = thresholds
-        before = self.flags
-        self._judge_all()
-        return _changes(before, self.flags)
-
-    @property
-    def baseline(self) -> FrozenBaseline | None:
-        """What fills in frozen-baseline accuracies."""
-        return self._baseline
+        return self._judge_again()
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
-        self._baseline = baseline
+        self.baseline = baseline
         self.rows = self._based()
-        before = self.flags
         self._forget_table()
-        self._judge_all()
-        return _changes(before, self.flags)
+        return self._judge_again()
 
     def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
         """Put newly measured runs in the places of the old ones."""
@@ -235,20 +227,20 @@ class Session:
             self._as_read = list(self._as_read)
             self.rows = self._based()
         self._as_read[index : index + 1] = [row]
-        if self._baseline is not None and isinstance(self.rows, list):
-            self.rows[index : index + 1] = self._baseline.apply([row])
+        if self.baseline is not None and isinstance(self.rows, list):
+            self.rows[index : index + 1] = self.baseline.apply([row])
 
     def assumed_baseline(self, method: str, recorded: float | None = None) -> float | None:
         """The frozen-baseline accuracy assumed for a method's runs that record this one or none; None if none is."""
-        if self._baseline is None:
+        if self.baseline is None:
             return None
         report = DiagnosticReport(bp_grad_norms=[1.0], frozen_baseline_acc=recorded)
         probe = AuditRow(source="", key="", method=method, report=report)
-        return self._baseline.apply([probe])[0].report.assumed_baseline_acc
+        return self.baseline.apply([probe])[0].report.assumed_baseline_acc
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""
-        return self._baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
+        return self.baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""
@@ -322,6 +314,14 @@ class Session:
         self._table = None
         self._values.clear()
 
+    def _judge_again(self) -> list[Flip]:
+        before = self.flags
+        self._judge_all()
+        if before == self.flags:
+            return []
+        pairs = enumerate(zip(before, self.flags, strict=True))
+        return [Flip(row, old, new) for row, (old, new) in pairs if old != new]
+
     def _judge_all(self) -> None:
         if len(self.rows) <= SCALAR_LIMIT:
             reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
@@ -349,9 +349,3 @@ def letters_of(mask: int) -> str:
     'ad'
     """
     return "".join(letter for letter, bit in BITS.items() if mask & bit)
-
-
-def _changes(before: Sequence[int], after: Sequence[int]) -> list[Flip]:
-    if before == after:
-        return []
-    return [Flip(row, old, new) for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]

@@ -39,20 +39,6 @@ class CommandEnded(Message):
 
 
 @dataclass
-class RunMeasured(Message):
-    """A run was measured and saved (posted from the pool's threads)."""
-
-    measured: Measured
-
-
-@dataclass
-class RunFailed(Message):
-    """A run could not be measured (posted from the pool's threads)."""
-
-    failed: Failed
-
-
-@dataclass
 class Noticed(Message):
     """A line that concerns no single job, e.g. which cluster it is (posted from the pool's threads)."""
 
@@ -77,8 +63,8 @@ class JobControl(Jobs):
             setup,
             device=app.settings.device,
             on_job=lambda _: tell(JobMoved()),
-            on_measured=lambda measured: tell(RunMeasured(measured)),
-            on_failed=lambda failed: tell(RunFailed(failed)),
+            on_measured=tell,
+            on_failed=tell,
             on_notice=lambda text: tell(Noticed(text)),
             on_saving=app.following.own_rows.add,
         )

@@ -6,6 +6,7 @@ A `Watcher` is a thread that waits for the system's events, or looks now and the
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
@@ -108,9 +109,9 @@ class Watcher(threading.Thread):
         self,
         roots: Sequence[Root],
         known: Iterable[str],
-        on_change: Callable[[list[Reading]], None],
+        on_change: Callable[[list[Reading]], object],
         *,
-        on_note: Callable[[str], None] = lambda text: None,
+        on_note: Callable[[str], object] = lambda text: None,
         polling: bool = False,
         poll_seconds: float = 2.0,
         since: float | None = None,
@@ -196,24 +197,15 @@ class Watcher(threading.Thread):
 
     def _note_young(self) -> None:
         """What was written while the first scan was reading, and since."""
-        if self._since is None:
-            return
+        if self._since is not None:
+            self._note_all(self._since - _BEFORE_SCAN_SECONDS)
+
+    def _note_all(self, since: float = 0.0) -> None:
         for root in self._roots:
             for path in root.paths():
-                if _is_younger(path, self._since - _BEFORE_SCAN_SECONDS):
-                    self._note(str(path))
-
-    def _note_all(self) -> None:
-        for root in self._roots:
-            for path in root.paths():
-                self._note(str(path))
-
-
-def _is_younger(path: Path, since: float) -> bool:
-    try:
-        return path.stat().st_mtime >= since
-    except OSError:
-        return False
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime >= since:
+                        self._note(str(path))
 
 
 @dataclass

@@ -10,6 +10,19 @@ from __future__ import annotations
 from textual.app import App
 from textual.theme import Theme
 
+_BEHIND_SCROLLBARS = (
+    "scrollbar-background",
+    "scrollbar-background-hover",
+    "scrollbar-background-active",
+    "scrollbar-corner-color",
+)
+
+
+def _scrollbars(bar: str, hover: str, active: str, background: str) -> dict[str, str]:
+    bars = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
+    return {**bars, **dict.fromkeys(_BEHIND_SCROLLBARS, background)}
+
+
 DARK = Theme(
     name="fa-dark",
     dark=True,
@@ -29,13 +42,7 @@ DARK = Theme(
         "block-cursor-text-style": "bold",
         "footer-key-foreground": "#f0c542",
         "footer-background": "#171c22",
-        "scrollbar": "#66727f",
-        "scrollbar-hover": "#8a97a5",
-        "scrollbar-active": "#7ad0b0",
-        "scrollbar-background": "#171c22",
-        "scrollbar-background-hover": "#171c22",
-        "scrollbar-background-active": "#171c22",
-        "scrollbar-corner-color": "#171c22",
+        **_scrollbars("#66727f", "#8a97a5", "#7ad0b0", "#171c22"),
         "border": "#7ad0b0",
         "border-blurred": "#3a444f",
     },
@@ -61,13 +68,7 @@ LIGHT = Theme(
         "footer-key-foreground": "#8a3a00",
         "footer-background": "#e8e5dd",
         "text-disabled": "auto 46%",
-        "scrollbar": "#857f71",
-        "scrollbar-hover": "#6d675a",
-        "scrollbar-active": "#00664b",
-        "scrollbar-background": "#f3f1ec",
-        "scrollbar-background-hover": "#f3f1ec",
-        "scrollbar-background-active": "#f3f1ec",
-        "scrollbar-corner-color": "#f3f1ec",
+        **_scrollbars("#857f71", "#6d675a", "#00664b", "#f3f1ec"),
         "border": "#00664b",
         "border-blurred": "#b9b4a8",
     },
