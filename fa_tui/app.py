@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from fa_tui.screens.explorer import ExplorerScreen
     from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel, ThresholdHistory
 
-UNDO_TOOLTIP = "undo the last change of a threshold or of the baseline (w)"
+_UNDO = "undo the last change of a threshold or of the baseline (w)"
 
 _WATCH_SECONDS = 0.3
 """The watchers start when everything is on screen."""
@@ -89,7 +89,7 @@ class ExplorerApp(App[int]):
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         # where a slider has the focus it offers them itself, while there is something to undo
-        Binding("u", "travel('undo')", "Undo", show=False, tooltip=UNDO_TOOLTIP),
+        Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
         Binding("ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
         Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),

@@ -54,7 +54,7 @@ def open_explorer(
     from fa_tui.options import sample_runs
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
-    from fa_tui.terminal.abilities import detect, preferring
+    from fa_tui.terminal.abilities import detect
     from fa_tui.views.look import Look, understood
 
     loaded = load_settings()
@@ -77,7 +77,7 @@ def open_explorer(
         paths=paths,
         since=since,
         settings=loaded,
-        terminal=preferring(detect(), loaded.settings.glyphs),
+        terminal=detect(glyphs=loaded.settings.glyphs),
         setup=setup,
     )
     try:

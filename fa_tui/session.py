@@ -52,16 +52,16 @@ class Flip(NamedTuple):
 
 
 class News(NamedTuple):
-    """What reading places again brought: indices of rows; whether traces or problems are others."""
+    """What reading places again brought: indices of rows; and whether other traces or problems."""
 
     added: list[int]
     changed: list[int]
     gone: list[int]
     back: list[int]
-    beside: bool
+    others: bool
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.gone or self.back or self.beside)
+        return bool(self.added or self.changed or self.gone or self.back or self.others)
 
 
 class Session:
@@ -72,9 +72,9 @@ class Session:
         thresholds: what judges them.
         baseline: what fills in frozen-baseline accuracies.
         problems: paths that could not be opened, with reasons.
-        traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
+        traces: per-epoch traces found next to the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
-        healthy: methods that should pass, where the person chose them (default: bp, fa, ep).
+        healthy: methods that should pass, where the user chose them (default: bp, fa, ep).
         gone: indices of rows whose file or folder is no longer there; they are shown as they were.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
@@ -114,7 +114,7 @@ class Session:
 
     @property
     def traces(self) -> list[Trace]:
-        """Per-epoch traces found beside the runs; read on first use."""
+        """Per-epoch traces found next to the runs; read on first use."""
         if callable(self._traces):
             self._traces = self._traces()
         return list(self._traces)
@@ -164,7 +164,7 @@ class Session:
 
     def merge(self, readings: Iterable[Reading]) -> News:
         """Take in what places hold now. Rows never move: what is gone stays where it was, what is new comes last."""
-        news = News([], [], [], [], beside=False)
+        news = News([], [], [], [], others=False)
         for reading in readings:
             news = self._merge_one(reading, news)
         if news.added or news.changed:
@@ -199,18 +199,18 @@ class Session:
         news.gone.extend(sorted(missing - self.gone))
         self.gone |= missing
         self._sources()[reading.place] = known
-        return news._replace(beside=self._merge_beside(reading) or news.beside)
+        return news._replace(others=self._merge_others(reading) or news.others)
 
-    def _merge_beside(self, reading: Reading) -> bool:
+    def _merge_others(self, reading: Reading) -> bool:
         """Take in traces (not those of a place that is gone, and not before they are wanted) and problems."""
         kept = [problem for problem in self.problems if not reading.settles(problem)]
         changed = [*kept, *reading.problems] != self.problems
         self.problems = [*kept, *reading.problems]
         if callable(self._traces) or reading.gone:
             return changed
-        others = [trace for trace in self._traces if not reading.owns(trace.source)]
-        changed = changed or len(others) < len(self._traces) or bool(reading.traces)
-        self._traces = [*others, *reading.traces]
+        kept_traces = [trace for trace in self._traces if not reading.owns(trace.source)]
+        changed = changed or len(kept_traces) < len(self._traces) or bool(reading.traces)
+        self._traces = [*kept_traces, *reading.traces]
         return changed
 
     def _sources(self) -> dict[str, dict[str, int]]:

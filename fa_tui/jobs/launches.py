@@ -70,10 +70,7 @@ class Launch(threading.Thread):
                 env={**_environment(), STEP_FILE: str(self._steps)},
                 start_new_session=True,
             )
-
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
+        self.pid = self._popen.pid
 
     @property
     def listed(self) -> Listed:
@@ -116,7 +113,7 @@ class Launch(threading.Thread):
             if sys.platform == "win32":
                 self._popen.kill()
             else:
-                os.killpg(self._popen.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
 
     def _look(self) -> None:
         seen = self._listed

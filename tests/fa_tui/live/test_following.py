@@ -172,7 +172,7 @@ class TestMerging:
 
     def test_a_problem_goes_when_its_file_can_be_read(self) -> None:
         session = Session([], problems=[Problem("a.json", "truncated"), Problem("b.json", "empty")])
-        assert session.merge([Reading("a.json", rows=self.rows(1))]).beside
+        assert session.merge([Reading("a.json", rows=self.rows(1))]).others
         assert [problem.path for problem in session.problems] == ["b.json"]
 
     def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(self, tmp_path: Path) -> None:
