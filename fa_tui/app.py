@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from fa_tui.screens.explorer import ExplorerScreen
     from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel, ThresholdHistory
 
-_UNDO = "undo the last change of a threshold or of the baseline (w)"
-
 _WATCH_SECONDS = 0.3
 """The watchers start when everything is on screen."""
 
@@ -89,8 +87,8 @@ class ExplorerApp(App[int]):
         Binding("p", "ask('presets')", "Presets", tooltip="thresholds saved by name: use, save, remove"),
         Binding("w", "ask('what_if')", "What if", tooltip="assume another frozen baseline for all runs"),
         # where a slider has the focus it offers them itself, while there is something to undo
-        Binding("u", "travel('undo')", "Undo", show=False, tooltip=_UNDO),
-        Binding("ctrl+r,U", "travel('redo')", "Redo", show=False, tooltip="take the last undo back"),
+        Binding("u", "undo", "Undo", show=False, tooltip="undo the last change of a threshold or of the baseline (w)"),
+        Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
         Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
@@ -197,7 +195,7 @@ class ExplorerApp(App[int]):
         """Problems are only offered where there are some, thresholds only where runs are judged."""
         if action == "ask" and parameters and parameters[0] in ("presets", "what_if"):
             return getattr(self.screen, "judges", True)
-        if action == "travel":
+        if action in ("undo", "redo"):
             return self._sliders is not None
         return action != "show_problems" or bool(self.session.problems)
 
@@ -353,8 +351,15 @@ class ExplorerApp(App[int]):
         """Those of the screen that is open."""
         return getattr(self.screen, "sliders", None)
 
-    def action_travel(self, where: str) -> None:
-        """Back to the thresholds and the baseline before the last change (``undo``), or again after it (``redo``)."""
+    def action_undo(self) -> None:
+        """Back to the thresholds, and the baseline, before the last change."""
+        self._travel("undo")
+
+    def action_redo(self) -> None:
+        """Take the last undo back."""
+        self._travel("redo")
+
+    def _travel(self, where: str) -> None:
         panel = self._sliders
         if panel is None or not panel.check_action(where, ()):
             self.say(f"nothing to {where}", "dim")
