@@ -8,7 +8,7 @@ import sys
 
 def main() -> int:
     """Run the command line; its exit code."""
-    # a collection amid imports costs more than their garbage; whoever stays turns it on again
+    # a collection amid imports costs more than their garbage; it is on again after the first paint or parsing
     gc.disable()
     from fa_tui.cli import main as run
 

@@ -1,4 +1,4 @@
-"""The explorer's application: it opens screens and tells them what happened.
+"""The explorer's application: it owns the parts of an explorer, opens screens and passes on what happened.
 
 What is imported here is paid before the first paint: no NumPy, no torch, no heavy widget. They come
 after it (`ExplorerScreen` settles), or when their screen opens. Nor many named tuples: making such a
@@ -12,27 +12,37 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from rich.console import RenderableType
+from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_tui.jobs.setup import Setup
-from fa_tui.jobs.working import WorkingApp
+from fa_core.errors import FaError
+from fa_tui.jobs.control import CommandEnded, JobControl, Noticed
+from fa_tui.jobs.measuring import Failed, Measured, Setup
+from fa_tui.live.watcher import FoldersChanged, Following, WatcherSays
 from fa_tui.session import Flip, Session
-from fa_tui.settings import NOTHING_SET, Loaded
-from fa_tui.terminal.abilities import Terminal, detect
-from fa_tui.terminal.keys import DIALOGS, KeysInOrder
+from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
+from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
+from fa_tui.terminal.keys import DIALOGS, KeyQueue
+from fa_tui.terminal.painting import Painter
+from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.look import Look
 
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
     from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel, ThresholdHistory
+
+_WATCH_SECONDS = 0.3
+"""The watchers start when everything is on screen."""
 
 DEBUG = "FA_TUI_DEBUG"
 """Environment variable that asks for tracebacks; `--debug` sets it."""
@@ -44,18 +54,26 @@ def _palette() -> type[Provider]:
     return ExplorerCommands
 
 
-class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
+class ExplorerApp(App[int]):
     """The explorer.
 
     Args:
         session: the runs and what judges them.
         title: what to call what is open (default: its paths).
-        look: how it begins; what it does not say is as the settings say.
+        look: how it begins; the settings fill in what it leaves open.
         paths: what to follow while it is open.
         since: when reading them began (`time.time`).
-        settings: what the person prefers; what is wrong with it is told.
+        settings: the user's settings; what is wrong with their file is reported.
         terminal: what the terminal can show.
-        setup: how to measure; the device ``auto`` of this machine is what the settings say.
+        setup: how to measure; the device ``auto`` of this machine is what the settings name.
+
+    Attributes:
+        paths: what is open or followed.
+        painter: sends frames to the terminal.
+        keys: hands on keys in the order in which they were typed.
+        following: watches the paths.
+        jobs: measures runs and starts commands.
+        stops_commands: whether commands that run are stopped when the explorer closes.
     """
 
     CSS_PATH = "explorer.tcss"
@@ -88,20 +106,57 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         since: float = 0.0,
         settings: Loaded = NOTHING_SET,
         terminal: Terminal | None = None,
-        setup: Setup = Setup(),  # noqa: B008 (immutable)
+        setup: Setup | None = None,
     ) -> None:
-        prefers, self._complaints = settings
-        super().__init__(
-            session,
-            paths,
-            since,
-            terminal or detect(),
-            prefers,
-            setup,
-        )
+        forget_empty_no_color()
+        self.terminal = terminal or detect()
+        super().__init__(ansi_color=self.terminal.ansi_color)
+        self.settings, self._complaints = settings
+        chosen = self.settings.theme
+        begin_with(self, chosen if chosen in self.themes_here else self.terminal.theme)
+        if not self.terminal.unicode:
+            self._use_ascii()
+        self.session = session
+        self.paths = list(paths)
+        self.setup = setup or Setup()
+        self.painter = Painter(self, scrolls=self.terminal.scrolls)
+        self.keys = KeyQueue(self, super().on_event)
+        self.following = Following(session, self.paths, self.settings, since, self.tell)
+        self.jobs = JobControl(self, self.setup)
+        self.stops_commands = False
         self._opened = title
-        self._begins = look if look.show else look._replace(show=prefers.show)
+        self._begins = look if look.show else look._replace(show=self.settings.show)
         self._history: ThresholdHistory[Judging] | None = None
+
+    def _use_ascii(self) -> None:
+        from textual.scrollbar import ScrollBar
+
+        from fa_tui.widgets.painted import PlainScrollBar
+
+        self.add_class("-ascii")
+        ScrollBar.renderer = PlainScrollBar
+
+    async def on_event(self, event: events.Event) -> None:
+        self.painter.notice(event)
+        if isinstance(event, events.Key):
+            await self.keys.take(event)
+        else:
+            await super().on_event(event)
+
+    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
+        super()._display(screen, self.painter.update(renderable))
+
+    def exit(self, result: int | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
+        self.painter.leave(partial(super().exit, result, return_code, message))
+
+    def get_key_display(self, binding: Binding) -> str:
+        """The key in characters that every terminal's font has."""
+        return super().get_key_display(binding).replace("⏎", "enter").replace("⌫", "backspace")
+
+    @property
+    def themes_here(self) -> list[str]:
+        """The themes that this terminal can show: one that sends no RGB, or all."""
+        return [self.terminal.theme] if self.terminal.ansi_color else [theme.name for theme in THEMES]
 
     def _fatal_error(self) -> None:
         """Leave after a defect of ours with one line; with its traceback where --debug asked for it."""
@@ -111,8 +166,8 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
         from rich.text import Text
 
         error = self._exception
-        what = f"internal error ({type(error).__name__}: {error}); run again with --debug and report it"
-        self._exit_renderables.append(Text(f"fa-tui: {what}"))
+        what = f"fa-tui: internal error ({type(error).__name__}: {error}); run again with --debug and report it"
+        self._exit_renderables.append(Text(what))
         self._close_messages_no_wait()
 
     def get_default_screen(self) -> ExplorerScreen:
@@ -151,20 +206,59 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
             if hasattr(signal, name) and sys.platform != "win32":
                 number = getattr(signal, name)
                 loop.add_signal_handler(number, self.exit, 128 + number)
-        self.follow(self._own_files)
+        if self.paths:
+            # what is written here itself is shown when it is
+            results = self.jobs.measuring.results_file
+            self.set_timer(_WATCH_SECONDS, lambda: self.following.watch(self.paths, [results]))
         if self._complaints:
             self.session.problems += self._complaints
             from fa_tui.views.text import briefly
 
             self.explorer.say(briefly(self._complaints[0]), "warn")
 
-    def _own_files(self) -> list[Path]:
-        """What is written here itself, and shown when it is."""
-        from fa_tui.jobs.results import Results
+    def close_jobs(self) -> list[str]:
+        """End watchers and workers; a line for each command that goes on, also when the connection is gone."""
+        self.following.stop()
+        return self.jobs.close(stop_commands=self.stops_commands)
 
-        return [Results(self._setup.out).out]
+    def tell(self, message: Message, screen: Screen[None] | None = None) -> None:
+        """Take a message from another thread, for the App or a screen, while it is there to take it."""
+        target = screen or self
+        if self.is_running and target.is_running:
+            target.post_message(message)
+
+    def on_folders_changed(self, message: FoldersChanged) -> None:
+        news, text = self.following.take(message.readings)
+        if news:
+            self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
+        if text:
+            self.say(text, "warn" if news.gone else "accent")
+
+    def on_watcher_says(self, message: WatcherSays) -> None:
+        self.say(message.text, "warn")
+
+    def on_job_moved(self) -> None:
+        self.jobs.moved()
+
+    def on_command_ended(self, message: CommandEnded) -> None:
+        self.jobs.ended(message.listed)
+
+    def on_measured(self, message: Measured) -> None:
+        self.jobs.arrived(message)
+
+    def on_failed(self, message: Failed) -> None:
+        self.jobs.failed(message)
+
+    def on_noticed(self, message: Noticed) -> None:
+        self.say(message.text, "dim", aloud=False)
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
+        """Show rows that came, changed, went or are judged otherwise.
+
+        Args:
+            flips: the verdicts that flipped with it.
+            only: the rows, where none came.
+        """
         from fa_tui.screens.threshold_screen import JudgedScreen
 
         self.explorer.rows_changed(flips, only)
@@ -172,6 +266,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
             _when_there(self.screen, self.screen.runs_changed)
 
     def jobs_changed(self, jobs: Sequence[Listed]) -> None:
+        """Show how the jobs are."""
         self.explorer.jobs_changed(jobs)
         from fa_tui.screens.jobs import JobsScreen
 
@@ -179,37 +274,30 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
             if isinstance(screen, JobsScreen):
                 _when_there(screen, screen.jobs_changed)
 
-    def marks_changed(self) -> None:
-        self.explorer.marks_changed()
-
-    def tell_screen(self, screen: Screen[None], message: Message) -> None:
-        """Hand a screen a message from another thread, while it is there to take it."""
-        if self.is_running and screen.is_running:
-            screen.post_message(message)
-
     def say(self, text: str, tone: str = "", *, aloud: bool = True) -> None:
-        """One line about what just happened, where the person looks now."""
+        """Say one line about what just happened.
+
+        Args:
+            text: the line.
+            tone: as `Line` takes it.
+            aloud: also on other screens than the main one.
+        """
         self.explorer.say(text, tone)
         if aloud and self.screen is not self.explorer:
             self.notify(text, severity="warning" if tone in ("warn", "bad") else "information", markup=False)
 
     def dress(self, theme: str) -> None:
         """Change the colours, and say where that is kept."""
-        from fa_core.errors import FaError
-
+        self.theme = theme
         try:
-            self.say(self.choose_theme(theme), "good")
+            self.say(f"theme {theme}, kept in {remember_theme(theme)}", "good")
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
 
-    def send(self, sequence: str) -> None:
-        """Send the terminal a sequence that shows nothing."""
-        if self._driver is not None:
-            self._driver.write(sequence)
-
     def send_soon(self, sequence: str) -> None:
-        """`send` from another thread."""
-        self.call_from_thread(self.send, sequence)
+        """Send the terminal a sequence that shows nothing, from another thread."""
+        if self._driver is not None:
+            self.call_from_thread(self._driver.write, sequence)
 
     def action_show_jobs(self) -> None:
         """Open the jobs screen."""
@@ -219,7 +307,6 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
 
     def action_show_lens(self, name: str) -> None:
         """Open compare, timeline or analysis; a threshold moved there is moved here too."""
-        from fa_core.errors import FaError
         from fa_tui.screens.lenses import lens
 
         try:
@@ -308,7 +395,7 @@ class ExplorerApp(KeysInOrder, WorkingApp, App[int]):
 
     async def action_quit(self) -> None:
         """Leave; ask first while jobs run."""
-        runs, commands = self.unfinished()
+        runs, commands = self.jobs.unfinished()
         if not runs and not commands:
             self.exit(0)
             return

@@ -1,7 +1,4 @@
-"""Start the explorer; where there is no terminal, print the verdict table.
-
-No Typer here: `fa-tui PATH…` without options comes straight to it, and starts 9 ms sooner.
-"""
+"""Open the explorer: read the settings and the paths, run the App, and return the exit code."""
 
 from __future__ import annotations
 
@@ -16,14 +13,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.diagnostics import DiagnosticThresholds
-
 if TYPE_CHECKING:
     from fa_core.formats import Trace
-    from fa_tui.jobs.setup import Setup
+    from fa_tui.jobs.measuring import Setup
     from fa_tui.options import FrozenBaseline
     from fa_tui.session import Session
-    from fa_tui.settings import Loaded
     from fa_tui.views.look import Look
 
 
@@ -35,60 +29,14 @@ def open_explorer(
     baseline: FrozenBaseline | None = None,
     setup: Setup | None = None,
 ) -> int:
-    """Open the explorer on paths (the sample runs for none) and stay until the person leaves.
+    """Open the explorer on paths (the sample runs for none) and stay until the user leaves.
 
     Args:
         paths: audit files, checkpoints, run folders, or folders of them.
-        given: thresholds by name that the person gave; the others come from the settings file.
-        look: how it begins; without a terminal, which runs are printed and in which order.
-        baseline: accuracies to assume where none was recorded.
-        setup: how to measure.
-
-    Returns:
-        The exit code.
-    """
-    if not on_a_terminal():
-        gc.enable()
-        from fa_tui.commands.verdict_table import print_table
-        from fa_tui.options import FrozenBaseline
-        from fa_tui.views.look import Look
-
-        thresholds = msgspec.structs.replace(DiagnosticThresholds(), **(given or {}))
-        return print_table(paths, thresholds, baseline or FrozenBaseline(), "table", look=look or Look())
-    # as at the program's start; it is on again after the first paint
-    gc.disable()
-    from fa_tui.options import sample_runs
-    from fa_tui.settings import load_settings
-
-    loaded = load_settings()
-    return run_explorer(
-        list(paths) or [sample_runs()],
-        thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
-        look=look,
-        frozen_baseline=baseline,
-        setup=setup,
-        settings=loaded,
-    )
-
-
-def run_explorer(
-    paths: Sequence[Path],
-    *,
-    thresholds: DiagnosticThresholds | None = None,
-    look: Look | None = None,
-    frozen_baseline: FrozenBaseline | None = None,
-    setup: Setup | None = None,
-    settings: Loaded | None = None,
-) -> int:
-    """Open the explorer on paths and stay until the person leaves.
-
-    Args:
-        paths: audit files, checkpoints, run folders, or folders of them.
-        thresholds: where the sliders start (default: where the settings say).
+        given: thresholds by name; the others come from the settings file.
         look: how it begins.
-        frozen_baseline: accuracies to assume where none was recorded.
-        setup: how to measure; the device ``auto`` of this machine is what the settings say.
-        settings: what the person prefers (default: their settings file).
+        baseline: accuracies to assume where none was recorded.
+        setup: how to measure; the device ``auto`` of this machine is what the settings name.
 
     Returns:
         The exit code.
@@ -97,54 +45,56 @@ def run_explorer(
         UnreadableInput: the only path cannot be read.
         UsageError: a look, or a method with a baseline, that these runs do not have.
     """
+    # as at the program's start; it is on again after the first paint
+    gc.disable()
     # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from fa_core.formats import scan
-    from fa_tui.app import ExplorerApp
-    from fa_tui.jobs.setup import Setup
+    from fa_core import formats
+    from fa_tui import app as explorer
+    from fa_tui.options import sample_runs
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
-    from fa_tui.terminal.abilities import detect, preferring
+    from fa_tui.terminal.abilities import detect
     from fa_tui.views.look import Look, understood
 
-    settings = load_settings() if settings is None else settings
+    loaded = load_settings()
+    paths = list(paths) or [sample_runs()]
     since = time.time()
     # the traces of run folders take longer than all the rest and no first screen shows them
-    found = scan(list(paths), run_traces=False)
+    found = formats.scan(paths, run_traces=False)
     session = Session(
         found.rows,
-        thresholds=thresholds or settings.settings.thresholds,
-        baseline=frozen_baseline,
+        thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
+        baseline=baseline,
         problems=found.problems,
         traces=lambda: traces_of_paths(paths, session),
     )
-    if frozen_baseline is not None:
-        frozen_baseline.check(session.named("method", row) for row in range(len(session)))
-    app = ExplorerApp(
+    if baseline is not None:
+        baseline.check(session.named("method", row) for row in range(len(session)))
+    app = explorer.ExplorerApp(
         session,
         look=understood(look or Look(), session),
         paths=paths,
         since=since,
-        settings=settings,
-        terminal=preferring(detect(), settings.settings.glyphs),
-        setup=setup or Setup(),
+        settings=loaded,
+        terminal=detect(glyphs=loaded.settings.glyphs),
+        setup=setup,
     )
     try:
         code = app.run()
     finally:
-        app.close_jobs()
-        for line in app.farewell:
+        for line in app.close_jobs():
             with contextlib.suppress(OSError):
                 print(f"fa-tui: {line}", file=sys.stderr)
     return app.return_code or 0 if code is None else code
 
 
 def traces_of_paths(paths: Sequence[Path], session: Session) -> list[Trace]:
-    """The traces of the paths; lines of theirs that cannot be read are told beside what else could not."""
+    """The traces of the paths; lines that cannot be read join the session's problems."""
     from fa_core.formats import scan
 
     found = scan(list(paths))
-    session.tell_problems(found.problems)
+    session.add_problems(found.problems)
     return found.traces
 
 

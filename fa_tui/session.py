@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
 from fa_core.diagnostics import LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
     from fa_tui.live.changes import Reading
+    from fa_tui.options import FrozenBaseline
 
 BITS = {letter: 1 << place for place, letter in enumerate(LETTERS)}
 """Diagnostic letter → its bit in a mask."""
@@ -35,12 +36,6 @@ _NUMBERS = {
 """Diagnostic letter → its number's name in a report and in the table."""
 
 
-class Baseline(Protocol):
-    """Something that fills in frozen-baseline accuracies (`fa_tui.options.FrozenBaseline`)."""
-
-    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]: ...
-
-
 class Flip(NamedTuple):
     """A run whose fired diagnostics changed: the row's index, the letters before and after."""
 
@@ -50,16 +45,16 @@ class Flip(NamedTuple):
 
 
 class News(NamedTuple):
-    """What reading places again brought: indices of rows; whether traces or problems are others."""
+    """What reading places again brought: indices of rows; and whether other traces or problems."""
 
     added: list[int]
     changed: list[int]
     gone: list[int]
     back: list[int]
-    beside: bool
+    others: bool
 
     def __bool__(self) -> bool:
-        return bool(self.added or self.changed or self.gone or self.back or self.beside)
+        return bool(self.added or self.changed or self.gone or self.back or self.others)
 
 
 class Session:
@@ -68,10 +63,11 @@ class Session:
     Attributes:
         rows: all runs, in reading order.
         thresholds: what judges them.
+        baseline: what fills in frozen-baseline accuracies.
         problems: paths that could not be opened, with reasons.
-        traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
+        traces: per-epoch traces found next to the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
-        healthy: methods that should pass, where the person chose them (default: bp, fa, ep).
+        healthy: methods that should pass, where the user chose them (default: bp, fa, ep).
         gone: indices of rows whose file or folder is no longer there; they are shown as they were.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
@@ -82,11 +78,11 @@ class Session:
         rows: Iterable[AuditRow],
         *,
         thresholds: DiagnosticThresholds | None = None,
-        baseline: Baseline | None = None,
+        baseline: FrozenBaseline | None = None,
         problems: Sequence[Problem] = (),
         traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
-        self._baseline = baseline
+        self.baseline = baseline
         self._as_read = list(rows)
         self.rows = self._based()
         self.thresholds = thresholds or DiagnosticThresholds()
@@ -107,11 +103,11 @@ class Session:
 
     def _based(self) -> list[AuditRow]:
         """The rows with frozen-baseline accuracies filled in; as they were read, if there are none to fill in."""
-        return self._baseline.apply(self._as_read) if self._baseline else self._as_read
+        return self.baseline.apply(self._as_read) if self.baseline else self._as_read
 
     @property
     def traces(self) -> list[Trace]:
-        """Per-epoch traces found beside the runs; read on first use."""
+        """Per-epoch traces found next to the runs; read on first use."""
         if callable(self._traces):
             self._traces = self._traces()
         return list(self._traces)
@@ -125,7 +121,7 @@ class Session:
         files = set(sources)
         return sum(problem.path in files for problem in self.problems)
 
-    def tell_problems(self, problems: Iterable[Problem]) -> None:
+    def add_problems(self, problems: Iterable[Problem]) -> None:
         """Take up what else could not be read, each once."""
         self.problems += [problem for problem in problems if problem not in self.problems]
 
@@ -139,27 +135,18 @@ class Session:
         return self._table
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> list[Flip]:
-        """Judge every run anew; the runs whose fired letters changed."""
+        """Judge every run again; the runs whose fired letters changed."""
         if thresholds == self.thresholds:
             return []
         self.thresholds = thresholds
-        before = self.flags
-        self._judge_all()
-        return _changes(before, self.flags)
+        return self._judge_again()
 
-    @property
-    def baseline(self) -> Baseline | None:
-        """What fills in frozen-baseline accuracies."""
-        return self._baseline
-
-    def set_baseline(self, baseline: Baseline | None) -> list[Flip]:
+    def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
-        self._baseline = baseline
+        self.baseline = baseline
         self.rows = self._based()
-        before = self.flags
         self._forget_table()
-        self._judge_all()
-        return _changes(before, self.flags)
+        return self._judge_again()
 
     def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
         """Put newly measured runs in the places of the old ones."""
@@ -170,7 +157,7 @@ class Session:
 
     def merge(self, readings: Iterable[Reading]) -> News:
         """Take in what places hold now. Rows never move: what is gone stays where it was, what is new comes last."""
-        news = News([], [], [], [], beside=False)
+        news = News([], [], [], [], others=False)
         for reading in readings:
             news = self._merge_one(reading, news)
         if news.added or news.changed:
@@ -205,18 +192,18 @@ class Session:
         news.gone.extend(sorted(missing - self.gone))
         self.gone |= missing
         self._sources()[reading.place] = known
-        return news._replace(beside=self._merge_beside(reading) or news.beside)
+        return news._replace(others=self._merge_others(reading) or news.others)
 
-    def _merge_beside(self, reading: Reading) -> bool:
+    def _merge_others(self, reading: Reading) -> bool:
         """Take in traces (not those of a place that is gone, and not before they are wanted) and problems."""
         kept = [problem for problem in self.problems if not reading.settles(problem)]
         changed = [*kept, *reading.problems] != self.problems
         self.problems = [*kept, *reading.problems]
         if callable(self._traces) or reading.gone:
             return changed
-        others = [trace for trace in self._traces if not reading.owns(trace.source)]
-        changed = changed or len(others) < len(self._traces) or bool(reading.traces)
-        self._traces = [*others, *reading.traces]
+        kept_traces = [trace for trace in self._traces if not reading.owns(trace.source)]
+        changed = changed or len(kept_traces) < len(self._traces) or bool(reading.traces)
+        self._traces = [*kept_traces, *reading.traces]
         return changed
 
     def _sources(self) -> dict[str, dict[str, int]]:
@@ -230,20 +217,20 @@ class Session:
     def _put(self, index: int, row: AuditRow) -> None:
         """Put a row in its place, or behind the last one."""
         self._as_read[index : index + 1] = [row]
-        if self._baseline is not None:
-            self.rows[index : index + 1] = self._baseline.apply([row])
+        if self.baseline is not None:
+            self.rows[index : index + 1] = self.baseline.apply([row])
 
     def assumed_baseline(self, method: str, recorded: float | None = None) -> float | None:
         """The frozen-baseline accuracy assumed for a method's runs that record this one or none; None if none is."""
-        if self._baseline is None:
+        if self.baseline is None:
             return None
         report = DiagnosticReport(bp_grad_norms=[1.0], frozen_baseline_acc=recorded)
         probe = AuditRow(source="", key="", method=method, report=report)
-        return self._baseline.apply([probe])[0].report.assumed_baseline_acc
+        return self.baseline.apply([probe])[0].report.assumed_baseline_acc
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""
-        return self._baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
+        return self.baseline is not None and self.rows[index].report.assumed_baseline_acc is not None
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""
@@ -315,6 +302,14 @@ class Session:
         self._table = None
         self._values.clear()
 
+    def _judge_again(self) -> list[Flip]:
+        before = self.flags
+        self._judge_all()
+        if before == self.flags:
+            return []
+        pairs = enumerate(zip(before, self.flags, strict=True))
+        return [Flip(row, old, new) for row, (old, new) in pairs if old != new]
+
     def _judge_all(self) -> None:
         if len(self.rows) <= SCALAR_LIMIT:
             reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
@@ -342,9 +337,3 @@ def letters_of(mask: int) -> str:
     'ad'
     """
     return "".join(letter for letter, bit in BITS.items() if mask & bit)
-
-
-def _changes(before: Sequence[int], after: Sequence[int]) -> list[Flip]:
-    if before == after:
-        return []
-    return [Flip(row, old, new) for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]

@@ -260,7 +260,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         glyphs: auto asks the locale. FA_TUI_GLYPHS in the environment goes before it.
         device: where to measure: auto, cpu, cuda, cuda:1, mps.
         show: what the matrix shows at first: letters, or a number.
-        live: follow folders by events of the system (auto: by polling on network disks), by polling, or not at all.
+        live: follow folders by events of the system (auto), by polling (needed on network disks), or not at all.
         poll_seconds: how often to look where polling is needed.
         thresholds: where the sliders start.
         themes: themes of one's own, by name.

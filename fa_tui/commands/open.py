@@ -9,9 +9,8 @@ import typer
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
-from fa_tui import options
-from fa_tui.jobs.setup import Setup
-from fa_tui.opening import open_explorer
+from fa_tui import opening, options
+from fa_tui.jobs.measuring import Setup
 from fa_tui.options import judging, placing
 from fa_tui.views.look import CELL_LETTERS, Look
 from fa_tui.views.quantities import BY_NAME
@@ -78,16 +77,21 @@ def open_command(
         fa-tui runs/ --engine ray --address auto   # m measures on the cluster
     """
     placement.check()
+    look = Look(show, rows, columns, filter, sort, long)
+    if not opening.on_a_terminal():
+        from fa_tui.commands.verdict_table import print_table
+
+        raise typer.Exit(print_table(paths or [], thresholds, baseline, "table", look=look))
     given = {
         name: getattr(thresholds, name)
         for name in thresholds.__struct_fields__
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
     raise typer.Exit(
-        open_explorer(
+        opening.open_explorer(
             paths or [],
             given=given,
-            look=Look(show, rows, columns, filter, sort, long),
+            look=look,
             baseline=baseline if baseline != options.FrozenBaseline() else None,
             setup=Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps))),
         )

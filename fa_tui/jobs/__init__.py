@@ -1,1 +1,1 @@
-"""Work in progress: what is measured here, what was started beside, and what either says."""
+"""Runs that the explorer measures, commands that it starts, and what they report."""

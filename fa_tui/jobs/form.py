@@ -1,13 +1,10 @@
-"""A command of the command line as fields to fill in: what they are, and the line they make.
+"""A command as fields to fill in, the line they make, and what that line would do or what is wrong with it.
 
-Everything is read from the command itself, so that a form never offers what the command does not take.
-
-What a command line would do, or what is wrong with it and where. The command is asked; nothing is started.
+Everything is read from the click command, so that a form never offers what the command does not take.
 """
 
 from __future__ import annotations
 
-import functools
 import importlib
 import re
 import shlex
@@ -30,7 +27,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: the parameter's name.
-        option: as it is typed, e.g. ``"--method"``; ``""`` for what stands without one (paths).
+        option: as it is typed, e.g. ``"--method"``; ``""`` for what has none (paths).
         off: the option that says no, e.g. ``"--no-terminal-ln"``.
         is_flag: whether it is said or not, and takes no value.
         help: what it is for.
@@ -65,9 +62,9 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
         return [f"./{path}" if path.startswith("-") else path for path in shlex.split(value)]
 
 
-def fields_of(name: str) -> list[Field]:
-    """The fields of a command; what must be given comes first."""
-    fields = [_field(parameter) for parameter in command(name).params]
+def fields_of(command: Any) -> list[Field]:
+    """The fields of a click command; what must be given comes first."""
+    fields = [_field(parameter) for parameter in command.params]
     return sorted(fields, key=lambda field: not field.required and bool(field.option))
 
 
@@ -96,7 +93,7 @@ def command_words(name: str, fields: Sequence[Field], values: Mapping[str, str])
     Raises:
         ValueError: a path with an open quotation mark.
     """
-    # what stands without an option comes first, as people write it
+    # what has no option comes first, as people write it
     ordered = sorted(fields, key=lambda field: bool(field.option))
     return [name, *(word for field in ordered for word in field.words(values.get(field.name, field.default)))]
 
@@ -108,17 +105,6 @@ def shell_line(words: Sequence[str]) -> str:
     "fa-tui train --data 'npz:my set.npz'"
     """
     return shlex.join(["fa-tui", *words])
-
-
-@functools.cache
-def command(name: str) -> Any:
-    """A command of the command line, as click holds it."""
-    import typer
-
-    from fa_tui.cli import build
-
-    group: Any = typer.main.get_command(build((name,)))
-    return group.commands[name]
 
 
 def _field(parameter: Any) -> Field:
@@ -156,11 +142,11 @@ _ON_DISK = ("cifar10", "cifar100", "npz")
 
 
 class Fault(NamedTuple):
-    """What a command has to say against a command line.
+    """Why a command refuses a command line.
 
     Attributes:
         text: in one line.
-        field: the name of the field it is about, as far as it can be told.
+        field: the name of the field it is about, where that is known.
     """
 
     text: str
@@ -185,25 +171,25 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
     device: str = ""
 
 
-def plan(words: Sequence[str]) -> Planned | Fault:
-    """What a command line would do, or what the command has to say against it."""
+def plan(command: Any, words: Sequence[str]) -> Planned | Fault:
+    """What a command line would do, or why its click command refuses it."""
     try:
-        with command(words[0]).make_context(words[0], list(words[1:])) as context:
+        with command.make_context(words[0], list(words[1:])) as context:
             return _planned(list(words), context.params)
     except FaError as error:
         text = str(error)
-        return Fault(text, _field_meant(text, words))
+        return Fault(text, _field_meant(text, command, words))
     except Exception as error:
         if not hasattr(error, "format_message"):
             raise
         # a usage error of the click that Typer carries privately
         text, parameter = str(error.format_message()), getattr(error, "param", None)
-        return Fault(text, str(parameter.name) if parameter is not None else _field_meant(text, words))
+        return Fault(text, str(parameter.name) if parameter is not None else _field_meant(text, command, words))
 
 
-def _field_meant(text: str, words: Sequence[str]) -> str:
+def _field_meant(text: str, command: Any, words: Sequence[str]) -> str:
     """The field that a message is about: it names the option, quotes its value, or begins with its name."""
-    fields = fields_of(words[0])
+    fields = fields_of(command)
     for field in fields:
         if field.option and re.search(rf"{re.escape(field.option)}\b(?!-)", text.partition(";")[0]):
             return field.name

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from fa_core.runs import TRACE
 from fa_tui.jobs.form import Planned, shell_line
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.pace import STEP_FILE, Pace, Stopwatch, epochs_of, last_words, read_steps
+from fa_tui.jobs.pace import STEP_FILE, Pace, epochs_of, last_words, read_steps
 
 _LOOK_SECONDS = 0.25
 _COUNTED = re.compile(r"^\[(\d+)/(\d+)\]|^(\d+) runs? to measure")
@@ -39,14 +39,14 @@ class Launch(threading.Thread):
         job_id: unique in its explorer.
         planned: what to run.
         log: the file for its stdout and stderr.
-        on_change: called in this thread whenever it stands differently.
+        on_change: called in this thread on every change.
     """
 
     def __init__(self, job_id: str, planned: Planned, log: Path, on_change: OnChange) -> None:
         super().__init__(name=f"launch-{job_id}", daemon=True)
         self.planned, self._on_change = planned, on_change
-        self._pace, self._watch = Pace(), Stopwatch()
-        self._cancelled = self._left = False
+        self._pace = Pace()
+        self._cancelled = False
         self._stop_looking = threading.Event()
         self._since = time.time()
         self._steps = log.with_suffix(".steps")
@@ -60,7 +60,7 @@ class Launch(threading.Thread):
             log=str(log),
             line=shell_line(planned.words),
         )
-        self._watch.note(running=True)
+        self._pace.turn(running=True)
         with log.open("wb") as sink:
             self._popen = subprocess.Popen(
                 [sys.executable, "-m", "fa_tui", *planned.words],
@@ -70,14 +70,11 @@ class Launch(threading.Thread):
                 env={**_environment(), STEP_FILE: str(self._steps)},
                 start_new_session=True,
             )
-
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
+        self.pid = self._popen.pid
 
     @property
     def listed(self) -> Listed:
-        """How it stands, with the time left as of now."""
+        """How far it is, with the time left as of now."""
         seen = self._listed
         if seen.over or not seen.total:
             return seen
@@ -90,7 +87,7 @@ class Launch(threading.Thread):
                 return
         self._look()
         self._steps.unlink(missing_ok=True)
-        self._tell(self._ended(self._popen.returncode))
+        self._report(self._ended(self._popen.returncode))
 
     def cancel(self) -> None:
         """Interrupt it, so that it leaves what is whole; at the second time, end it at once."""
@@ -100,10 +97,10 @@ class Launch(threading.Thread):
             with contextlib.suppress(ProcessLookupError):
                 self._popen.send_signal(signal.SIGINT)
         self._cancelled = True
-        self._tell(replace(self._listed, words="stopping; x again ends it at once"))
+        self._report(replace(self._listed, words="stopping; x again ends it at once"))
 
     def wait(self) -> None:
-        """Until its process has ended and it stands so."""
+        """Wait until its process has ended and its state says so."""
         self._popen.wait()
         self.join()
 
@@ -116,7 +113,7 @@ class Launch(threading.Thread):
             if sys.platform == "win32":
                 self._popen.kill()
             else:
-                os.killpg(self._popen.pid, signal.SIGKILL)
+                os.killpg(self.pid, signal.SIGKILL)
 
     def _look(self) -> None:
         seen = self._listed
@@ -127,10 +124,10 @@ class Launch(threading.Thread):
         words = seen.words if self._cancelled else words
         now = replace(seen, done=done, part=part, total=total, words=words)
         if now != seen:
-            self._tell(now)
+            self._report(now)
 
     def _trained(self) -> tuple[int, float, int, str]:
-        """Epochs done, the share of the next one, epochs there are, and where the run in training stands."""
+        """Epochs done, the share of the next one, epochs there are, and how far the run in training is."""
         done, part, total, words, longest = 0, 0.0, 0, "", 0
         epochs, steps = [], read_steps(self._steps)
         for run in self.planned.runs:
@@ -159,8 +156,8 @@ class Launch(threading.Thread):
         return done, 0.0, total, words
 
     def _ended(self, code: int) -> Listed:
-        self._watch.note(running=False)
-        seen = replace(self._listed, left=None, took=self._watch.seconds)
+        self._pace.turn(running=False)
+        seen = replace(self._listed, left=None, took=self._pace.took)
         if code == 0:
             return replace(seen, state="done", done=seen.total, part=0.0)
         if self._cancelled:
@@ -168,7 +165,7 @@ class Launch(threading.Thread):
         error = _cause(Path(seen.log), code)
         return replace(seen, state="failed", error=error, words=error)
 
-    def _tell(self, listed: Listed) -> None:
+    def _report(self, listed: Listed) -> None:
         self._listed = listed
         self._on_change(listed)
 
@@ -215,7 +212,7 @@ class Launches:
         self._begin(job_id, planned, Path(launch.listed.log))
 
     def move(self, job_id: str, step: int) -> bool:
-        """Commands run beside each other: none is queued."""
+        """Commands run at the same time: none is queued."""
         return False
 
     def pids(self) -> list[int]:
@@ -223,7 +220,7 @@ class Launches:
         return [launch.pid for launch in self._launches.values() if not launch.listed.over]
 
     def wait(self, job_id: str) -> None:
-        """Until a command has ended."""
+        """Wait until a command has ended."""
         self._launches[job_id].wait()
 
     def close(self, *, stop: bool = False) -> list[str]:
@@ -233,7 +230,7 @@ class Launches:
             stop: interrupt those that run, rather than leave them running.
 
         Returns:
-            What to tell the person: the line, the process and the log of each that goes on.
+            The line, the process and the log of each that goes on.
         """
         left = [launch for launch in self._launches.values() if not launch.listed.over]
         for launch in left:
@@ -265,7 +262,7 @@ def _name(planned: Planned) -> str:
 
 
 def _environment() -> dict[str, str]:
-    """The person's environment; no colours in the log, and no file of the current folder taken for a library."""
+    """The user's environment; no colours in the log, and no file of the current folder taken for a library."""
     environment = {name: value for name, value in os.environ.items() if name not in ("FORCE_COLOR", "TTY_COMPATIBLE")}
     return {**environment, "NO_COLOR": "1", "PYTHONSAFEPATH": "1"}
 

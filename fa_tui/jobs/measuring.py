@@ -1,30 +1,89 @@
-"""Measuring from the explorer: rows become jobs, reports become rows and files. No terminal code, no torch."""
+"""Measuring from the explorer: rows become jobs, reports become rows and files.
+
+A report goes next to the run it belongs to, or into one results file. No torch.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
+import os
+import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
+from textual.message import Message
 
+from fa_core.atomic import write_json
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_core.runs import AUDIT, is_run
 from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.pace import Pace, Stopwatch
-from fa_tui.jobs.results import Results
-from fa_tui.jobs.setup import Setup
+from fa_tui.jobs.pace import Pace
 
 if TYPE_CHECKING:
-    from fa_core.engine import JobView
+    from fa_core.engine import JobView, MeasureOptions, Placement
     from fa_core.engine.pool import Pool
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """A run that has been measured.
+RESULTS = "fa-tui-audit.json"
+"""The results file for checkpoints that are not in a run folder."""
+
+WRITING_SHARE = 0.05
+"""Largest part of the time that writing the results file may take: it is not rewritten for each of many runs."""
+
+
+class Setup(msgspec.Struct, frozen=True):
+    """How an explorer measures. What is None is as the protocol and the manifests say.
+
+    Attributes:
+        placement: where.
+        options: which data, network and settings.
+        out: results file for checkpoints that lie in no run folder.
+        measure: ``module:callable`` that workers measure with (tests bring their own).
+    """
+
+    placement: Placement | None = None
+    options: MeasureOptions | None = None
+    out: Path | None = None
+    measure: str | None = None
+
+    def as_options(self) -> list[str]:
+        """The options of `fa-tui open` that measure so, defaults left out.
+
+        >>> from fa_core.engine import MeasureOptions, Placement
+        >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed", "blocks.*"])).as_options()
+        ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
+        """
+        from fa_core.engine.devices import Placement
+
+        chosen, usual = self.placement or Placement(), Placement()
+        given = {name: getattr(chosen, name) for name in chosen.__struct_fields__}
+        given = {name: value for name, value in given.items() if value != getattr(usual, name)}
+        if self.options is not None:
+            given |= {"data": self.options.data, "model": self.options.model, "taps": ",".join(self.options.taps)}
+        return [word for name, value in given.items() if value for word in (f"--{name}", str(value))]
+
+    def preferring(self, device: str) -> Setup:
+        """This one, on the device that the settings name where nothing but this machine was given."""
+        from fa_core.engine.devices import LOCAL, Placement
+
+        chosen = self.placement or Placement()
+        if (chosen.engine, chosen.device) != (LOCAL, "auto"):
+            return self
+        return msgspec.structs.replace(self, placement=msgspec.structs.replace(chosen, device=device))
+
+
+@dataclass
+class Measured(Message):
+    """A run has been measured (posted from the pool's threads).
 
     Attributes:
         index: the row it belongs to.
@@ -39,11 +98,75 @@ class Measured(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-class Failed(NamedTuple):
-    """A run that could not be measured: its name, and why."""
+@dataclass
+class Failed(Message):
+    """A run could not be measured (posted from the pool's threads): its name, and why."""
 
     name: str
     error: str
+
+
+class Results:
+    """Saves reports as they come: `audit.json` in a run folder, else all others in one audit table.
+
+    Several threads may save; when the last has, `flush`.
+
+    Args:
+        out: the results file for bare checkpoints; what it holds already is kept.
+    """
+
+    def __init__(self, out: Path | None = None) -> None:
+        self.out = out or Path.cwd() / RESULTS
+        self._rows: dict[object, AuditRow] | None = None
+        self._lock = threading.Lock()
+        self._next_write = 0.0
+        self._unwritten = False
+
+    def save(self, row: AuditRow) -> Path:
+        """Write one measured run to disk, whole or not at all, or soon with those that follow; where it goes."""
+        checkpoint = Path(row.checkpoint or "")
+        if is_run(checkpoint):
+            write_json(checkpoint / AUDIT, row.report.to_dict())
+            return checkpoint / AUDIT
+        with self._lock:
+            rows = self._kept()
+            rows.pop(_identity(row), None)
+            rows[_identity(row)] = row
+            self._unwritten = True
+            if time.monotonic() >= self._next_write:
+                self._write()
+        return self.out
+
+    def flush(self) -> None:
+        """Write what is not written yet."""
+        with self._lock:
+            self._write()
+
+    def _write(self) -> None:
+        from fa_core.formats.write import write_audit_table
+
+        if not self._unwritten or self._rows is None:
+            return
+        begun = time.monotonic()
+        write_audit_table(self.out, self._rows.values())
+        ended = time.monotonic()
+        self._next_write = ended + (ended - begun) * (1 / WRITING_SHARE - 1)
+        self._unwritten = False
+
+    def _kept(self) -> dict[object, AuditRow]:
+        if self._rows is None:
+            from fa_core.formats import scan
+
+            before = scan([self.out]).rows if self.out.exists() else []
+            keyed = enumerate(before)
+            self._rows = {_identity(row) if row.checkpoint else (place, row.key): row for place, row in keyed}
+        return self._rows
+
+
+def _identity(row: AuditRow) -> object:
+    """What a later measurement replaces: that of the same run and file."""
+    checkpoint = None if row.checkpoint is None else os.path.realpath(row.checkpoint)
+    return row.method, row.seed, json.dumps(row.axes, sort_keys=True, default=str), checkpoint
 
 
 class Measuring:
@@ -51,6 +174,7 @@ class Measuring:
 
     Args:
         setup: how to measure; what it needs is looked up, or connected to, when the first job comes.
+        device: where to measure if the setup names nothing but this machine.
         on_job: called with a job's view on every change, from another thread.
         on_saving: called with a run's index before its report is written, from another thread.
         on_measured: called with every finished run, from another thread, after it is on disk.
@@ -62,21 +186,26 @@ class Measuring:
         self,
         setup: Setup,
         *,
+        device: str = "auto",
         on_job: Callable[[JobView], None],
         on_measured: Callable[[Measured], None],
         on_failed: Callable[[Failed], None],
         on_notice: Callable[[str], None],
         on_saving: Callable[[int], None] = lambda index: None,
     ) -> None:
-        self._setup = setup
+        self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
         self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
         self._results = Results(setup.out)
         self._pool: Pool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
-        self._paces: dict[str, Pace] = {}
-        self._watches: dict[str, Stopwatch] = {}
+        self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._unfinished: set[str] = set()
+
+    @property
+    def results_file(self) -> Path:
+        """What is written for checkpoints that lie in no run folder."""
+        return self._results.out
 
     @property
     def pool(self) -> Pool:
@@ -86,7 +215,8 @@ class Measuring:
             from fa_core.engine.devices import Placement
             from fa_core.engine.jobs import DEFAULT_MEASURE
 
-            placement, measure = self._setup.placement or Placement(), self._setup.measure or DEFAULT_MEASURE
+            setup = self._setup.preferring(self._device)
+            placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
             self._pool = make_pool(placement, self._moved, on_notice=self._on_notice, measure=measure)
         return self._pool
 
@@ -146,14 +276,15 @@ class Measuring:
             self._flush()
 
     def _moved(self, view: JobView) -> None:
+        pace = self._paces[view.job.id]
         if view.total:
-            self._paces.setdefault(view.job.id, Pace()).note(view.done)
-        self._watches.setdefault(view.job.id, Stopwatch()).note(running=view.state.value == "running")
+            pace.note(view.done)
+        pace.turn(running=view.state.value == "running")
         self._on_job(view)
 
     def _listed(self, view: JobView) -> Listed:
         job_id, running = view.job.id, view.state.value == "running"
-        pace, watch = self._paces.get(job_id), self._watches.get(job_id)
+        pace = self._paces[job_id]
         return Listed(
             id=job_id,
             name=self.name(job_id),
@@ -161,8 +292,8 @@ class Measuring:
             device=view.device,
             done=view.done,
             total=view.total,
-            left=pace.seconds_left(view.total) if pace is not None and running else None,
-            took=watch.seconds if watch is not None and view.state.final else None,
+            left=pace.seconds_left(view.total) if running else None,
+            took=pace.took if view.state.final else None,
             words=_without_path(view.error, view.job.checkpoint) or view.note,
             error=view.error,
             log=view.log,
@@ -179,7 +310,7 @@ class Measuring:
             self._flush()
 
     def _flush(self) -> None:
-        with contextlib.suppress(FaError, OSError):  # that nothing can be written was told when a run was saved
+        with contextlib.suppress(FaError, OSError):  # reported when a run was saved
             self._results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
@@ -215,5 +346,5 @@ def failure_words(failed: Sequence[Failed]) -> str:
 
 
 def _without_path(error: str, checkpoint: Path | str) -> str:
-    """What went wrong, said of a run that is named beside it."""
+    """What went wrong, for a line that names the run already."""
     return error.removeprefix(f"{checkpoint}: ")

@@ -1,8 +1,7 @@
-"""How long something still takes, from how fast it went so far, and how long it took.
+"""How long a job still takes and took, and how far a command is that trains run folders.
 
-How far a training command is within its epoch: it writes a small file, who started it looks there.
-
-How far a run folder is that a command trains: what its manifest and its trace say.
+Within an epoch it writes its step to a small file (`StepFile`) that the explorer reads; the rest is in the
+manifest and the trace of the run folder.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from fa_core.runs import MANIFEST, read_manifest
 
 
 class Pace:
-    """Steps that get done, and when.
+    """How fast a job goes, and how long it took the last time.
 
     Args:
         clock: seconds (tests bring their own).
@@ -31,9 +30,18 @@ class Pace:
         self._clock = clock
         self._first: tuple[float, float] | None = None
         self._last = (0.0, 0.0)
+        self._began: float | None = None
+        self.took: float | None = None
+
+    def turn(self, *, running: bool) -> None:
+        """It runs now, or does not; `took` is None while it runs and where it never ran."""
+        if running and (self._began is None or self.took is not None):
+            self._began, self.took = self._clock(), None
+        elif not running and self._began is not None and self.took is None:
+            self.took = self._clock() - self._began
 
     def note(self, done: float) -> None:
-        """So many steps are done now, with a part of the next one; fewer than before means that it began anew."""
+        """So many steps are done now, with a part of the next one; fewer than before means that it began again."""
         if self._first is None or done < self._last[0]:
             self._first = self._last = (done, self._clock())
         elif done > self._last[0]:
@@ -51,34 +59,8 @@ class Pace:
         return max(0.0, (total - last) * per_step - (self._clock() - at))
 
 
-class Stopwatch:
-    """How long something ran the last time.
-
-    Args:
-        clock: seconds (tests bring their own).
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
-        self._began: float | None = None
-        self._ended: float | None = None
-
-    def note(self, *, running: bool) -> None:
-        """It runs now, or does not."""
-        if running:
-            if self._began is None or self._ended is not None:
-                self._began, self._ended = self._clock(), None
-        elif self._began is not None and self._ended is None:
-            self._ended = self._clock()
-
-    @property
-    def seconds(self) -> float | None:
-        """Of the last time; None while it runs and where it never ran."""
-        return None if self._began is None or self._ended is None else self._ended - self._began
-
-
 def time_words(seconds: float) -> str:
-    """A time as short as it can be said.
+    """A time as short text.
 
     >>> [time_words(seconds) for seconds in (0.2, 42, 200, 7500, 200_000)]
     ['<1 s', '42 s', '3 min', '2 h 05', '2 d 7 h']
@@ -104,7 +86,7 @@ _SECONDS = 0.2
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """Where a training command stands.
+    """How far a training command is.
 
     Attributes:
         run: the run's name.
@@ -119,15 +101,15 @@ class Steps(msgspec.Struct, frozen=True):
     steps: int
 
     def part_of_epoch(self, epochs_done: int) -> float:
-        """The share [0, 1] of the next epoch that is done; 0 where this tells of another epoch."""
+        """The share [0, 1] of the next epoch that is done; 0 where this is about another epoch."""
         return min(1.0, self.step / self.steps) if self.steps and self.epoch == epochs_done + 1 else 0.0
 
 
 class StepFile:
-    """Writes where a command stands, for whoever asked for it; for nobody, nothing.
+    """Writes how far a command is to the path the parent process passed, if any.
 
     Args:
-        path: the file; None: what the environment names.
+        path: the file; None: the one that the environment names.
         clock: seconds (tests bring their own).
     """
 
@@ -138,14 +120,14 @@ class StepFile:
         self._next = clock()
 
     def note(self, steps: Steps) -> None:
-        """The command stands there now; a file that cannot be written must not stop it."""
+        """Write how far the command is; a file that cannot be written must not stop it."""
         if self._path is None or self._clock() < self._next:
             return
         self._next = self._clock() + _SECONDS
         with contextlib.suppress(OSError):
-            beside = self._path.with_name(f"{self._path.name}.new")
-            beside.write_bytes(msgspec.json.encode(steps))
-            beside.replace(self._path)
+            new = self._path.with_name(f"{self._path.name}.new")
+            new.write_bytes(msgspec.json.encode(steps))
+            new.replace(self._path)
 
 
 def read_steps(path: Path) -> Steps | None:
@@ -169,7 +151,7 @@ def epochs_of(run: Path, since: float) -> tuple[int, int] | None:
 
 
 def last_words(trace: Path, now: Steps | None) -> str:
-    """The epoch in training, else the last one of a growing trace, and the last accuracy, in words."""
+    """The epoch in training, else the last one of a growing trace, and the last accuracy, as text."""
     from fa_core.engine.process import log_tail
 
     words = "" if now is None else f": epoch {now.epoch}, batch {now.step}/{now.steps}"

@@ -52,7 +52,7 @@ class Reading(msgspec.Struct, frozen=True):
         return self.place in (path, run_place(path))
 
     def settles(self, problem: Problem) -> bool:
-        """Whether a problem is told anew by what this place holds, or is none any more.
+        """Whether what this place holds reports a problem again, or ends it.
 
         Also that of a folder in which there was nothing, when this place in it holds something.
         """
@@ -123,7 +123,7 @@ class Follower:
             self._waiting.pop(place, None)
             return Reading(place, gone=True) if place in self._known else None
         found = self._read(place)
-        if found.problems and not self._stands_still(place, state):
+        if found.problems and not self._is_still(place, state):
             return None
         self._waiting.pop(place, None)
         if not (found.rows or found.traces or found.problems or place in self._known):
@@ -131,7 +131,7 @@ class Follower:
         self._learn(place)
         return Reading(place, found.rows, found.traces, found.problems)
 
-    def _stands_still(self, place: str, state: object) -> bool:
+    def _is_still(self, place: str, state: object) -> bool:
         before, since = self._waiting.get(place, (None, 0.0))
         if state != before:
             self._waiting[place] = (state, self._clock())

@@ -1,69 +1,25 @@
-"""Which folders lie on a disk of another machine, where changes made elsewhere raise no event here.
+"""Follows the open folders and files while the explorer runs.
 
-Threads that watch folders and single files: by the system's events, or by looking where there are none.
+A `Watcher` is a thread that waits for the system's events, or looks now and then where there are none;
+`Following` owns the watchers of an explorer and merges what they read into its session.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from textual.message import Message
+
 from fa_tui.live.changes import Follower, Reading
-
-_NETWORK = frozenset(
-    ("nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph", "lustre", "beegfs", "gpfs", "glusterfs", "9p", "virtiofs",
-     "orangefs", "panfs", "wekafs", "ncpfs", "davfs")
-)  # fmt: skip
-_MOUNTS = Path("/proc/self/mounts")
-
-
-def is_on_network(path: str) -> bool:
-    """Whether a path lies on a network disk, as far as the system tells (Linux); elsewhere False."""
-    try:
-        lines = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return False
-    return is_network_kind(kind_of(path, lines))
-
-
-def kind_of(path: str, mounts: Iterable[str]) -> str:
-    """The file system a path lies on.
-
-    Args:
-        path: absolute.
-        mounts: lines of ``/proc/mounts``; of several mounts on one place the last counts.
-
-    >>> kind_of("/data/runs", ["/dev/sda1 / ext4 rw 0 0", "nas:/x /data nfs4 rw 0 0", "/dev/sdb /dat ext4 rw 0 0"])
-    'nfs4'
-    """
-    best = ("", "")
-    for place, kind in _mounts(mounts):
-        inside = path == place or path.startswith(place.rstrip("/") + "/")
-        if inside and len(place) >= len(best[0]):
-            best = (place, kind)
-    return best[1]
-
-
-def is_network_kind(kind: str) -> bool:
-    """Whether a file system's name is that of a network disk; user-space ones (sshfs, rclone, s3fs) are.
-
-    >>> is_network_kind("fuse.sshfs"), is_network_kind("ext4")
-    (True, False)
-    """
-    return kind in _NETWORK or kind.startswith("fuse.")
-
-
-def _mounts(lines: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for line in lines:
-        fields = line.split(" ")
-        if len(fields) >= 3:
-            # blanks in a path are written as \\040
-            yield os.fsdecode(os.fsencode(fields[1]).decode("unicode_escape").encode("latin-1")), fields[2]
-
+from fa_tui.session import News, Session
+from fa_tui.settings import FILE, Settings
 
 _TICK_MILLISECONDS = 400
 """How often to look whether a waiting file is whole and the folders are still there."""
@@ -109,7 +65,7 @@ class Root(NamedTuple):
             yield from (Path(folder, name) for name in names)
 
     def identity(self) -> tuple[int, int] | None:
-        """Which folder is there; None if none is. Made anew under its name, it is another one."""
+        """Which folder is there; None if none is. Created again under its name, it is another one."""
         try:
             status = Path(self.real).stat()
         except OSError:
@@ -120,7 +76,7 @@ class Root(NamedTuple):
 def roots_of(paths: Iterable[Path]) -> list[list[Root]]:
     """What to watch: the folders (with all that is in them), and the folders that single files are in.
 
-    A file is not watched itself: written anew and renamed into its place, it is another file.
+    A file is not watched itself: written again and renamed into its place, it is another file.
     """
     folders: list[Root] = []
     files: dict[str, dict[str, str]] = {}
@@ -141,8 +97,8 @@ class Watcher(threading.Thread):
         roots: one group of `roots_of`.
         known: sources read already.
         on_change: called in this thread with what is new.
-        on_note: called in this thread with one line that a person should know.
-        polling: look now and then, also where the system would tell.
+        on_note: called in this thread with one line for the user.
+        polling: look now and then, also where the system reports changes.
         poll_seconds: how often to look.
         since: when the first scan began (`time.time`): what is younger is read again.
         ignore: files that are shown without being read.
@@ -152,9 +108,9 @@ class Watcher(threading.Thread):
         self,
         roots: Sequence[Root],
         known: Iterable[str],
-        on_change: Callable[[list[Reading]], None],
+        on_change: Callable[[list[Reading]], object],
         *,
-        on_note: Callable[[str], None] = lambda text: None,
+        on_note: Callable[[str], object] = lambda text: None,
         polling: bool = False,
         poll_seconds: float = 2.0,
         since: float | None = None,
@@ -165,12 +121,12 @@ class Watcher(threading.Thread):
         self._roots = roots
         self._follower = Follower(known, pause=lambda: self._ended.wait(_PAUSE_SECONDS))
         self._on_change, self._on_note = on_change, on_note
-        self._polls = polling or any(is_on_network(root.real) for root in roots)
+        self._polls = polling
         self._poll_seconds, self._since = poll_seconds, since
         self._ignored = {str(path.resolve()) for path in ignore}
 
     def stop(self) -> None:
-        """End soon, and call nobody any more."""
+        """End soon, without another call."""
         self._ended.set()
 
     def run(self) -> None:
@@ -181,14 +137,14 @@ class Watcher(threading.Thread):
             # some folder is gone, or cannot be watched; it may come back with other files in it
             missed = self._note_all
             self._follower.note_known()
-            self._tell()
+            self._report()
             self._ended.wait(_TICK_MILLISECONDS / 1000)
 
     def _watch(self, missed: Callable[[], None]) -> None:
         """Follow until stopped, or until a folder is gone.
 
         Args:
-            missed: notes what may have changed before there was anybody to watch.
+            missed: notes what may have changed before the watch began.
         """
         from watchfiles import Change, watch
 
@@ -214,7 +170,7 @@ class Watcher(threading.Thread):
                     # a folder's own stamp says nothing that its files do not say
                     if change is not Change.modified or not Path(path).is_dir():
                         self._note(path)
-                self._tell()
+                self._report()
                 lost = {path for change, path in changes if change is Change.deleted}
                 if not lost.isdisjoint(root.real for root in self._roots):
                     return
@@ -233,28 +189,133 @@ class Watcher(threading.Thread):
             if name is not None:
                 self._follower.note(name)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         readings = self._follower.take()
         if readings and not self._ended.is_set():
             self._on_change(readings)
 
     def _note_young(self) -> None:
         """What was written while the first scan was reading, and since."""
-        if self._since is None:
+        if self._since is not None:
+            self._note_all(self._since - _BEFORE_SCAN_SECONDS)
+
+    def _note_all(self, since: float = 0.0) -> None:
+        for root in self._roots:
+            for path in root.paths():
+                with contextlib.suppress(OSError):
+                    if path.stat().st_mtime >= since:
+                        self._note(str(path))
+
+
+@dataclass
+class FoldersChanged(Message):
+    """Places hold something else now (posted from a watcher's thread)."""
+
+    readings: Sequence[Reading]
+
+
+@dataclass
+class WatcherSays(Message):
+    """A line for the user about how folders are followed (posted from a watcher's thread)."""
+
+    text: str
+
+
+class Following:
+    """The watchers of one explorer.
+
+    Args:
+        session: what was read from the paths, and takes in what is new.
+        paths: as they were opened; those that are followed later are appended.
+        settings: how to follow.
+        since: when reading them began (`time.time`).
+        post: takes a message from another thread.
+
+    Attributes:
+        watchers: one for folders and one for single files, once they are followed.
+        own_rows: the rows that are being written here and not shown yet: the disk may report them first.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        paths: list[Path],
+        settings: Settings,
+        since: float,
+        post: Callable[[Message], object],
+    ) -> None:
+        self._session, self._paths, self._settings, self._since = session, paths, settings, since
+        self._post = post
+        self.watchers: list[Watcher] = []
+        self.own_rows: set[int] = set()
+
+    def is_open(self, path: Path) -> bool:
+        """Whether a path is open, or lies in a folder that is."""
+        return any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self._paths)
+
+    def add(self, path: Path) -> None:
+        """Follow one more path, unless it lies in what is followed already."""
+        if not self.is_open(path) and self._settings.live != "off":
+            self._paths.append(path)
+            self.watch([path])
+
+    def watch(self, paths: Sequence[Path], ignore: Iterable[Path] = ()) -> None:
+        """Start to follow paths, unless the settings forbid it.
+
+        Args:
+            paths: what to follow.
+            ignore: what the explorer writes and shows itself.
+        """
+        session, settings = self._session, self._settings
+        if settings.live == "off":
             return
-        for root in self._roots:
-            for path in root.paths():
-                if _is_younger(path, self._since - _BEFORE_SCAN_SECONDS):
-                    self._note(str(path))
+        # what is wrong with the settings was not read from a place
+        wrong = (problem.path for problem in session.problems if Path(problem.path).name != FILE)
+        known = dict.fromkeys(row.source for row in session.rows) | dict.fromkeys(wrong)
+        for group in roots_of(paths):
+            watcher = Watcher(
+                group,
+                known,
+                lambda readings: self._post(FoldersChanged(readings)),
+                on_note=lambda text: self._post(WatcherSays(text)),
+                polling=settings.live == "polling",
+                poll_seconds=settings.poll_seconds,
+                since=self._since,
+                ignore=ignore,
+            )
+            self.watchers.append(watcher)
+            watcher.start()
 
-    def _note_all(self) -> None:
-        for root in self._roots:
-            for path in root.paths():
-                self._note(str(path))
+    def stop(self) -> None:
+        """End the watchers."""
+        for watcher in self.watchers:
+            watcher.stop()
+
+    def take(self, readings: Iterable[Reading]) -> tuple[News, str]:
+        """Merge what places hold now into the session; what is new, also as text."""
+        session = self._session
+        before = list(zip(session.flags, session.coverage, strict=True))
+        news = session.merge(readings)
+        # a report that was just measured here comes back from disk and looks the same
+        others = [row for row in news.changed if row not in self.own_rows]
+        changed = [row for row in others if before[row] != (session.flags[row], session.coverage[row])]
+        return news, news_text(session, news, changed)
 
 
-def _is_younger(path: Path, since: float) -> bool:
-    try:
-        return path.stat().st_mtime >= since
-    except OSError:
-        return False
+_NAMED = 3
+
+
+def news_text(session: Session, news: News, changed: Sequence[int]) -> str:
+    """``2 new: dfa s42, dfa s43   1 gone: ep s42``.
+
+    Args:
+        session: after the news.
+        news: what was taken in.
+        changed: those of the changed rows that look different now.
+    """
+    parts = []
+    for word, rows in (("new", news.added), ("changed", changed), ("back", news.back), ("gone", news.gone)):
+        if rows:
+            names = ", ".join([session.label(row) for row in rows[:_NAMED]] + ["..."] * (len(rows) > _NAMED))
+            parts.append(f"{len(rows)} {word}: {names}")
+    return "   ".join(parts)

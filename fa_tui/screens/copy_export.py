@@ -6,7 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fa_tui.options import FrozenBaseline
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.sharing import export as exporting
 from fa_tui.sharing.clipboard import copy
@@ -31,7 +30,7 @@ def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece
         options: what else the screen was told.
     """
     session = app.session
-    return command_piece(command_line(app.paths, session.thresholds, _baseline(app), command, options))
+    return command_piece(command_line(app.paths, session.thresholds, app.session.baseline, command, options))
 
 
 def reopening(app: ExplorerApp, look: Look) -> Piece:
@@ -43,13 +42,8 @@ def reopening(app: ExplorerApp, look: Look) -> Piece:
     """
     thresholds, prefers = app.session.thresholds, app.settings
     options = [*look.options(prefers.show), *app.setup.as_options()]
-    line = command_line(app.paths, thresholds, _baseline(app), "open", options, usual=prefers.thresholds)
+    line = command_line(app.paths, thresholds, app.session.baseline, "open", options, usual=prefers.thresholds)
     return opening_piece(line)
-
-
-def _baseline(app: ExplorerApp) -> FrozenBaseline | None:
-    baseline = app.session.baseline
-    return baseline if isinstance(baseline, FrozenBaseline) else None
 
 
 async def copy_something(app: ExplorerApp) -> None:

@@ -149,7 +149,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     async def _settle(self) -> None:
         """After the first paint: what could wait for it."""
-        if not self.app.has_painted:
+        if not self.app.painter.has_painted:
             self.set_timer(_SETTLE_SECONDS, self._settle)
             return
         await self.panes.come(self, self.status, self.app.history)
@@ -330,7 +330,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
-        self.app.measure(self._chosen(), self.shown_runs.rows)
+        self.app.jobs.measure(self._chosen(), self.shown_runs.rows)
 
     def _chosen(self) -> list[int]:
         return sorted(self._session.marked) or ([] if self.row is None else [self.row])

@@ -12,8 +12,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs.listing import Jobs
-from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
+from fa_tui.jobs.listing import Jobs, Machine, MachineWatch, machine_lines
 from fa_tui.jobs.pace import time_words
 from fa_tui.screens.jobs_table import JobsTable
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
@@ -123,9 +122,7 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         self.query_one("#machine").can_focus = False
         self.query_one("#none-yet", TextLines).set_lines(_NONE_YET.splitlines())
         self.jobs_changed()
-        self.machine_watch = MachineWatch(
-            lambda machine: self.app.tell_screen(self, MachineSeen(machine)), self._jobs.pids
-        )
+        self.machine_watch = MachineWatch(lambda machine: self.app.tell(MachineSeen(machine), self), self._jobs.pids)
         self.machine_watch.start()
 
     def on_unmount(self) -> None:

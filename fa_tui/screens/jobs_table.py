@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from rich.segment import Segment
 
-from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.machine import share_bar
+from fa_tui.jobs.listing import Listed, share_bar
 from fa_tui.jobs.pace import time_words
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut, padded, width_of

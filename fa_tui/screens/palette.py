@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
@@ -119,7 +119,4 @@ class ExplorerCommands(Provider):
 
     @property
     def _explorer_app(self) -> ExplorerApp:
-        from fa_tui.app import ExplorerApp
-
-        assert isinstance(self.app, ExplorerApp)
-        return self.app
+        return cast("ExplorerApp", self.app)

@@ -13,7 +13,7 @@ from fa_tui.presets import PROTOCOL, Presets, name_problem
 from fa_tui.screens.copy_export import copy_something, export_something
 from fa_tui.screens.explorer_panes import choose_axis, choose_order
 from fa_tui.screens.questions import Choice, ask, choose
-from fa_tui.session import Baseline, Session
+from fa_tui.session import Session
 from fa_tui.sharing.pieces import baseline_text
 from fa_tui.views.text import briefly
 from fa_tui.views.words import flip_text
@@ -72,7 +72,7 @@ async def ask_what_if(app: ExplorerApp) -> None:
     text = await ask(
         app,
         "what if the frozen baseline were",
-        text=baseline_text(_baseline(app)),
+        text=baseline_text(app.session.baseline),
         hint="0.349: all without one but controls; ep=0.31: all of ep; empty: as recorded",
         check=partial(_baseline_problem, app.session),
     )
@@ -85,11 +85,11 @@ async def ask_what_if(app: ExplorerApp) -> None:
     assume(app, baseline if asked else None)
 
 
-def assume(app: ExplorerApp, baseline: Baseline | None) -> None:
+def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     """Judge all runs by another frozen baseline (None: by those recorded), and say what flips."""
     flips = app.session.set_baseline(baseline)
     app.rows_changed(flips)
-    text = baseline_text(_baseline(app))
+    text = baseline_text(app.session.baseline)
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
     flipped = flip_text(app.session, flips, shown=app.explorer.shown_runs.rows)
     app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
@@ -112,11 +112,6 @@ async def converse(app: ExplorerApp, name: str) -> None:
         await DIALOGS[name](app)
     except FaError as error:
         app.say(str(error), "bad")
-
-
-def _baseline(app: ExplorerApp) -> FrozenBaseline | None:
-    baseline = app.session.baseline
-    return baseline if isinstance(baseline, FrozenBaseline) else None
 
 
 def _baseline_problem(session: Session, text: str) -> str:

@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -22,6 +22,7 @@ from textual.widgets import Input
 from fa_core.errors import UnreadableInput
 from fa_core.rows import AuditRow
 from fa_core.runs import is_run
+from fa_tui.commands import command as command_named
 from fa_tui.jobs.form import Fault, Field, Planned, command_words, fields_of, names_for, plan, shell_line
 from fa_tui.options import sample_runs
 from fa_tui.screens.questions import Choice, ChoiceScreen, Question
@@ -111,7 +112,7 @@ class StartScreen(Question[Planned | None]):
     """Returns what to start, or None after Esc.
 
     Args:
-        command: ``train`` or ``audit``.
+        command: ``train`` or ``audit``, as click holds it.
         fields: of that command.
         values: what stands in the fields at first, by name; what is missing is the default.
         glyphs: characters to draw with.
@@ -150,7 +151,7 @@ there it can be stopped, and what it writes appears in the matrix by itself.
     }
     """
 
-    def __init__(self, command: str, fields: Sequence[Field], values: Mapping[str, str], *, glyphs: Glyphs) -> None:
+    def __init__(self, command: Any, fields: Sequence[Field], values: Mapping[str, str], *, glyphs: Glyphs) -> None:
         super().__init__()
         self._command, self._fields = command, list(fields)
         self._glyphs = glyphs
@@ -171,8 +172,8 @@ there it can be stopped, and what it writes appears in the matrix by itself.
     def on_mount(self) -> None:
         for pane in self.query(TextLines):
             pane.can_focus = False
-        what = "a training run" if self._command == "train" else "an audit"
-        self.query_one("#start-title", Line).set((f" {self._command} ", "accent"), (f" start {what}", "strong"))
+        what = "a training run" if self._command.name == "train" else "an audit"
+        self.query_one("#start-title", Line).set((f" {self._command.name} ", "accent"), (f" start {what}", "strong"))
         empty = [row for row in self._rows if row.field.required and not row.value]
         self.set_focus((empty or self._rows)[0].entry)
         self._show()
@@ -191,12 +192,12 @@ there it can be stopped, and what it writes appears in the matrix by itself.
     def _show(self) -> None:
         """Show the command line, and what is wrong with it."""
         try:
-            words = command_words(self._command, self._fields, {row.field.name: row.value for row in self._rows})
+            words = command_words(self._command.name, self._fields, {row.field.name: row.value for row in self._rows})
         except ValueError as error:
             self._plan = Fault(f"paths: {error}", "paths")
         else:
             self.line = shell_line(words)
-            self._plan = plan(words)
+            self._plan = plan(self._command, words)
         self.query_one("#start-command", TextLines).set_lines([self.line])
         fault = self._plan if isinstance(self._plan, Fault) else Fault("")
         for row in self._rows:
@@ -255,15 +256,16 @@ async def start_something(app: ExplorerApp) -> None:
         Choice("t", "training run", "method, seed, width, ... into run folders", "train"),
         Choice("a", "audit", f"{of}, with all its options, into one table", "audit"),
     ]
-    command = await app.push_screen_wait(ChoiceScreen("Start", choices, glyphs=glyphs))
-    if command is None:
+    name = await app.push_screen_wait(ChoiceScreen("Start", choices, glyphs=glyphs))
+    if name is None:
         return
-    with app.asking_more():
+    with app.keys.asking_more():
+        command = await asyncio.to_thread(command_named, name)
         fields = await asyncio.to_thread(fields_of, command)
-        values = first_values(command, app.paths, marked)
+        values = first_values(name, app.paths, marked)
         planned = await app.push_screen_wait(StartScreen(command, fields, values, glyphs=glyphs))
     if planned is not None:
-        app.start(planned)
+        app.jobs.start(planned)
 
 
 def first_values(command: str, paths: Sequence[Path], marked: Sequence[AuditRow]) -> Mapping[str, str]:

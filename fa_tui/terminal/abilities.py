@@ -54,31 +54,23 @@ class Terminal(msgspec.Struct, frozen=True):
         return "fa-ansi" if self.colours <= 16 else "fa-dark"
 
 
-def detect(environ: Mapping[str, str] | None = None) -> Terminal:
+def detect(environ: Mapping[str, str] | None = None, glyphs: str = "auto") -> Terminal:
     """The abilities that the environment announces.
 
-    ``FA_TUI_GLYPHS=ascii`` or ``unicode`` overrides the locale.
+    Args:
+        environ: default: that of the process.
+        glyphs: ``unicode`` or ``ascii`` overrides the locale, FA_TUI_GLYPHS overrides both.
 
     >>> detect({"TERM": "xterm-256color", "LANG": "en_US.UTF-8", "COLORTERM": "truecolor"})
     Terminal(term='xterm-256color', unicode=True, colours=16777216)
     >>> detect({"TERM": "vt100", "LC_ALL": "C", "NO_COLOR": "1"})
     Terminal(term='vt100', unicode=False, colours=0)
-    """
-    env = os.environ if environ is None else environ
-    term = env.get("TERM", "")
-    return Terminal(term=term, unicode=_unicode(env, term), colours=_colours(env, term))
-
-
-def preferring(terminal: Terminal, glyphs: str, environ: Mapping[str, str] | None = None) -> Terminal:
-    """The terminal with the glyphs of a person's settings (``auto``, ``unicode``, ``ascii``); FA_TUI_GLYPHS goes first.
-
-    >>> preferring(detect({"TERM": "xterm", "LANG": "en_US.UTF-8"}), "ascii", {}).unicode
+    >>> detect({"TERM": "xterm", "LANG": "en_US.UTF-8"}, "ascii").unicode
     False
     """
     env = os.environ if environ is None else environ
-    if glyphs == "auto" or env.get("FA_TUI_GLYPHS", "").lower() in ("ascii", "unicode"):
-        return terminal
-    return msgspec.structs.replace(terminal, unicode=glyphs == "unicode")
+    term = env.get("TERM", "")
+    return Terminal(term=term, unicode=_unicode(env, term, glyphs), colours=_colours(env, term))
 
 
 def forget_empty_no_color() -> None:
@@ -87,15 +79,15 @@ def forget_empty_no_color() -> None:
         del os.environ["NO_COLOR"]
 
 
-def _unicode(env: Mapping[str, str], term: str) -> bool:
-    chosen = env.get("FA_TUI_GLYPHS", "").lower()
-    if chosen in ("ascii", "unicode"):
-        return chosen == "unicode"
+def _unicode(env: Mapping[str, str], term: str, glyphs: str) -> bool:
+    for chosen in (env.get("FA_TUI_GLYPHS", "").lower(), glyphs):
+        if chosen in ("ascii", "unicode"):
+            return chosen == "unicode"
     if term.startswith(_PLAIN_TERMS):
         return False
     if env.get("LC_ALL"):
         return _is_utf8(env["LC_ALL"])
-    # Python itself sets LC_CTYPE=C.UTF-8 under LANG=C (PEP 538): then what the person said is LANG
+    # Python itself sets LC_CTYPE=C.UTF-8 under LANG=C (PEP 538): then what the user chose is LANG
     if env.get("LC_CTYPE") and not (env["LC_CTYPE"] == "C.UTF-8" and env.get("LANG")):
         return _is_utf8(env["LC_CTYPE"])
     return _is_utf8(env["LANG"]) if env.get("LANG") else True

@@ -1,6 +1,6 @@
-"""Lines that only moved up or down: the terminal moves them itself, for a few bytes.
+"""What the terminal shows, cell by cell, and the shortest text that turns it into the next picture.
 
-What the terminal shows, cell by cell, and the shortest text that turns it into the next picture.
+Lines that only moved up or down are moved by the terminal itself, for a few bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 from unicodedata import category
 
 from rich.cells import cell_len, get_character_cell_size
@@ -19,11 +19,11 @@ from rich.style import Style
 from textual.strip import Strip
 
 _CHUNK = 24
-"""Cells that are taken to move or stay together: what stands beside a table does not move with it."""
+"""Cells that are taken to move or stay together: what is next to a table does not move with it."""
 _TELLING = 4
 """Characters besides blanks that a chunk must have to be recognized elsewhere."""
 _OFTEN = 4
-"""What stands on more lines than this does not tell where they went."""
+"""What is on more lines than this does not show where they went."""
 UNKNOWN = "\0"
 """Stands for a cell whose content is not known."""
 
@@ -129,9 +129,6 @@ def _best_stretch(gains: Sequence[int]) -> tuple[int, int]:
     return found
 
 
-if TYPE_CHECKING:
-    pass
-
 Codes = tuple[str, str, str]
 """SGR codes of attributes, foreground and background; ``39`` and ``49`` are the terminal's own colours."""
 Cell = tuple[str, Codes]
@@ -167,19 +164,9 @@ class Frame:
         self._colours = colours
         self._scrolls = scrolls
         self._lines: list[list[Cell | None]] = [[None] * width for _ in range(height)]
-        self._begun = False
-        self._first: Sequence[Piece] = ()
-        """The first frame, until something is compared with it: the start should not wait for its cells."""
 
     def show(self, pieces: Sequence[Piece]) -> str:
         """What to send so that the terminal shows the pieces: cells that differ, after a scroll if it saves bytes."""
-        if not self._begun:
-            # nothing that is known stands there yet
-            self._begun, self._first = True, pieces
-            return self._whole(pieces)
-        first, self._first = self._first, ()
-        for piece in first:
-            self.put(Pen(), *piece)
         before = [line[:] for line in self._lines]
         pen = Pen()
         for piece in pieces:
@@ -205,23 +192,10 @@ class Frame:
         came: list[Cell | None] = [None] * self.size[0]
         self._lines = [line[:] for line in scroll.moved(before, came)]
         for y in range(scroll.top, scroll.bottom):
-            self._mend(pen, 0, y, [cell for cell in after[y] if cell is not None])
+            self._update(pen, 0, y, [cell for cell in after[y] if cell is not None])
         for x, y, segments in pieces:
             if not scroll.top <= y < scroll.bottom:
                 self.put(pen, x, y, segments)
-        return pen.text()
-
-    def _whole(self, pieces: Iterable[Piece]) -> str:
-        """What shows the pieces, whatever is there: the same as with `put`, made text by text and not cell by cell."""
-        pen, (width, height) = Pen(), self.size
-        for x, y, segments in pieces:
-            shown = _shown(segments)
-            if not shown or not _are_simple(shown) or y >= height or sum(len(text) for text, _, _ in shown) > width - x:
-                self.put(pen, x, y, segments)
-                continue
-            pen.move(x, y)
-            for text, style, _ in shown:
-                pen.write_text(text, _PLAIN if style is None else _codes(style, self._colours))
         return pen.text()
 
     def put(self, pen: Pen, x: int, y: int, segments: Iterable[Segment]) -> None:
@@ -234,9 +208,9 @@ class Frame:
             self._put_whole(pen, x, y, segments)
             return
         cells = [cell for text, style, _ in segments for cell in _cells(text, style, self._colours)][: width - x]
-        self._mend(pen, x, y, cells)
+        self._update(pen, x, y, cells)
 
-    def _mend(self, pen: Pen, x: int, y: int, cells: list[Cell]) -> None:
+    def _update(self, pen: Pen, x: int, y: int, cells: list[Cell]) -> None:
         """Write those of the cells that differ from what is there."""
         line = self._lines[y]
         if line[x : x + len(cells)] == cells:
@@ -281,29 +255,11 @@ class Pen:
 
     def write(self, x: int, y: int, cells: Iterable[Cell]) -> None:
         """Move there and write the cells."""
-        self.move(x, y)
+        self._out.append(f"\x1b[{y + 1};{x + 1}H")
         for character, codes in cells:
             if codes != self._now and not (character == " " and self._blank_looks(codes)):
                 self._change(codes)
             self._out.append(character)
-
-    def move(self, x: int, y: int) -> None:
-        """Go to a cell."""
-        self._out.append(f"\x1b[{y + 1};{x + 1}H")
-
-    def write_text(self, text: str, codes: Codes) -> None:
-        """Write on, in one look."""
-        words = text if _on_blanks(codes[0]) else text.lstrip(" ")
-        if len(words) < len(text):
-            # as `write` does: a foreground is not seen on blanks
-            blank = ("", "39", codes[2])
-            if blank != self._now and not self._blank_looks(blank):
-                self._change(blank)
-            self._out.append(text[: len(text) - len(words)])
-        if words:
-            if codes != self._now:
-                self._change(codes)
-            self._out.append(words)
 
     def raw(self, x: int, y: int, text: str) -> None:
         """Move there and write text that brings its own colours and resets them."""
@@ -350,7 +306,6 @@ def _from_to(now: Codes | None, wanted: Codes) -> str:
 
 
 def _texts(lines: Iterable[list[Cell | None]]) -> list[str]:
-
     return ["".join([UNKNOWN if cell is None else cell[0] for cell in line]) for line in lines]
 
 

@@ -26,7 +26,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         name: ``"unicode"`` or ``"ascii"``.
         passes: a trustworthy run.
         fires: a run that needs walk-back.
-        unmeasured: stands where a diagnostic's letter would.
+        unmeasured: in place of a diagnostic's letter.
         unknown: a run with nothing measured.
         differs: a recorded verdict that differs from the recomputed one.
         marked: a run marked by the user.
@@ -40,8 +40,8 @@ class Glyphs(msgspec.Struct, frozen=True):
         passing, firing: the track on the side of values that pass, that fire.
         plateau_passing, plateau_firing: the same inside the plateau of unchanged verdicts.
         bars: eight levels, low to high.
-        nonfinite: stands for NaN or ±inf in a sparkline.
-        zero: stands for zero on a log scale.
+        nonfinite: NaN or ±inf in a sparkline.
+        zero: zero on a log scale.
         rule: horizontal line.
         divider: vertical line.
         cursor: where typing goes.

@@ -1,17 +1,15 @@
-"""Never more on the line than it carries: a key held on a slow line must not leave seconds of lag.
-
-What Textual writes is buffered by the system, SSH and the network, out of sight. So the terminal is asked
-where its cursor is: when the answer comes, everything before the question has arrived. Until then only a
-window of bytes may follow; a frame that must wait is not queued but dropped, and what changed meanwhile
-goes out as one frame when the answer comes. A terminal that does not answer gets no more than a slow line
-would carry, as long as no frame has to wait longer than a moment.
-
-Fewer bytes for the same picture, for lines slower than a desk.
+"""Fewer bytes for the same picture, and never more on the line than it carries.
 
 Textual 8.2 sends a changed region from the left edge of its widget on, repaints the whole screen (17 to
-32 KB) when the focus moves, and gives each piece of text all of its colours and a reset. Here the App
-remembers what the terminal shows (`Frame`), has it scroll what only moved, sends else only the cells
-that differ, and no more at a time than the line carries (`Pacing`).
+32 KB) when the focus moves, and gives each piece of text all of its colours and a reset. `Painter` remembers
+what the terminal shows (`Frame`), has it scroll what only moved, and sends else only the cells that differ.
+
+What Textual writes is buffered by the system, SSH and the network, out of sight: a key held on a slow line
+must not leave seconds of lag. So the terminal is asked where its cursor is: when the answer comes, everything
+before the question has arrived. Until then only a window of bytes may follow (`Pacing`); a frame that must
+wait is not queued but dropped, and what changed meanwhile goes out as one frame when the answer comes. A
+terminal that does not answer gets no more than a slow line would carry, as long as no frame has to wait
+longer than a moment.
 """
 
 from __future__ import annotations
@@ -19,16 +17,14 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from functools import partial
 
 from rich.color import ColorSystem
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
-from textual.screen import Screen
+from textual.app import App
 from textual.timer import Timer
 
-from fa_tui.terminal.app_part import AppPart
 from fa_tui.terminal.frame import Frame, Piece
 
 ASK = "\x1b[6n"
@@ -118,27 +114,30 @@ _DRAG_SECONDS = 0.2
 """How often it is painted all the same."""
 
 
-class FrugalApp(AppPart):
-    """An App that sends the terminal only the cells that changed, as fast as the line takes them.
+class Painter:
+    """Sends the terminal only the cells that changed, as fast as the line takes them.
+
+    Args:
+        app: whose screens are painted.
+        scrolls: whether the terminal can scroll some of its lines.
 
     Attributes:
         has_painted: whether anything was shown yet.
     """
 
-    has_painted = False
-    _frame: Frame | None = None
-    _owed: Timer | None = None
-    """Runs while a frame waits for the line or for the size to settle."""
-    _dragged_since: float | None = None
-    _settled_at = 0.0
-    _leaving: Callable[[], None] | None = None
-
-    def __init__(self, *, ansi_color: bool | None = None, scrolls: bool = True) -> None:
-        super().__init__(ansi_color=ansi_color)
-        self._scrolls = scrolls
+    def __init__(self, app: App[int], *, scrolls: bool) -> None:
+        self._app, self._scrolls = app, scrolls
+        self.has_painted = False
         self._pacing = Pacing()
+        self._frame: Frame | None = None
+        # runs while a frame waits for the line or for the size to settle
+        self._owed: Timer | None = None
+        self._dragged_since: float | None = None
+        self._settled_at = 0.0
+        self._leaving: Callable[[], None] | None = None
 
-    async def on_event(self, event: events.Event) -> None:
+    def notice(self, event: events.Event) -> None:
+        """Take in another size, or that an answer of the terminal has come."""
         if isinstance(event, events.Resize):
             self._resized(time.monotonic())
             # after a resize, or back from the shell, the terminal shows anything
@@ -146,39 +145,39 @@ class FrugalApp(AppPart):
         elif isinstance(event, events.CursorPosition):
             self._pacing.answered(time.monotonic())
             self._pay()
-        await super().on_event(event)
 
-    def exit(self, result: int | None = None, return_code: int = 0, message: RenderableType | None = None) -> None:
-        leave = partial(super().exit, result, return_code, message)
+    def leave(self, leave: Callable[[], None]) -> None:
+        """Leave once the answer under way has come: later it would be typed into the shell."""
         if self._pacing.expects_answer:
-            # an answer that comes after the end would be typed into the shell
             self._leaving = leave
-            self.set_timer(_FAREWELL_SECONDS, leave)
+            self._app.set_timer(_FAREWELL_SECONDS, leave)
         else:
             leave()
 
-    def _display(self, screen: Screen[object], renderable: RenderableType | None) -> None:
-        if isinstance(renderable, (ChopsUpdate, LayoutUpdate)) and not self.is_inline:
-            if self._leaving is not None:
-                # no more questions
-                return
-            now = time.monotonic()
-            wait = max(self._pacing.wait(now), self._settled_at - now)
-            if wait > 0:
-                if self._owed is None:
-                    self._owed = self.set_timer(wait, self._pay)
-                return
-            renderable = _FrameUpdate(self._encode, renderable)
-            self.has_painted = True
-        super()._display(screen, renderable)
+    def update(self, renderable: RenderableType | None) -> RenderableType | None:
+        """What to display for it now; None while a frame has to wait."""
+        if not isinstance(renderable, (ChopsUpdate, LayoutUpdate)) or self._app.is_inline:
+            return renderable
+        if self._leaving is not None:
+            # no more questions
+            return None
+        now = time.monotonic()
+        wait = max(self._pacing.wait(now), self._settled_at - now)
+        if wait > 0:
+            if self._owed is None:
+                self._owed = self._app.set_timer(wait, self._pay)
+            return None
+        self.has_painted = True
+        return _FrameUpdate(self._encode, renderable)
 
     def _encode(self, update: ChopsUpdate | LayoutUpdate, console: Console) -> str:
-        size = (self.size.width, self.size.height)
-        if self._frame is None or self._frame.size != size:
-            self._frame = Frame(*size, console._color_system or ColorSystem.TRUECOLOR, scrolls=self._scrolls)
-            if not (isinstance(update, LayoutUpdate) and update.region.size == self.size):
+        app, size = self._app, self._app.size
+        if self._frame is None or self._frame.size != (size.width, size.height):
+            colours = console._color_system or ColorSystem.TRUECOLOR
+            self._frame = Frame(size.width, size.height, colours, scrolls=self._scrolls)
+            if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # what this update leaves out is not known to be there
-                self.screen.call_next(self.screen.refresh)
+                app.screen.call_next(app.screen.refresh)
         text = self._frame.show(list(_chops(update) if isinstance(update, ChopsUpdate) else _lines(update)))
         return text + ASK if self._pacing.sent(len(text), time.monotonic()) else text
 
@@ -196,7 +195,7 @@ class FrugalApp(AppPart):
         elif self._owed is not None:
             self._owed.stop()
             self._owed = None
-            self.screen.refresh()
+            self._app.screen.refresh()
 
 
 class _FrameUpdate(CompositorUpdate):

@@ -2,19 +2,26 @@
 
 Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design", 2008);
 a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning` just flipped:
-yellow on dark, purple on light, where no readable yellow stands off from vermilion without green cones.
-
-Themes from a person's settings, each built on the explorer's dark or light one.
+yellow on dark, purple on light, where no readable yellow differs from vermilion without green cones.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-
+from textual.app import App
 from textual.theme import Theme
 
-from fa_tui.settings import ThemeColours
+_BEHIND_SCROLLBARS = (
+    "scrollbar-background",
+    "scrollbar-background-hover",
+    "scrollbar-background-active",
+    "scrollbar-corner-color",
+)
+
+
+def _scrollbars(bar: str, hover: str, active: str, background: str) -> dict[str, str]:
+    bars = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
+    return {**bars, **dict.fromkeys(_BEHIND_SCROLLBARS, background)}
+
 
 DARK = Theme(
     name="fa-dark",
@@ -35,13 +42,7 @@ DARK = Theme(
         "block-cursor-text-style": "bold",
         "footer-key-foreground": "#f0c542",
         "footer-background": "#171c22",
-        "scrollbar": "#66727f",
-        "scrollbar-hover": "#8a97a5",
-        "scrollbar-active": "#7ad0b0",
-        "scrollbar-background": "#171c22",
-        "scrollbar-background-hover": "#171c22",
-        "scrollbar-background-active": "#171c22",
-        "scrollbar-corner-color": "#171c22",
+        **_scrollbars("#66727f", "#8a97a5", "#7ad0b0", "#171c22"),
         "border": "#7ad0b0",
         "border-blurred": "#3a444f",
     },
@@ -67,13 +68,7 @@ LIGHT = Theme(
         "footer-key-foreground": "#8a3a00",
         "footer-background": "#e8e5dd",
         "text-disabled": "auto 46%",
-        "scrollbar": "#857f71",
-        "scrollbar-hover": "#6d675a",
-        "scrollbar-active": "#00664b",
-        "scrollbar-background": "#f3f1ec",
-        "scrollbar-background-hover": "#f3f1ec",
-        "scrollbar-background-active": "#f3f1ec",
-        "scrollbar-corner-color": "#f3f1ec",
+        **_scrollbars("#857f71", "#6d675a", "#00664b", "#f3f1ec"),
         "border": "#00664b",
         "border-blurred": "#b9b4a8",
     },
@@ -118,15 +113,13 @@ THEMES: tuple[Theme, ...] = (DARK, LIGHT, ANSI)
 """The first one is the default."""
 
 
-_COLOURS = tuple(name for name in ThemeColours.__struct_fields__ if name != "dark")
-
-
-def own_themes(themes: Mapping[str, ThemeColours]) -> Iterator[Theme]:
-    """The themes of `settings.toml`, ready to register."""
-    for name, colours in themes.items():
-        base = DARK if colours.dark else LIGHT
-        given = {part: value for part in _COLOURS if (value := getattr(colours, part)) is not None}
-        # cursor, keys and scrollbars are drawn in the base's colours: they follow those that were replaced
-        instead = {getattr(base, part): value for part, value in given.items()}
-        variables = {key: instead.get(value, value) for key, value in base.variables.items()}
-        yield dataclasses.replace(base, name=name, variables=variables, **given)
+def begin_with(app: App[int], name: str) -> None:
+    """Register the themes and set one before the start: an assignment would have every stylesheet parsed again."""
+    for theme in THEMES:
+        app.register_theme(theme)
+    app.set_reactive(App.theme, name)
+    dark = app.current_theme.dark
+    app.set_class(dark, "-dark-mode")
+    app.set_class(not dark, "-light-mode")
+    app.add_class(f"-theme-{name}")
+    app.stylesheet.set_variables(app.get_css_variables())

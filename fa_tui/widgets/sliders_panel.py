@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import msgspec
 from textual import events
@@ -15,12 +15,14 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_tui.session import Baseline
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.diagnostics import BY_LETTER, DIAGNOSTICS
 from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
+
+if TYPE_CHECKING:
+    from fa_tui.options import FrozenBaseline
 
 _GESTURE_SECONDS = 0.8
 """Changes of one series closer in time than this are one gesture."""
@@ -101,7 +103,7 @@ class ThresholdsChanged(Message):
 class BaselineChanged(Message):
     """Another frozen baseline to assume (None: those recorded), after undo or redo."""
 
-    def __init__(self, baseline: Baseline | None) -> None:
+    def __init__(self, baseline: FrozenBaseline | None) -> None:
         super().__init__()
         self.baseline = baseline
 
@@ -110,7 +112,7 @@ class Judging(NamedTuple):
     """What judges the runs, and can be undone."""
 
     thresholds: DiagnosticThresholds
-    baseline: Baseline | None
+    baseline: FrozenBaseline | None
 
 
 class SlidersPanel(Vertical):
@@ -195,7 +197,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         self._record(self._history.current._replace(thresholds=thresholds), None)
         self._show(thresholds)
 
-    def set_baseline(self, baseline: Baseline | None) -> None:
+    def set_baseline(self, baseline: FrozenBaseline | None) -> None:
         """Keep a baseline set elsewhere: one change that can be undone; nothing is posted."""
         self._record(self._history.current._replace(baseline=baseline), None)
 

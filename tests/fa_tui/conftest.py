@@ -14,7 +14,7 @@ from fa_core.engine.devices import Placement
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.setup import Setup
+from fa_tui.jobs.measuring import Setup
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 

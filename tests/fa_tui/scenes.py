@@ -17,8 +17,7 @@ from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.listing import Jobs, Listed
-from fa_tui.jobs.machine import Machine
+from fa_tui.jobs.listing import Jobs, Listed, Machine
 from fa_tui.screens.jobs import JobsScreen, MachineSeen
 from fa_tui.screens.problems import ProblemsScreen
 from fa_tui.screens.quit import QuitScreen

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 
 from fa_core.engine.devices import Device, Usage, UsageMeter
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.listing import Jobs, Listed, progress_line
-from fa_tui.jobs.machine import Machine, MachineWatch, machine_lines
-from fa_tui.jobs.pace import Pace, Stopwatch
+from fa_tui.jobs.listing import Jobs, Listed, Machine, MachineWatch, machine_lines, progress_line
+from fa_tui.jobs.pace import Pace
 from fa_tui.screens import copy_export
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen
@@ -94,18 +93,18 @@ def test_the_last_job_leaves_no_line_behind() -> None:
 
 def test_a_stopwatch_tells_how_long_the_last_run_was() -> None:
     clock = Clock()
-    watch = Stopwatch(clock)
-    watch.note(running=False)
-    assert watch.seconds is None
+    pace = Pace(clock)
+    pace.turn(running=False)
+    assert pace.took is None
     for seconds in (40.0, 2.0):
-        watch.note(running=True)
+        pace.turn(running=True)
         clock.now += seconds
-        watch.note(running=True)
-        assert watch.seconds is None
-        watch.note(running=False)
+        pace.turn(running=True)
+        assert pace.took is None
+        pace.turn(running=False)
         clock.now += 100.0
-        watch.note(running=False)
-        assert watch.seconds == seconds
+        pace.turn(running=False)
+        assert pace.took == seconds
 
 
 def test_a_device_tells_its_memory_and_load_and_a_missing_one_why() -> None:
@@ -127,7 +126,7 @@ def test_a_device_that_went_away_while_the_screen_is_open_is_said_to_be_gone(mon
     looks = iter([[cuda, cpu], [cpu]])
     monkeypatch.setattr("fa_core.engine.devices.list_devices", lambda: next(looks))
     monkeypatch.setattr("fa_core.engine.devices.why_no_cuda", lambda: "no GPU: no NVIDIA driver answers")
-    monkeypatch.setattr("fa_tui.jobs.machine._SECONDS", 0.0)
+    monkeypatch.setattr("fa_tui.jobs.listing._SECONDS", 0.0)
     seen: list[Machine] = []
 
     def tell(machine: Machine) -> None:

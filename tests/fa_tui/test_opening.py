@@ -8,21 +8,32 @@ from typing import Any
 import pytest
 
 from fa_core.engine.devices import Placement
+from fa_core.formats import Scan
 from fa_tui import opening
 from fa_tui.cli import main
+from fa_tui.session import Session
 
 
 @pytest.fixture
 def handed(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Everything the explorer was started with, instead of starting it."""
+    """Everything the explorer was made with, instead of starting it."""
     received: dict[str, Any] = {}
 
-    def started(paths: list[Path], **rest: Any) -> int:
-        received.update(rest, paths=paths)
-        return 0
+    class Recorder:
+        return_code = None
+
+        def __init__(self, session: Session, **rest: Any) -> None:
+            received.update(rest, session=session)
+
+        def run(self) -> int:
+            return 0
+
+        def close_jobs(self) -> list[str]:
+            return []
 
     monkeypatch.setattr(opening, "on_a_terminal", lambda: True)
-    monkeypatch.setattr(opening, "run_explorer", started)
+    monkeypatch.setattr("fa_core.formats.scan", lambda paths, **_: Scan())
+    monkeypatch.setattr("fa_tui.app.ExplorerApp", Recorder)
     return received
 
 
@@ -40,8 +51,8 @@ def test_without_options_the_manifests_decide(handed: dict[str, Any], published_
 
 def test_a_threshold_that_was_given_wins_and_the_others_come_from_the_settings(handed: dict[str, Any]) -> None:
     assert main(["runs", "--g-norm-floor", "1e-9"]) == 0
-    assert handed["thresholds"].g_norm_floor == 1e-9
-    assert handed["thresholds"].h_norm_explosion_ratio == 50.0
+    assert handed["session"].thresholds.g_norm_floor == 1e-9
+    assert handed["session"].thresholds.h_norm_explosion_ratio == 50.0
 
 
 def test_where_to_measure_reaches_the_explorer(handed: dict[str, Any]) -> None:

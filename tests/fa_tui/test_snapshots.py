@@ -9,7 +9,7 @@ from pytest_textual_snapshot import SVGImageExtension
 from syrupy.assertion import SnapshotAssertion
 
 from fa_tui import settings
-from fa_tui.jobs.machine import MachineWatch
+from fa_tui.jobs.listing import MachineWatch
 from fa_tui.widgets import layer_charts
 from tests.fa_tui.pictures import LOOKS, SIZES, compact
 from tests.fa_tui.scenes import SCENES, opened_on

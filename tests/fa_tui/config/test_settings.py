@@ -6,12 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from textual.theme import Theme
 
 from fa_core.schema import schema_of
 from fa_tui.cli import main
 from fa_tui.settings import Settings, load_settings, remember_theme
-from fa_tui.terminal.themes import DARK, LIGHT, own_themes
 
 
 @pytest.fixture
@@ -89,15 +87,6 @@ def test_a_folder_in_its_place_is_told(file: Path) -> None:
     file.mkdir()
     (message,) = messages(file)
     assert "cannot be read" in message
-
-
-def test_a_theme_of_ones_own_keeps_the_colours_it_does_not_name(file: Path) -> None:
-    file.write_text('[themes.night]\nbackground = "#000000"\n[themes.day]\ndark = false\n')
-    night, day = own_themes(load_settings(file).settings.themes)
-    assert isinstance(night, Theme)
-    assert (night.name, night.dark, night.background, night.error) == ("night", True, "#000000", DARK.error)
-    assert night.variables["block-cursor-foreground"] == "#000000"
-    assert (day.dark, day.background) == (False, LIGHT.background)
 
 
 def test_the_schema_describes_every_setting() -> None:

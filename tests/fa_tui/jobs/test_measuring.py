@@ -14,7 +14,6 @@ from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured
-from fa_tui.jobs.working import RunMeasured
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.quit import QuitScreen
 from fa_tui.session import Flip
@@ -43,7 +42,7 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measu
     app = measuring_app("dfa", "ep", "fa")
     said: list[str] = []
     async with app.run_test(size=SIZE) as pilot:
-        app.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
+        app.jobs.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
         app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
         await pilot.press("space", "slash", *"method:ep", "enter", "m")
         await until(pilot, lambda: said == ["dfa s42 (hidden by the filter) to measure"])
@@ -170,7 +169,7 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
         monkeypatch.setattr(app, "rows_changed", rows_changed)
         report = DiagnosticReport(residual_norms=[1.0, 100.0])
         for index, row in enumerate(app.session.rows):
-            app.post_message(RunMeasured(Measured(index, replace(row, report=report), saved="results.json")))
+            app.post_message(Measured(index, replace(row, report=report), saved="results.json"))
         await until(pilot, lambda: app.session.walk_backs() == 6)
         assert shown == [1, 5]
         await until(pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app))

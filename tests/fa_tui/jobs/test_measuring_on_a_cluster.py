@@ -14,8 +14,7 @@ from fa_core.engine import audit
 from fa_core.engine.devices import Placement
 from fa_core.engine.pool import Pool
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.measuring import Failed, failure_words
-from fa_tui.jobs.setup import Setup
+from fa_tui.jobs.measuring import Failed, Setup, failure_words
 from fa_tui.screens.jobs import JobsScreen
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until

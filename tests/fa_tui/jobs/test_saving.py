@@ -11,8 +11,8 @@ from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, MANIFEST
-from fa_tui.jobs import results as results_module
-from fa_tui.jobs.results import Results
+from fa_tui.jobs import measuring as results_module
+from fa_tui.jobs.measuring import Results
 
 
 def row(checkpoint: str, growth: float = 2.0, seed: int = 42) -> AuditRow:

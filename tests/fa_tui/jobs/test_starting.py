@@ -14,7 +14,9 @@ from textual.widgets import Input
 from fa_core.formats import scan
 from fa_core.runs import MANIFEST, read_manifest
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.form import Fault, Planned, command_words, fields_of, plan, shell_line
+from fa_tui.commands import command
+from fa_tui.jobs import form
+from fa_tui.jobs.form import Fault, Field, Planned, command_words, shell_line
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
 from fa_tui.options import sample_runs
@@ -40,8 +42,16 @@ TINY = {
 ENDLESS = {**TINY, "epochs": "100000", "schedule": "constant"}
 
 
-def planned(out: Path, values: dict[str, str], command: str = "train") -> Planned:
-    found = plan(command_words(command, fields_of(command), {**values, "out": str(out)}))
+def fields_of(name: str) -> list[Field]:
+    return form.fields_of(command(name))
+
+
+def plan(words: list[str]) -> Planned | Fault:
+    return form.plan(command(words[0]), words)
+
+
+def planned(out: Path, values: dict[str, str], name: str = "train") -> Planned:
+    found = plan(command_words(name, fields_of(name), {**values, "out": str(out)}))
     assert isinstance(found, Planned), found
     return found
 
@@ -248,9 +258,9 @@ class TestRuns:
         started: list[Planned] = []
         monkeypatch.setattr(Launches, "start", lambda self, planned: started.append(planned))
         async with explorer.run_test(size=(80, 24)):
-            explorer.start(planned(table, {"paths": str(runs)}, "audit"))
+            explorer.jobs.start(planned(table, {"paths": str(runs)}, "audit"))
             assert explorer.paths == [runs]
-            explorer.start(planned(table, {"paths": str(other)}, "audit"))
+            explorer.jobs.start(planned(table, {"paths": str(other)}, "audit"))
             assert explorer.paths == [runs, table], "nothing of it is open: this is how it is seen"
         assert [each.reads for each in started] == [[runs], [other]]
         explorer.close_jobs()
@@ -259,7 +269,7 @@ class TestRuns:
         self, explorer: ExplorerApp, tmp_path: Path
     ) -> None:
         async with explorer.run_test(size=(80, 24)) as pilot:
-            explorer.start(planned(tmp_path / "runs", ENDLESS))
+            explorer.jobs.start(planned(tmp_path / "runs", ENDLESS))
             await pilot.press("J")
             await until(pilot, lambda: explorer.jobs.listed()[0].done >= 2)
             await until(pilot, lambda: explorer.jobs.listed()[0].left is not None)
@@ -279,7 +289,7 @@ class TestRuns:
     async def test_a_command_that_fails_says_why(self, explorer: ExplorerApp, tmp_path: Path) -> None:
         async with explorer.run_test(size=(120, 40)) as pilot:
             (tmp_path / "none.npz").write_text("not NumPy's")
-            explorer.start(planned(tmp_path / "runs", {**TINY, "data": f"npz:{tmp_path}/none.npz"}))
+            explorer.jobs.start(planned(tmp_path / "runs", {**TINY, "data": f"npz:{tmp_path}/none.npz"}))
             await pilot.press("J")
             await until(pilot, lambda: explorer.jobs.listed()[0].state == "failed")
             assert "none.npz" in explorer.jobs.listed()[0].error
@@ -291,7 +301,7 @@ class TestRuns:
     ) -> None:
         long = {**TINY, "data": "synthetic:input=6,train=20000,test=300", "batch_size": "1", "epochs": "300"}
         async with explorer.run_test(size=(120, 40)) as pilot:
-            explorer.start(planned(tmp_path / "runs", long))
+            explorer.jobs.start(planned(tmp_path / "runs", long))
             await until(pilot, lambda: explorer.jobs.listed()[0].left is not None)
             (job,) = explorer.jobs.listed()
             assert (job.done, job.total) == (0, 300)
@@ -321,7 +331,7 @@ class TestRuns:
 
 class TestLeaving:
     async def start(self, explorer: ExplorerApp, pilot: Pilot[Any], out: Path) -> Listed:
-        explorer.start(planned(out, ENDLESS))
+        explorer.jobs.start(planned(out, ENDLESS))
         await until(pilot, lambda: explorer.jobs.listed()[0].done >= 1)
         return explorer.jobs.listed()[0]
 
@@ -334,13 +344,12 @@ class TestLeaving:
             await pilot.press("n")
             await until(pilot, lambda: explorer.screen is explorer.explorer)
             await pilot.press("q", "y")
-        (pid,) = explorer.launches.pids()
-        explorer.close_jobs()
-        (line,) = explorer.farewell
+        (pid,) = explorer.jobs.launches.pids()
+        (line,) = explorer.close_jobs()
         assert f"process {pid}" in line and job.log in line and "fa-tui train --method dfa" in line
         os.kill(pid, 0)
-        explorer.launches.cancel(job.id)
-        explorer.launches.wait(job.id)
+        explorer.jobs.launches.cancel(job.id)
+        explorer.jobs.launches.wait(job.id)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
@@ -350,7 +359,6 @@ class TestLeaving:
             await pilot.press("q")
             await until(pilot, lambda: isinstance(explorer.screen, QuitScreen))
             await pilot.press("s")
-        explorer.close_jobs()
-        assert explorer.farewell == []
-        explorer.launches.wait(job.id)
+        assert explorer.close_jobs() == []
+        explorer.jobs.launches.wait(job.id)
         assert read_manifest(tmp_path / "runs" / "dfa_s42").epochs_done >= 1

@@ -13,7 +13,7 @@ from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live.changes import Reading
-from fa_tui.live.following import FoldersChanged, news_text
+from fa_tui.live.watcher import FoldersChanged, news_text
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
@@ -62,10 +62,10 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         before = said(app)
-        app.own_news.add(0)
+        app.following.own_rows.add(0)
         app.on_folders_changed(FoldersChanged([Reading(place, [unlike])]))
         assert said(app) == before
-        app.own_news.clear()
+        app.following.own_rows.clear()
         app.on_folders_changed(FoldersChanged([Reading(place, [row])]))
         assert "1 changed: dfa s42" in said(app)
 
@@ -79,7 +79,7 @@ async def test_what_is_wrong_with_the_settings_stays_when_the_folder_goes_and_is
     app._complaints = [wrong]
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        await until(pilot, lambda: bool(app._watchers))
+        await until(pilot, lambda: bool(app.following.watchers))
         runs.rename(runs.parent / "away")
         await until(pilot, lambda: bool(app.session.gone))
         (runs.parent / "away").rename(runs)
@@ -92,7 +92,7 @@ async def test_runs_that_appear_and_go_while_open_are_shown(runs: Path, live: st
     app = following(runs, live=live, poll_seconds=0.1)
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        await until(pilot, lambda: bool(app._watchers))
+        await until(pilot, lambda: bool(app.following.watchers))
         number = 0
 
         def appear() -> bool:
@@ -122,7 +122,7 @@ async def test_live_off_watches_nothing(runs: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.pause(0.5)
-        assert not app._watchers
+        assert not app.following.watchers
 
 
 async def test_news_on_another_screen_are_told_there(runs: Path) -> None:
@@ -172,13 +172,13 @@ class TestMerging:
 
     def test_a_problem_goes_when_its_file_can_be_read(self) -> None:
         session = Session([], problems=[Problem("a.json", "truncated"), Problem("b.json", "empty")])
-        assert session.merge([Reading("a.json", rows=self.rows(1))]).beside
+        assert session.merge([Reading("a.json", rows=self.rows(1))]).others
         assert [problem.path for problem in session.problems] == ["b.json"]
 
     def test_a_folder_that_was_empty_is_no_problem_once_it_holds_a_run(self, tmp_path: Path) -> None:
         session = Session([], problems=scan([tmp_path]).problems)
         locked = Problem(str(tmp_path / "locked"), "permission denied")
-        session.tell_problems([locked])
+        session.add_problems([locked])
         session.merge([Reading("elsewhere/a.json", rows=self.rows(1)), Reading(str(tmp_path / "b.json"), gone=True)])
         assert len(session.problems) == 2, "nothing is in it yet"
         session.merge([Reading(str(tmp_path / "a.json"), rows=self.rows(2))])

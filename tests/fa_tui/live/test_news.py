@@ -17,7 +17,7 @@ from fa_core.formats import scan, scan_again
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.live.changes import STILL_SECONDS, Follower, Reading
-from fa_tui.live.watcher import Watcher, is_network_kind, kind_of, roots_of
+from fa_tui.live.watcher import Watcher, roots_of
 
 LIMIT = 30.0
 """Seconds after which a test gives up: much more than a loaded machine needs."""
@@ -159,14 +159,6 @@ def test_reading_again_takes_a_place_as_found_in_a_folder(tmp_path: Path) -> Non
     run = run_folder(tmp_path / "dfa_s42", audit=True)
     (run / "more.json").write_text(report())
     assert [row.source for row in scan_again(str(run)).rows] == [str(run)]
-
-
-def test_network_disks_are_known_by_their_file_system() -> None:
-    mounts = ["/dev/sda1 / ext4 rw 0 0", "nas:/x /my\\040data nfs4 rw 0 0", "host:/ /home/me/far fuse.sshfs rw 0 0"]
-    assert is_network_kind(kind_of("/my data/runs", mounts))
-    assert is_network_kind(kind_of("/home/me/far/runs", mounts))
-    assert not is_network_kind(kind_of("/home/me/farther", mounts))
-    assert not is_network_kind(kind_of("/my", mounts))
 
 
 class Told:

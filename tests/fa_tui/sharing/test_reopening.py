@@ -21,7 +21,7 @@ from fa_tui import opening
 from fa_tui import settings as config
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.jobs.setup import Setup
+from fa_tui.jobs.measuring import Setup
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings

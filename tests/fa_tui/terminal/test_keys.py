@@ -104,12 +104,12 @@ async def test_what_goes_on_behind_a_closed_dialog_delays_one_key_and_not_every_
         await at_once(pilot, "a7")
         await at_once(pilot, "\r")
         assert app.session.thresholds.h_norm_explosion_ratio == 7.0
-        assert app._waited_enough
+        assert app.keys._waited_enough
         written.set()
         await pilot.pause(0.1)
         await at_once(pilot, "b1e-8\r")
         assert app.session.thresholds.g_norm_floor == 1e-8
-        assert not app._waited_enough
+        assert not app.keys._waited_enough
 
 
 async def test_a_key_that_fails_to_come_back_does_not_cost_the_keyboard(
@@ -118,7 +118,7 @@ async def test_a_key_that_fails_to_come_back_does_not_cost_the_keyboard(
     monkeypatch.setattr("fa_tui.terminal.keys._PATIENCE_SECONDS", 0.02)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        app._under_way = events.Key("z", "z")
+        app.keys._under_way = events.Key("z", "z")
         await at_once(pilot, "a5\r")
         assert app.session.thresholds.h_norm_explosion_ratio == 5.0
 

@@ -9,8 +9,7 @@ import pytest
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.rows import AuditRow
-from fa_tui.jobs.measuring import Failed, Measured, Measuring
-from fa_tui.jobs.setup import Setup
+from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup
 
 # one worker has the cluster: a second one would start another
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ray")]

@@ -1,0 +1,183 @@
+"""The jobs of an explorer: runs that it measures, commands that it starts, and what becomes of them on screen."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from textual.message import Message
+
+from fa_core.errors import FaError
+from fa_tui.jobs.launches import Launches
+from fa_tui.jobs.listing import Jobs, Listed
+from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
+from fa_tui.views.text import short_path
+from fa_tui.views.words import queued_words
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
+    from fa_tui.jobs.form import Planned
+
+_SHOW_SECONDS = 0.1
+"""Progress is shown at most so often: a key must never wait for it."""
+
+_ARRIVALS_SECONDS = 0.25
+"""Measured runs, too: those that come together are one change of the screen."""
+
+
+@dataclass
+class JobMoved(Message):
+    """A job's state or progress changed (posted from threads of the pool and of commands)."""
+
+
+@dataclass
+class CommandEnded(Message):
+    """A command that was started here is over (posted from a thread of its own)."""
+
+    listed: Listed
+
+
+@dataclass
+class Noticed(Message):
+    """A line that concerns no single job, e.g. which cluster it is (posted from the pool's threads)."""
+
+    text: str
+
+
+class JobControl(Jobs):
+    """Measures runs and starts commands for one explorer, and shows what becomes of them.
+
+    Args:
+        app: what shows them.
+        setup: how to measure.
+
+    Attributes:
+        measuring: the runs that are measured.
+        launches: the commands that were started.
+    """
+
+    def __init__(self, app: ExplorerApp, setup: Setup) -> None:
+        self._app, tell = app, app.tell
+        self.measuring = Measuring(
+            setup,
+            device=app.settings.device,
+            on_job=lambda _: tell(JobMoved()),
+            on_measured=tell,
+            on_failed=tell,
+            on_notice=lambda text: tell(Noticed(text)),
+            on_saving=app.following.own_rows.add,
+        )
+        self.launches = Launches(lambda job: tell(CommandEnded(job) if job.over else JobMoved()))
+        super().__init__(self.measuring, self.launches)
+        self._moved_due = False
+        self._arrived: list[Measured] = []
+        self._arrivals_due = False
+        self._failed: list[Failed] = []
+
+    def unfinished(self) -> tuple[int, int]:
+        """How many runs and how many commands are not over."""
+        runs, commands = (sum(not job.over for job in part.listed()) for part in (self.measuring, self.launches))
+        return runs, commands
+
+    def measure(self, indices: Sequence[int], shown: Sequence[int] | None = None) -> None:
+        """Queue runs to be measured; say which, or say why none can be.
+
+        Args:
+            indices: the runs.
+            shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
+        """
+        app, session = self._app, self._app.session
+        rows = [(index, session.rows[index]) for index in session.measurable(indices)]
+        if not rows:
+            app.say("no checkpoint to measure here: open a run folder or a weights file", "warn")
+            return
+        try:
+            started = self.measuring.start(rows)
+        except FaError as error:
+            app.say(str(error), "bad")
+            return
+        session.marked.clear()
+        app.explorer.marks_changed()
+        queued = queued_words(session, [int(job) for job in started], shown) if started else ""
+        app.say(f"{queued} to measure" if queued else "already queued", "dim")
+
+    def start(self, planned: Planned) -> None:
+        """Start a command among the jobs, and follow what it writes, unless that is what is open, measured again."""
+        app = self._app
+        try:
+            self.launches.start(planned)
+        except OSError as error:
+            app.say(f"{planned.words[0]} cannot be started: {error}", "bad")
+            return
+        # a table of runs that are open already would show each of them twice
+        if not planned.reads or not all(app.following.is_open(path) for path in planned.reads):
+            app.following.add(planned.out)
+        app.say(f"started {planned.words[0]}: J shows how far it is", "accent")
+
+    def close(self, *, stop_commands: bool) -> list[str]:
+        """End the workers; what is finished is on disk already.
+
+        Args:
+            stop_commands: interrupt commands rather than leave them running.
+
+        Returns:
+            A line for each command that goes on.
+        """
+        lines = self.launches.close(stop=stop_commands)
+        self.measuring.close()
+        return lines
+
+    def moved(self) -> None:
+        """Show soon how the jobs are."""
+        if not self._moved_due:
+            self._moved_due = True
+            self._app.set_timer(_SHOW_SECONDS, self._show_jobs)
+
+    def _show_jobs(self) -> None:
+        self._moved_due = False
+        if self._app.screen_stack:  # else the app is closing
+            self._app.jobs_changed(self.listed())
+
+    def ended(self, job: Listed) -> None:
+        """Say how a command ended."""
+        self.moved()
+        tone = {"done": "good", "failed": "bad"}.get(job.state, "warn")
+        self._app.say(f"{job.name}: {job.error or job.state}", tone)
+
+    def arrived(self, measured: Measured) -> None:
+        """Show a measured run, the first at once; what comes soon after it waits for a moment."""
+        self._arrived.append(measured)
+        if not self._arrivals_due:
+            self._show_arrivals()
+
+    def _show_arrivals(self) -> None:
+        app, session = self._app, self._app.session
+        arrived, self._arrived = self._arrived, []
+        self._arrivals_due = bool(arrived)
+        if not arrived or not app.screen_stack:  # without screens the app is closing
+            return
+        app.set_timer(_ARRIVALS_SECONDS, self._show_arrivals)
+        session.replace_rows({measured.index: measured.row for measured in arrived})
+        indices = [measured.index for measured in arrived]
+        app.rows_changed(only=indices)
+        # from now on what comes back from disk looks as it does here
+        app.following.own_rows.difference_update(indices)
+        name = session.label(indices[-1])
+        names = name if len(arrived) == 1 else f"{len(arrived)} more, the last of them {name},"
+        problem = next((measured.problem for measured in arrived if measured.problem), "")
+        if problem:
+            app.say(f"{names} measured, but not saved: {problem}", "bad")
+        else:
+            app.say(f"{names} measured, saved in {short_path(arrived[-1].saved)}", "good", aloud=False)
+
+    def failed(self, failed: Failed) -> None:
+        """Say why a run could not be measured; those that fail together are one line."""
+        self._failed.append(failed)
+        if len(self._failed) == 1:
+            self._app.set_timer(_ARRIVALS_SECONDS, self._say_failures)
+
+    def _say_failures(self) -> None:
+        failed, self._failed = self._failed, []
+        if self._app.screen_stack:  # else the app is closing
+            self._app.say(failure_words(failed), "bad", aloud=False)
