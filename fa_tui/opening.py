@@ -1,4 +1,4 @@
-"""Start the explorer; where there is no terminal, print the verdict table.
+"""Start the explorer.
 
 No Typer here: `fa-tui PATH…` without options comes straight to it, and starts 9 ms sooner.
 """
@@ -40,21 +40,13 @@ def open_explorer(
     Args:
         paths: audit files, checkpoints, run folders, or folders of them.
         given: thresholds by name that the person gave; the others come from the settings file.
-        look: how it begins; without a terminal, which runs are printed and in which order.
+        look: how it begins.
         baseline: accuracies to assume where none was recorded.
         setup: how to measure.
 
     Returns:
         The exit code.
     """
-    if not on_a_terminal():
-        gc.enable()
-        from fa_tui.commands.verdict_table import print_table
-        from fa_tui.options import FrozenBaseline
-        from fa_tui.views.look import Look
-
-        thresholds = msgspec.structs.replace(DiagnosticThresholds(), **(given or {}))
-        return print_table(paths, thresholds, baseline or FrozenBaseline(), "table", look=look or Look())
     # as at the program's start; it is on again after the first paint
     gc.disable()
     from fa_tui.options import sample_runs

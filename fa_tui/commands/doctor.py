@@ -75,11 +75,6 @@ print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda, "dev
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("doctor")(doctor_command)
-
-
 def doctor_command(
     format: Annotated[DoctorFormat, typer.Option("--format", help="How to print.")] = DoctorFormat.table,
 ) -> None:

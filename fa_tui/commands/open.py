@@ -9,10 +9,9 @@ import typer
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_core.report import DiagnosticThresholds
-from fa_tui import options
+from fa_tui import opening, options
+from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.setup import Setup
-from fa_tui.opening import open_explorer
-from fa_tui.options import judging, placing
 from fa_tui.views.look import CELL_LETTERS, Look
 from fa_tui.views.quantities import BY_NAME
 
@@ -34,11 +33,6 @@ ColumnsOption = Annotated[
     str, typer.Option("--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed")
 ]
 LongOption = Annotated[bool, typer.Option("--long", help="Begin in the long view, as --sort does.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("open")(judging(placing(open_command)))
 
 
 def open_command(
@@ -78,17 +72,20 @@ def open_command(
         fa-tui runs/ --engine ray --address auto   # m measures on the cluster
     """
     placement.check()
+    look = Look(show, rows, columns, filter, sort, long)
+    if not opening.on_a_terminal():
+        raise typer.Exit(print_paths(paths, thresholds, baseline, "table", look=look))
     given = {
         name: getattr(thresholds, name)
         for name in thresholds.__struct_fields__
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
     raise typer.Exit(
-        open_explorer(
+        opening.open_explorer(
             paths or [],
             given=given,
-            look=Look(show, rows, columns, filter, sort, long),
-            baseline=baseline if baseline != options.FrozenBaseline() else None,
+            look=look,
+            baseline=baseline or None,
             setup=Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps))),
         )
     )

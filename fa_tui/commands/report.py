@@ -11,20 +11,12 @@ import typer
 from fa_core.report import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs
-from fa_tui.options import judging
 
-OutOption = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .csv or .parquet.")
-]
+OutOption = Annotated[Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .svg, .csv or .parquet.")]
 FigureOption = Annotated[
-    str, typer.Option("--figure", metavar="NAME", help="What an .svg shows: audit, timeline, or an axis such as lam.")
+    str, typer.Option(metavar="NAME", help="What an .svg shows: audit, timeline, or an axis such as lam.")
 ]
-TitleOption = Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of .md and .html.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("report")(judging(report_command))
+TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
 
 
 def report_command(
@@ -32,8 +24,8 @@ def report_command(
     paths: options.PathsArgument = None,
     figure: FigureOption = "audit",
     title: TitleOption = "Four-diagnostic audit",
-    methods: inputs.MethodsOption = None,
-    seeds: inputs.SeedsOption = None,
+    methods: options.MethodsOption = None,
+    seeds: options.SeedsOption = None,
     *,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
@@ -55,8 +47,8 @@ def report_command(
     """
     from fa_core.reporting import write_report
 
-    runs = inputs.runs(paths, baseline, methods, seeds)
-    for file in write_report(out, runs.table(), thresholds, runs.traces, figure, title):
+    runs = inputs.open_runs(paths, baseline, methods, seeds)
+    for file in write_report(out, runs.table, thresholds, runs.traces, figure, title):
         print(file)
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)

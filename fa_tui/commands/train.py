@@ -15,7 +15,6 @@ from fa_core.report import DiagnosticThresholds
 from fa_core.rows import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
-from fa_tui.options import judging
 
 if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
@@ -30,11 +29,6 @@ class Choice(TypedDict):
     overwrite: bool
     stop_on: str
     thresholds: DiagnosticThresholds
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("train")(judging(train_command))
 
 
 def train_command(

@@ -186,9 +186,9 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_tui.commands.verdict_rows import judged, markdown
+    from fa_tui.commands.verdict_table import markdown
 
-    return "\n".join(markdown(judged(rows, thresholds))) + "\n"
+    return "\n".join(markdown(rows, thresholds)) + "\n"
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
