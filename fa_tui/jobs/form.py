@@ -115,7 +115,7 @@ def command(name: str) -> Any:
     """A command of the command line, as click holds it."""
     import typer
 
-    from fa_tui.cli import build
+    from fa_tui.commands import build
 
     group: Any = typer.main.get_command(build((name,)))
     return group.commands[name]

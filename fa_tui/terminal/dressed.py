@@ -12,7 +12,7 @@ from fa_tui.terminal.themes import THEMES
 
 
 class DressedApp(FrugalApp):
-    """Has the explorer's themes and a person's own, and begins with the right one.
+    """Has the explorer's themes, and begins with the right one.
 
     Args:
         terminal: what the terminal can show.
@@ -28,11 +28,6 @@ class DressedApp(FrugalApp):
         self.settings = settings
         for theme in THEMES:
             self.register_theme(theme)
-        if settings.themes:
-            from fa_tui.terminal.themes import own_themes
-
-            for theme in own_themes(settings.themes):
-                self.register_theme(theme)
         self._begin_with(settings.theme if settings.theme in self.themes_here else terminal.theme)
         if not terminal.unicode:
             from textual.scrollbar import ScrollBar
@@ -51,7 +46,7 @@ class DressedApp(FrugalApp):
         """The themes that this terminal can show: one that sends no RGB, or all."""
         if self.terminal.ansi_color:
             return [self.terminal.theme]
-        return [*(theme.name for theme in THEMES), *self.settings.themes]
+        return [theme.name for theme in THEMES]
 
     def choose_theme(self, name: str) -> str:
         """Change the colours, now and from now on; what to tell the person.

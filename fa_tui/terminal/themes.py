@@ -3,18 +3,11 @@
 Passing is blue, firing is vermilion, both from Okabe & Ito's palette ("Color Universal Design", 2008);
 a glyph always says the same as the colour. `$success` passes, `$error` fires, `$warning` just flipped:
 yellow on dark, purple on light, where no readable yellow stands off from vermilion without green cones.
-
-Themes from a person's settings, each built on the explorer's dark or light one.
 """
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator, Mapping
-
 from textual.theme import Theme
-
-from fa_tui.settings import ThemeColours
 
 DARK = Theme(
     name="fa-dark",
@@ -116,17 +109,3 @@ ANSI = Theme(
 
 THEMES: tuple[Theme, ...] = (DARK, LIGHT, ANSI)
 """The first one is the default."""
-
-
-_COLOURS = tuple(name for name in ThemeColours.__struct_fields__ if name != "dark")
-
-
-def own_themes(themes: Mapping[str, ThemeColours]) -> Iterator[Theme]:
-    """The themes of `settings.toml`, ready to register."""
-    for name, colours in themes.items():
-        base = DARK if colours.dark else LIGHT
-        given = {part: value for part in _COLOURS if (value := getattr(colours, part)) is not None}
-        # cursor, keys and scrollbars are drawn in the base's colours: they follow those that were replaced
-        instead = {getattr(base, part): value for part, value in given.items()}
-        variables = {key: instead.get(value, value) for key, value in base.variables.items()}
-        yield dataclasses.replace(base, name=name, variables=variables, **given)

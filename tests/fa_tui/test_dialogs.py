@@ -20,7 +20,7 @@ from fa_tui.screens import copy_export
 from fa_tui.screens.palette import ExplorerCommands
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
-from fa_tui.settings import Loaded, Settings, ThemeColours, load_settings
+from fa_tui.settings import Loaded, Settings, load_settings
 from fa_tui.sharing import clipboard
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
@@ -347,12 +347,12 @@ async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: Explore
 
 
 async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Session) -> None:
-    settings = Settings(theme="mine", show="growth", themes={"mine": ThemeColours(dark=False, accent="#123456")})
+    settings = Settings(theme="fa-light", show="growth")
     wrong = [Problem("settings.toml", "settings.toml: line 3: them: unknown setting")]
     app = ExplorerApp(session, terminal=COLOURFUL, settings=Loaded(settings, wrong))
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
-        assert app.current_theme.name == "mine"
+        assert app.current_theme.name == "fa-light"
         assert app.explorer.matrix.quantity is not None
         assert app.explorer.shown_runs.cell_text() == "1.00"
         assert "line 3" in said(app)
