@@ -154,12 +154,10 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
     with TrainingProgress(len(plans)) as progress:
         for plan in plans:
             done = train_run(plan, samples, out / plan.name, device=target, on_moment=progress.update, **choice)
-            progress.finished(plan.name)
-            with progress.paused():
-                print(_told(done), flush=True)
+            progress.finished(_result(done))
 
 
-def _told(done: Trained) -> str:
+def _result(done: Trained) -> str:
     if done.report is None:
         return f"{done.folder}: finished before, left alone"
     why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""

@@ -24,14 +24,14 @@ def test_every_finding_that_is_not_fine_names_what_helps_or_what_it_costs(capsys
 def test_a_missing_torch_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (finding,) = doctor.devices()
-    assert finding.state is doctor.State.missing
+    assert finding.state == doctor.MISSING
     assert finding.fix == "pip install torch"
 
 
 def test_a_torch_that_breaks_on_import_is_reported_with_its_last_words(monkeypatch):
     monkeypatch.setattr(doctor, "PROBE", "raise ImportError('libcudart.so.13 not found')")
     (finding,) = doctor.devices()
-    assert finding.state is doctor.State.missing
+    assert finding.state == doctor.MISSING
     assert "libcudart.so.13" in finding.found
 
 
@@ -39,7 +39,7 @@ def test_a_dumb_terminal_and_no_color_are_said(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")
     found = {finding.name: finding for finding in doctor.terminal()}
-    assert found["TERM"].state is doctor.State.note
+    assert found["TERM"].state == doctor.NOTE
     assert "NO_COLOR" in found["colours"].found
 
 
@@ -50,24 +50,3 @@ async def test_the_explorer_has_the_colours_that_are_said(monkeypatch, no_color,
     monkeypatch.setenv("NO_COLOR", no_color)
     assert next(finding.found for finding in doctor.terminal() if finding.name == "colours") == said
     assert ExplorerApp(Session([])).no_color is bool(no_color)
-
-
-def test_the_index_is_named_with_its_size_and_how_to_do_without(monkeypatch, tmp_path):
-    def found():
-        return next(finding for finding in doctor.folders() if finding.name == "index")
-
-    monkeypatch.setenv("FA_TUI_INDEX", str(tmp_path))
-    (tmp_path / "a.index").write_bytes(bytes(3_500_000))
-    assert found().state is doctor.State.ok
-    assert f"{tmp_path} (1 file, 3.5 MB" in found().found
-    monkeypatch.setenv("FA_TUI_INDEX", "off")
-    assert found().state is doctor.State.note
-    assert "unset FA_TUI_INDEX" in found().fix
-
-
-def test_an_index_that_cannot_be_written_is_said_in_one_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("FA_TUI_INDEX", str(tmp_path / "index"))
-    monkeypatch.setattr(doctor.os, "access", lambda path, mode: False)
-    finding = next(finding for finding in doctor.folders() if finding.name == "index")
-    assert finding.state is doctor.State.note
-    assert "read anew each time" in finding.found
