@@ -45,24 +45,21 @@ def audit_command(
     model: options.ModelOption = None,
     taps: options.TapsOption = None,
     batches: Annotated[
-        int | None,
-        typer.Option("--batches", metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10"),
+        int | None, typer.Option(metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10")
     ] = None,
     batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="B", help="Samples in each.", show_default="the manifest's, else 128"),
+        int | None, typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128")
     ] = None,
-    norm_batches: Annotated[int, typer.Option("--norm-batches", help="How many of them (a) and (b) use.")] = 1,
+    norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[
-        Dtype, typer.Option("--dtype", help="Arithmetic; auto: half precision in float32, others as they are.")
+        Dtype, typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
     ] = Dtype.auto,
     credit: Annotated[
-        Credit, typer.Option("--credit", help="Credit quality: none, Γ per layer, or also ρ, nudge and the null.")
+        Credit, typer.Option(help="Credit quality: none, Γ per layer, or also ρ, nudge and the null.")
     ] = Credit.gamma,
     resamples: Annotated[
         int,
         typer.Option(
-            "--resamples",
             metavar="N",
             min=0,
             max=MOST_RESAMPLES,

@@ -65,7 +65,7 @@ def _sample_run() -> Path | None:
 
 
 def explained(one: Demonstration) -> Iterator[str]:
-    """A demonstration in words and numbers."""
+    """A demonstration as text."""
     yield f"{one.number}. {one.name}: {one.title}"
     yield f"   on {one.ran_on}, {', '.join(f'{name} {version}' for name, version in one.versions.items())}"
     yield from (f"   wrong  {what} = {_value(value)}" for what, value in one.wrong.items())

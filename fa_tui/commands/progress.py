@@ -1,6 +1,6 @@
 """Progress on stderr, bars at a terminal and lines elsewhere; and signals that end a command as Ctrl-C does.
 
-What is finished is kept first. An explorer that started a training command is told of every batch
+What is finished is kept first. A training command also writes its batches to a file for the explorer that started it
 (`fa_tui.jobs.pace`).
 """
 
@@ -126,10 +126,8 @@ class AuditProgress(_Bars):
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
         super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._names = names or {}
-        self._failures: set[str] = set()
         self._total = self._over = 0
-        self._noted: set[tuple[str, str]] = set()
-        self._noticed: set[str] = set()
+        self._said: set[object] = set()
         self._tasks: dict[Worker, TaskID] = {}
         self._running: dict[str, Worker] = {}
         self._overall: TaskID | None = None
@@ -148,13 +146,13 @@ class AuditProgress(_Bars):
 
     def notice(self, text: str) -> None:
         """A line about no single run; a run whose note is the same needs none of its own."""
-        self._noticed.add(text)
+        self._said.add(text)
         self.say(text)
 
     def _take(self, view: JobView) -> None:
         # a worker notes the same of every run of a group, and a cluster of every run that waits
-        if view.note and view.note not in self._noticed and (view.note, view.log) not in self._noted:
-            self._noted.add((view.note, view.log))
+        if view.note and self._said.isdisjoint((view.note, (view.note, view.log))):
+            self._said.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
             self._show(view)
@@ -200,10 +198,11 @@ class AuditProgress(_Bars):
         return self._names.get(job.checkpoint) or " ".join(words)
 
     def _outcome(self, view: JobView) -> str:
-        if view.error in self._failures:
-            return "the same"  # what is wrong with --model or --data is wrong for every run
-        self._failures.update([view.error] if view.error else [])
-        return view.error or view.state.value
+        if not view.error:
+            return view.state.value
+        known = view.error in self._said
+        self._said.add(view.error)
+        return "the same" if known else view.error  # what is wrong with --model or --data is wrong for every run
 
 
 class TrainingProgress(_Bars):

@@ -10,8 +10,9 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from math import isnan
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
 from fa_tui.options import FrozenBaseline
 from fa_tui.views.look import Look, arranged
 from fa_tui.views.names import labels, with_seed
-from fa_tui.views.text import cut_middle, padded, padded_left, width_of
+from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import LEGEND, cell_text, runs_words
 
 EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ~: by proxy"
@@ -46,6 +47,8 @@ _NUMBERS = (
     ("‖h_L‖", "h_L", ".3g", ""),
 )
 """Heading, attribute of the report, format and diagnostic letter of each number."""
+
+_values = attrgetter(*(name for _, name, _, _ in _NUMBERS))
 
 HEADINGS = ("method", "seed", "abcd", *(heading for heading, *_ in _NUMBERS), "verdict")
 _LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
@@ -65,19 +68,26 @@ _CELLS = "\0"
 """Not in any cell: names are escaped before they are shown (`fa_core.errors.printable`)."""
 
 
-def _once(name: str) -> Any:
-    return cached_property(vars(DiagnosticReport)[name].fget)
+class _Once:
+    """A property of the report that is computed on first access; `cached_property` takes a lock each time."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self.compute = name, vars(DiagnosticReport)[name].fget
+
+    def __get__(self, report: Any, owner: type) -> Any:
+        value = report.__dict__[self._name] = self.compute(report)
+        return value
 
 
 class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
     """A report that caches what follows from it: a line of the table asks ten times for the same."""
 
-    max_per_block_growth = _once("max_per_block_growth")
-    margin_pp = _once("margin_pp")
-    nonfinite = _once("nonfinite")
-    coverage = _once("coverage")
-    flags = _once("flags")
-    verdict = _once("verdict")
+    max_per_block_growth = _Once("max_per_block_growth")
+    margin_pp = _Once("margin_pp")
+    nonfinite = _Once("nonfinite")
+    coverage = _Once("coverage")
+    flags = _Once("flags")
+    verdict = _Once("verdict")
 
 
 def judged(
@@ -112,7 +122,8 @@ def named(
 
 def evidence(row: AuditRow) -> dict[str, str]:
     """Letters of what was measured, but not as the protocol defines it → ``bound``, ``proxy``, ``assumed``."""
-    return {letter: kind for letter, kind in sorted(row.report.kinds.items()) if letter in row.report.coverage}
+    kinds = row.report.kinds
+    return {letter: kinds[letter] for letter in sorted(kinds) if letter in row.report.coverage} if kinds else {}
 
 
 def record(row: AuditRow) -> dict[str, Any]:
@@ -147,11 +158,13 @@ def record(row: AuditRow) -> dict[str, Any]:
 def numbers(row: AuditRow) -> list[str]:
     """The numbers of a row, rounded for reading; a bound or proxy is marked."""
     report, kinds = row.report, evidence(row)
-    cells = []
-    for _, name, form, letter in _NUMBERS:
-        value = getattr(report, name)
-        mark = MARKS.get(kinds[letter], "~") if letter in kinds else ""
-        cells.append("–" if value is None else mark + ("nan" if isnan(value) else format(value, form)))
+    cells = [
+        "–" if value is None else "nan" if isnan(value) else format(value, form)
+        for value, (_, _, form, _) in zip(_values(report), _NUMBERS, strict=True)
+    ]
+    for place, (*_, letter) in enumerate(_NUMBERS if kinds else ()):
+        if letter in kinds and cells[place] != "–":
+            cells[place] = MARKS.get(kinds[letter], "~") + cells[place]
     return cells
 
 
@@ -178,24 +191,25 @@ class Remarks:
 
     def add(self, row: AuditRow, label: str) -> None:
         """Count a judged run, which `labels` calls so."""
-        report, name = row.report, with_seed(label, row)
-        coverage = report.coverage
+        report = row.report
+        coverage, cause, nonfinite = report.coverage, floor_in_words(report), report.nonfinite
         self._verdicts[report.verdict] += 1
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
         if report.assumed_baseline_acc is not None and "d" in coverage:
             self._assumed[report.baseline_words()] += 1
-        cause = floor_in_words(report)
         if cause is not None and report.batch_size is not None and report.error_norm is not None:
-            self._causes.append(f"{name}: (b) fires: {cause}")
+            self._causes.append(f"{with_seed(label, row)}: (b) fires: {cause}")
         elif cause is not None:
-            self._unexplained.setdefault(cause, []).append(name)
-        self._oddities += [f"{name}: {what}" for what in report.nonfinite.values()]
+            self._unexplained.setdefault(cause, []).append(with_seed(label, row))
+        if nonfinite:
+            self._oddities += [f"{with_seed(label, row)}: {what}" for what in nonfinite.values()]
         if coverage:
-            missing = [letter for letter in report.unmeasured if letter in LETTERS and letter not in coverage]
-            self._reasons.update((letter, report.unmeasured[letter]) for letter in missing)
+            for letter, why in report.unmeasured.items():
+                if letter in LETTERS and letter not in coverage:
+                    self._reasons[letter, why] += 1
             if report.recorded_differs:
                 recorded = printable(f"“{report.recorded_verdict}” in {row.source}")
-                self._oddities.append(f"{name}: recorded as {recorded}")
+                self._oddities.append(f"{with_seed(label, row)}: recorded as {recorded}")
 
     def lines(self) -> Iterator[str]:
         """The remarks, a line each."""
@@ -312,7 +326,7 @@ def _print_table(
     for row, label in named(rows, thresholds, baseline):
         remarks.add(row, label)
         cells = line(row, label)
-        widths = [max(width, width_of(cell)) for width, cell in zip(widths, cells, strict=True)]
+        widths = list(map(max, widths, (width_of(label), *map(len, cells[1:]))))
         lines.append(_CELLS.join(cells).encode())
     if lines:
         _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths)
@@ -335,12 +349,13 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
     rest = sum(2 + widths[place] for place in shown[1:])
     widths[0] = min(widths[0], max(_LEAST_NAME, console.width - 2 - rest))
 
+    # of all cells only names may hold characters that take more or less than one cell
+    aligned = [f"{{{place}:{'<' if HEADINGS[place] in _LEFT else '>'}{widths[place]}}}" for place in shown[1:]]
+    template = "  ".join([" {0}", *aligned])
+
     def text(cells: Sequence[str]) -> str:
-        aligned = []
-        for place in shown:
-            cell = cells[place] if place else cut_middle(cells[place], widths[0], "…")
-            aligned.append((padded if HEADINGS[place] in _LEFT else padded_left)(cell, widths[place]))
-        return f" {'  '.join(aligned)}".rstrip()
+        name = padded(cut_middle(cells[0], widths[0], "…"), widths[0])
+        return template.format(name, *cells[1:]).rstrip()
 
     rule = f" {'─' * (sum(2 + widths[place] for place in shown) - 2)}"
     if console.is_terminal:

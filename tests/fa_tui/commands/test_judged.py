@@ -39,8 +39,8 @@ def test_a_judged_report_says_what_the_report_says_under_these_thresholds(report
 def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[DiagnosticReport] = []
     rule = JudgedReport.__dict__["nonfinite"]
-    work_out = rule.func
-    monkeypatch.setattr(rule, "func", lambda report: (asked.append(report), work_out(report))[1])
+    work_out = rule.compute
+    monkeypatch.setattr(rule, "compute", lambda report: (asked.append(report), work_out(report))[1])
     (row,) = judged([_row(REPORTS[1])], STRICT)
     report = row.report
     assert (report.verdict, report.flags, report.coverage) == (report.verdict, {"a", "b", "c"}, "abc")
