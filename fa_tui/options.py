@@ -296,8 +296,9 @@ def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
 
 
 def placement_in(values: Mapping[str, Any]) -> Placement:
-    """The placement among a command's values."""
-    return Placement(**{name: values[name] for name in _PLACEMENT if name != "engine"}, engine=values["engine"].value)
+    """The placement among a command's values; the engine may be the plain text of a form."""
+    given = {name: values[name] for name in _PLACEMENT}
+    return Placement(**{**given, "engine": Engine(given["engine"]).value})
 
 
 def _baseline_in(values: Mapping[str, Any]) -> FrozenBaseline:
