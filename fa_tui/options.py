@@ -1,12 +1,7 @@
-"""Where the sample runs are: in the installed package, or beside it in a source checkout.
+"""Options that several commands share: their types, and the values that some of them make together.
 
-Several options that are one value to a command.
-
-Options that several commands share, and what they mean.
-
-What every command that judges runs takes: the four thresholds and a frozen baseline.
-
-What every command that measures takes: where, and how many runs at a time.
+A command that declares a parameter ``thresholds``, ``baseline`` or ``placement`` takes the options behind it
+(`expanded`). Also the frozen baseline that runs are judged by, and where the sample runs are.
 """
 
 from __future__ import annotations
@@ -15,23 +10,18 @@ import enum
 import functools
 import inspect
 import math
-import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import msgspec
 import typer
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.engine.devices import PATIENCE, Placement
+from fa_core.engine.devices import Placement
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_core.rows import AuditRow, canonical_method
 from fa_core.runs import WITHOUT_BASELINE
-
-if TYPE_CHECKING:
-    from fa_core.formats import Scan
 
 
 def sample_runs() -> Path:
@@ -46,52 +36,6 @@ def sample_runs() -> Path:
             return folder
     raise UnreadableInput("the sample runs are not installed", where=here, hint="name a file or folder to open")
 
-
-class Bundle(NamedTuple):
-    """Options that a command takes as one value.
-
-    Attributes:
-        options: annotation and default of each, by the name of its parameter.
-        value: makes the one value of theirs.
-    """
-
-    options: Mapping[str, tuple[Any, object]]
-    value: Callable[[Mapping[str, Any]], object]
-
-
-def unbundled(command: Callable[..., None], bundles: Mapping[str, Bundle]) -> Callable[..., None]:
-    """The command with a bundle's options in the place of the parameter that has its name.
-
-    Typer reads a signature, so the wrapper has one. A bundle that the command does not declare is left out; one that
-    it does is keyword-only there.
-
-    Args:
-        command: declares its options as Typer wants them, and bundles by their names.
-        bundles: by the name of the parameter.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    wanted = inspect.signature(command).parameters
-    used = {name: bundle for name, bundle in bundles.items() if name in wanted}
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in wanted.items():
-        if name not in used:
-            parameters.append(parameter.replace(annotation=hints[name]))
-            continue
-        for option, (annotation, default) in used[name].options.items():
-            parameters.append(inspect.Parameter(option, parameter.kind, default=default, annotation=annotation))
-
-    @functools.wraps(command)
-    def wrapper(**values: Any) -> None:
-        for name, bundle in used.items():
-            values[name] = bundle.value({option: values.pop(option) for option in bundle.options})
-        command(**values)
-
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
-    return wrapper
-
-
-_TOLD_AT_MOST = 20
 
 PathsArgument = Annotated[
     list[Path] | None,
@@ -113,7 +57,6 @@ FrozenBaselineOption = Annotated[
 DataOption = Annotated[
     str | None,
     typer.Option(
-        "--data",
         metavar="SPEC",
         help="Data to measure on: synthetic[:…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable. "
         "Default: the one in the run's manifest.",
@@ -123,7 +66,6 @@ DataOption = Annotated[
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        "--model",
         metavar="MODULE:CALLABLE",
         help="Your own network: called without arguments, returns the module that the weights belong to.",
         show_default=False,
@@ -132,24 +74,59 @@ ModelOption = Annotated[
 TapsOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--taps",
-        metavar="LIST",
-        help="Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'.",
-        show_default=False,
+        metavar="LIST", help="Modules whose outputs are the stream h_0..h_L, e.g. 'embed,blocks.*'.", show_default=False
     ),
 ]
 FilterOption = Annotated[
-    str, typer.Option("--filter", help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
+    str, typer.Option(help="Only some runs, as / in the explorer: 'method:dfa flag:b growth>100'.")
 ]
 SortOption = Annotated[
-    str, typer.Option("--sort", help="By a column of the explorer's long view: growth; -growth, largest first.")
+    str, typer.Option(help="By a column of the explorer's long view: growth; -growth, largest first.")
 ]
 H0Option = Annotated[
-    float | None,
-    typer.Option("--h0", metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth."),
+    float | None, typer.Option(metavar="NORM", help="‖h_0‖ of logs that hold only ‖h_L‖: bounds their growth.")
 ]
 BlocksOption = Annotated[
     int | None, typer.Option("--blocks", "--depth", metavar="L", help="Number of blocks of such logs.")
+]
+MethodsOption = Annotated[
+    list[str] | None, typer.Option(metavar="LIST", help="Only runs of these methods.", show_default=False)
+]
+SeedsOption = Annotated[
+    list[str] | None, typer.Option(metavar="LIST", help="Only runs of these seeds.", show_default=False)
+]
+
+
+class Form(str, enum.Enum):
+    """How a result is printed."""
+
+    table = "table"
+    json = "json"
+
+
+class RowForm(str, enum.Enum):
+    """How rows are printed."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+    markdown = "markdown"
+
+
+class Engine(str, enum.Enum):
+    """Where measuring happens."""
+
+    local = "local"
+    ray = "ray"
+
+
+FormOption = Annotated[
+    Form,
+    typer.Option(help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them)."),
+]
+RowFormOption = Annotated[
+    RowForm,
+    typer.Option(help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."),
 ]
 
 
@@ -182,52 +159,35 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
             if name not in known:
                 raise UsageError(f"--frozen-baseline {name}=...: no run of method {name!r}", hint=nearest(name, known))
 
+    def __bool__(self) -> bool:
+        """Whether anything is assumed."""
+        return self.default is not None or bool(self.by_method)
+
     def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
-        """The rows judged by the baseline; rows that nobody measured stay as they are."""
-        if self.default is None and not self.by_method:
-            return list(rows)
-        return [self.filled(row) for row in rows]
+        """The rows judged by the baseline; rows without a measurement stay as they are."""
+        return [self.filled(row) for row in rows] if self else list(rows)
 
     def filled(self, row: AuditRow) -> AuditRow:
         """A row judged by the baseline."""
         acc = self._for(row)
         return row if acc is None else msgspec.structs.replace(row, report=row.report.with_assumed_baseline(acc))
 
-    def recorded(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
-        """The rows with the baseline as their own where they have none: for who measures them now, and knows it.
+    def recorded(self, row: AuditRow) -> AuditRow:
+        """A row with the baseline as its own if it has none: for a caller that measures it now, and knows it.
 
         One that a run has is never lost: in its place another can only be assumed.
         """
-        return [self._recorded(row) for row in rows]
-
-    def _recorded(self, row: AuditRow) -> AuditRow:
-        acc, report = self._for(row), row.report
-        if acc is None:
-            return row
-        has_one = report.frozen_baseline_acc is not None
-        report = report.with_assumed_baseline(acc) if has_one else report.with_frozen_baseline(acc)
-        return msgspec.structs.replace(row, report=report)
+        acc = self._for(row)
+        if acc is None or row.report.frozen_baseline_acc is not None:
+            return self.filled(row)
+        return msgspec.structs.replace(row, report=row.report.with_frozen_baseline(acc))
 
     def _for(self, row: AuditRow) -> float | None:
-        if self.default is None and not self.by_method:
-            return None
-        report = row.report
+        """The accuracy to assume for a row, if any."""
         acc = self.by_method.get(row.method)
-        if acc is None and report.frozen_baseline_acc is None and row.method not in WITHOUT_BASELINE:
+        if acc is None and row.method not in WITHOUT_BASELINE and row.report.frozen_baseline_acc is None:
             acc = self.default
-        return acc if report.coverage else None
-
-
-def given_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
-    """`parse_frozen_baseline` of what stands on a command line, where an empty text is an unset variable.
-
-    Raises:
-        UsageError: as `parse_frozen_baseline`, or a text is empty.
-    """
-    for value in values or ():
-        if not all(item.strip() for item in value.split(",")):
-            raise UsageError(f"--frozen-baseline {value!r} lacks an accuracy", hint="write 0.349 or METHOD=0.349")
-    return parse_frozen_baseline(values)
+        return acc if acc is not None and row.report.coverage else None
 
 
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
@@ -258,176 +218,131 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
     return FrozenBaseline(default, by_method)
 
 
-def bounded(rows: Sequence[AuditRow], h0: float | None, blocks: int | None) -> list[AuditRow]:
-    """The rows, with a growth bound where only ‖h_L‖ was logged.
-
-    Raises:
-        UsageError: one of the two options without the other, or values that cannot be meant.
-    """
-    if h0 is None and blocks is None:
-        return list(rows)
-    if h0 is None or blocks is None:
-        raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
-    from fa_core.analysis.partial import with_growth_bound
-
-    try:
-        return [msgspec.structs.replace(row, report=with_growth_bound(row.report, h0, blocks)) for row in rows]
-    except ValueError as error:
-        raise UsageError(str(error), where="--h0, --blocks") from error
-
-
-def split_list(values: str | Sequence[str] | None) -> list[str]:
+def split_list(values: Sequence[str] | None) -> list[str]:
     """A list option given with commas, repeated, or both.
 
     >>> split_list(["42,123", "456"])
     ['42', '123', '456']
     """
-    if values is None:
-        return []
-    parts = [values] if isinstance(values, str) else values
-    return [item.strip() for part in parts for item in part.split(",") if item.strip()]
+    return [item.strip() for part in values or () for item in part.split(",") if item.strip()]
 
 
-def open_paths(paths: Sequence[Path] | None) -> Scan:
-    """What the paths hold (the sample runs for none); what was not read is told on stderr."""
-    from fa_core.formats import scan
+class Bundle(NamedTuple):
+    """Options that a command takes as one value.
 
-    found = scan(list(paths) if paths else [sample_runs()])
-    tell_problems(found.problems, _TOLD_AT_MOST)
-    return found
-
-
-def tell_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
-    """One line on stderr for each path, or part of a file, that was not read; one for all of which the same is wrong.
-
-    Args:
-        problems: each with its message.
-        at_most: so many lines, and then how many more there are: a folder may hold thousands of other files.
+    Attributes:
+        options: annotation and default of each, by the name of its parameter.
+        value: makes the one value from theirs, picked by name.
     """
-    told = Counter(problem.message for problem in problems)
-    for message, times in list(told.items())[:at_most]:
-        print(f"fa-tui: {message}{f' ({times} runs)' if times > 1 else ''}", file=sys.stderr)
-    left = 0 if at_most is None else sum(list(told.values())[at_most:])
-    if left:
-        more = "1 more problem" if left == 1 else f"{left} more problems"
-        print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
+
+    options: Mapping[str, tuple[Any, object]]
+    value: Callable[[Mapping[str, Any]], object]
 
 
-def named_path_failed(paths: Sequence[Path] | None, problems: Iterable[Problem]) -> bool:
-    """Whether one of the paths the person typed (not a stray file in a folder) could not be opened."""
-    named = {str(path) for path in paths or ()}
-    return any(problem.path in named for problem in problems)
+def _option(kind: Any, default: object, help: str, **more: Any) -> tuple[Any, object]:
+    return Annotated[kind, typer.Option(help=help, **more)], default
 
 
-DEFAULTS = DiagnosticThresholds()
-
-OPTIONS: dict[str, Any] = {
-    "g_norm_floor": Annotated[
-        float, typer.Option("--g-norm-floor", help="(b) fires below this ‖g_L‖.", metavar="NORM")
-    ],
-    "h_norm_explosion_ratio": Annotated[
-        float, typer.Option("--h-norm-explosion-ratio", help="(a) fires above this growth per block.", metavar="RATIO")
-    ],
-    "stability_drift_ceiling": Annotated[
-        float, typer.Option("--stability-drift-ceiling", help="(c) fires above this mean cosine.", metavar="COSINE")
-    ],
-    "frozen_acc_margin_pp": Annotated[
-        float,
-        typer.Option("--frozen-acc-margin-pp", help="(d) fires below this margin, percentage points.", metavar="PP"),
-    ],
-}
-"""The threshold options by the name of the threshold."""
-
-
-def judging(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the threshold options, and ``--frozen-baseline`` where it wants one.
-
-    The command declares ``thresholds: DiagnosticThresholds`` and perhaps ``baseline: FrozenBaseline``.
-
-    Raises:
-        UsageError: (the command) a threshold that is NaN, a baseline that is no fraction.
-    """
-    thresholds = {name: (annotation, getattr(DEFAULTS, name)) for name, annotation in OPTIONS.items()}
-    baseline = {"frozen_baseline": (FrozenBaselineOption, None)}
-    return unbundled(
-        command,
-        {
-            "thresholds": Bundle(thresholds, thresholds_in),
-            "baseline": Bundle(baseline, lambda values: given_frozen_baseline(values["frozen_baseline"])),
-        },
+_DEFAULTS = DiagnosticThresholds()
+_THRESHOLDS = {
+    name: _option(float, getattr(_DEFAULTS, name), text, metavar=metavar)
+    for name, metavar, text in (
+        ("g_norm_floor", "NORM", "(b) fires below this ‖g_L‖."),
+        ("h_norm_explosion_ratio", "RATIO", "(a) fires above this growth per block."),
+        ("stability_drift_ceiling", "COSINE", "(c) fires above this mean cosine."),
+        ("frozen_acc_margin_pp", "PP", "(d) fires below this margin, percentage points."),
     )
+}
+_PLACEMENT = {
+    "device": _option(str, "auto", "auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."),
+    "jobs": _option(int | None, None, "Workers at a time.", metavar="N", show_default="one per device"),
+    "group": _option(
+        int | None,
+        None,
+        "Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same.",
+        metavar="N",
+        min=1,
+        show_default="as memory allows on a GPU, 1 on a CPU",
+    ),
+    "engine": _option(Engine, Engine.local, "Where: worker processes of this machine, or a Ray cluster (needs ray)."),
+    "address": _option(
+        str | None,
+        None,
+        "The Ray cluster's head, or auto: the one that runs here (RAY_ADDRESS).",
+        metavar="HOST:PORT",
+        show_default="auto; if there is none, Ray on this machine",
+    ),
+    "patience": _option(
+        float | None,
+        None,
+        "On a cluster: a run is tried on another node too after this long without a word.",
+        metavar="SECONDS",
+        min=1,
+        show_default="10 times the longest pause so far, at least 30",
+    ),
+}
 
 
 def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
     """The thresholds among a command's values.
 
     Raises:
-        UsageError: one of them is NaN.
+        UsageError: one of them is NaN, or negative where that makes no sense.
     """
     try:
-        return DiagnosticThresholds(**{name: values[name] for name in OPTIONS})
+        return DiagnosticThresholds(**{name: values[name] for name in _THRESHOLDS})
     except ValueError as error:
         raise UsageError(str(error)) from error
 
 
-class Engine(str, enum.Enum):
-    """Where measuring happens."""
-
-    local = "local"
-    ray = "ray"
-
-
-OPTIONS_of_placing: dict[str, Any] = {
-    "device": Annotated[
-        str, typer.Option("--device", help="auto, cpu, cuda:all, cuda:1, or several with commas: one worker each.")
-    ],
-    "jobs": Annotated[
-        int | None, typer.Option("--jobs", metavar="N", help="Workers at a time.", show_default="one per device")
-    ],
-    "group": Annotated[
-        int | None,
-        typer.Option(
-            "--group",
-            metavar="N",
-            min=1,
-            help="Networks of one architecture measured at once by a worker; 1: one by one. The numbers are the same.",
-            show_default="as memory allows on a GPU, 1 on a CPU",
-        ),
-    ],
-    "engine": Annotated[
-        Engine, typer.Option("--engine", help="Where: worker processes of this machine, or a Ray cluster (needs ray).")
-    ],
-    "address": Annotated[
-        str | None,
-        typer.Option(
-            "--address",
-            metavar="HOST:PORT",
-            help="The Ray cluster's head, or auto: the one that runs here (RAY_ADDRESS).",
-            show_default="auto; if there is none, Ray on this machine",
-        ),
-    ],
-    "patience": Annotated[
-        float | None,
-        typer.Option(
-            "--patience",
-            metavar="SECONDS",
-            min=1,
-            help="On a cluster: a run is tried on another node too after this long without a word.",
-            show_default=f"{PATIENCE:.0f}",
-        ),
-    ],
-}
-"""The options by the attributes of a `Placement`."""
-
-
-def placing(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command that declares ``placement: Placement`` the options that make one, in its place."""
-    defaults = {**{name: getattr(Placement(), name) for name in OPTIONS_of_placing}, "engine": Engine.local}
-    options = {name: (annotation, defaults[name]) for name, annotation in OPTIONS_of_placing.items()}
-    return unbundled(command, {"placement": Bundle(options, placement_in)})
-
-
 def placement_in(values: Mapping[str, Any]) -> Placement:
-    """The placement among a command's values."""
-    given = {name: values[name] for name in OPTIONS_of_placing}
+    """The placement among a command's values; the engine may be the plain text of a form."""
+    given = {name: values[name] for name in _PLACEMENT}
     return Placement(**{**given, "engine": Engine(given["engine"]).value})
+
+
+def _baseline_in(values: Mapping[str, Any]) -> FrozenBaseline:
+    """The frozen baseline among a command's values.
+
+    Raises:
+        UsageError: as `parse_frozen_baseline`; an accuracy is empty, as an unset variable makes it.
+    """
+    for value in values["frozen_baseline"] or ():
+        if not all(item.strip() for item in value.split(",")):
+            raise UsageError(f"--frozen-baseline {value!r} lacks an accuracy", hint="write 0.349 or METHOD=0.349")
+    return parse_frozen_baseline(values["frozen_baseline"])
+
+
+BUNDLES: Mapping[str, Bundle] = {
+    "thresholds": Bundle(_THRESHOLDS, thresholds_in),
+    "baseline": Bundle({"frozen_baseline": (FrozenBaselineOption, None)}, _baseline_in),
+    "placement": Bundle(_PLACEMENT, placement_in),
+}
+"""By the name of the parameter that a command declares, keyword-only."""
+
+
+def expanded(command: Callable[..., None]) -> Callable[..., None]:
+    """The command with the options of a bundle in place of the parameter that has its name.
+
+    Typer reads a signature, so the wrapper has one.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    declared = inspect.signature(command).parameters
+    used = {name: BUNDLES[name] for name in declared if name in BUNDLES}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in declared.items():
+        options = used[name].options if name in used else {name: (hints[name], parameter.default)}
+        parameters += [
+            inspect.Parameter(option, parameter.kind, default=default, annotation=annotation)
+            for option, (annotation, default) in options.items()
+        ]
+
+    @functools.wraps(command)
+    def wrapper(**values: Any) -> None:
+        for name, bundle in used.items():
+            values[name] = bundle.value({option: values.pop(option) for option in bundle.options})
+        command(**values)
+
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
+    return wrapper

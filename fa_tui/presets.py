@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import asdict
 
 from fa_core.atomic import write_bytes
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_core.rows import Problem
-from fa_tui.settings import Fitting, config_folder, load, quoted
+from fa_tui.settings import TomlFile, config_folder
 
 FILE = "presets.toml"
 PROTOCOL = "protocol"
 """The preset that is always there: the protocol's defaults."""
 
+_HEAD = "# Threshold presets of fa-tui; each may leave out what it does not change.\n"
 _LONGEST_NAME = 40
 
 
@@ -30,62 +31,59 @@ class Presets:
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or config_folder() / FILE
         self.problems: list[Problem] = []
+        self._text = ""
 
     def read(self) -> dict[str, DiagnosticThresholds]:
         """Name → thresholds, `PROTOCOL` first. What is wrong with the file is in `problems` then."""
-        self.problems = []
         presets = {PROTOCOL: DiagnosticThresholds()}
         try:
-            data, text = load(self.path)
+            file = TomlFile(self.path)
         except FaError as error:
-            self.problems.append(Problem(str(self.path), str(error)))
+            self.problems = [Problem(str(self.path), str(error))]
             return presets
-        fitting = Fitting(self.path, text)
-        for name, table in data.items():
+        for name, table in file.tables.items():
             if isinstance(table, Mapping) and name != PROTOCOL:
-                presets[name] = fitting.struct(DiagnosticThresholds, table, [name])
-        self.problems += fitting.problems
+                presets[name] = file.fitted(DiagnosticThresholds, table, [name])
+        self.problems, self._text = file.problems, file.text
         return presets
 
     def save(self, name: str, thresholds: DiagnosticThresholds) -> None:
         """Keep thresholds under a name; those that had it before are replaced.
 
         Raises:
-            UsageError: a name that cannot be used, or a file that must be mended first.
+            UsageError: a name that cannot be used, or a file that must be fixed first.
             FaError: the file cannot be written.
         """
         name = name.strip()
         problem = name_problem(name)
         if problem:
             raise UsageError(problem)
-        self._write({**self._kept(), name: thresholds})
+        self._write(name, thresholds)
 
     def remove(self, name: str) -> None:
-        """Forget a preset.
+        """Remove a preset.
 
         Raises:
-            UsageError: there is none of that name, or the file must be mended first.
+            UsageError: there is none of that name, or the file must be fixed first.
             FaError: the file cannot be written.
         """
-        kept = self._kept()
-        if name not in kept:
-            raise UsageError(f"no preset {name!r} to remove", where=self.path)
-        del kept[name]
-        self._write(kept)
+        self._write(name, None)
 
-    def _kept(self) -> dict[str, DiagnosticThresholds]:
-        kept = self.read()
+    def _write(self, name: str, thresholds: DiagnosticThresholds | None) -> None:
+        """Set or remove one table of the file; the others and all comments stay as they are."""
+        import tomlkit
+
+        presets = self.read()
         if self.problems:
-            raise UsageError(self.problems[0].message, hint="mend the file first: writing it anew would lose that")
-        del kept[PROTOCOL]
-        return kept
-
-    def _write(self, presets: Mapping[str, DiagnosticThresholds]) -> None:
-        lines = ["# Threshold presets of fa-tui; each may leave out what it does not change."]
-        for name, thresholds in presets.items():
-            lines += ["", f"[{quoted(name)}]"]
-            lines += [f"{field} = {value!r}" for field, value in msgspec.structs.asdict(thresholds).items()]
-        write_bytes(self.path, ("\n".join(lines) + "\n").encode())
+            raise UsageError(self.problems[0].message, hint="mend the file first")
+        document = tomlkit.parse(self._text or _HEAD)
+        if thresholds is not None:
+            document[name] = asdict(thresholds)
+        elif name in presets and name != PROTOCOL:
+            del document[name]
+        else:
+            raise UsageError(f"no preset {name!r} to remove", where=self.path)
+        write_bytes(self.path, tomlkit.dumps(document).encode())
 
 
 def name_problem(name: str) -> str:

@@ -1,4 +1,4 @@
-"""One module per command of `fa-tui`; each registers itself on the Typer app. Imports none of them itself."""
+"""One module per command of `fa-tui`, each with a function ``NAME_command``. Imports none of them itself."""
 
 from __future__ import annotations
 
@@ -39,12 +39,15 @@ def build(names: Sequence[str]) -> typer.Typer:
     """The command-line application with the named commands."""
     import typer
 
+    from fa_tui.options import expanded
+
     app = typer.Typer(
         add_completion=False, no_args_is_help=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=INTRO
     )
     app.callback()(_intro)
     for name in names:
-        importlib.import_module(f"fa_tui.commands.{name}").register(app)
+        module = importlib.import_module(f"fa_tui.commands.{name}")
+        app.command(name)(expanded(getattr(module, f"{name}_command")))
     return app
 
 

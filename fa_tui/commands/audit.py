@@ -13,10 +13,9 @@ import typer
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_tui import options
-from fa_tui.commands.progress import stoppable
-from fa_tui.commands.verdict_rows import judged
-from fa_tui.commands.verdict_table import Format, FormatOption, print_rows
-from fa_tui.options import judging, placing
+from fa_tui.commands import inputs
+from fa_tui.commands.progress import AuditProgress, stoppable
+from fa_tui.commands.verdict_table import judged, print_rows
 
 MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
@@ -39,11 +38,6 @@ class Dtype(str, enum.Enum):
     as_is = "as-is"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("audit")(judging(placing(audit_command)))
-
-
 def audit_command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The audit table to write (JSON).")],
     paths: options.PathsArgument = None,
@@ -51,24 +45,21 @@ def audit_command(
     model: options.ModelOption = None,
     taps: options.TapsOption = None,
     batches: Annotated[
-        int | None,
-        typer.Option("--batches", metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10"),
+        int | None, typer.Option(metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10")
     ] = None,
     batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="B", help="Samples in each.", show_default="the manifest's, else 128"),
+        int | None, typer.Option(metavar="B", help="Samples in each.", show_default="the manifest's, else 128")
     ] = None,
-    norm_batches: Annotated[int, typer.Option("--norm-batches", help="How many of them (a) and (b) use.")] = 1,
+    norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[
-        Dtype, typer.Option("--dtype", help="Arithmetic; auto: half precision in float32, others as they are.")
+        Dtype, typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
     ] = Dtype.auto,
     credit: Annotated[
-        Credit, typer.Option("--credit", help="Credit quality: none, Γ per layer, or also ρ, nudge and the null.")
+        Credit, typer.Option(help="Credit quality: none, Γ per layer, or also ρ, nudge and the null.")
     ] = Credit.gamma,
     resamples: Annotated[
         int,
         typer.Option(
-            "--resamples",
             metavar="N",
             min=0,
             max=MOST_RESAMPLES,
@@ -87,7 +78,7 @@ def audit_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
-    format: FormatOption = Format.table,
+    format: options.RowFormOption = options.RowForm.table,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
 ) -> None:
@@ -111,10 +102,9 @@ def audit_command(
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
-    from fa_tui.commands.progress import AuditProgress
     from fa_tui.views.names import labels, with_seed
 
-    found = options.open_paths(paths)
+    found = inputs.open_paths(paths)
     baseline.check(row.method for row in found.rows)
     settings = MeasureOptions(
         data=data,
@@ -130,7 +120,7 @@ def audit_command(
     )
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        return judged(baseline.recorded(rows), thresholds)
+        return list(judged(map(baseline.recorded, rows), thresholds))
 
     targets = measurable(found.rows)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
@@ -146,8 +136,8 @@ def audit_command(
             on_plan=progress.plan,
             on_notice=progress.notice,
         )
-    options.tell_problems(result.failures)
-    print_rows(result.rows, format.value)
+    inputs.report_problems(result.failures)
+    print_rows(result.rows, format.value, thresholds)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
@@ -157,5 +147,5 @@ def audit_command(
             kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
         print(f"fa-tui: {stop.words}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
-    incomplete = result.failures or result.unsaved or options.named_path_failed(paths, found.problems)
+    incomplete = result.failures or result.unsaved or inputs.named_path_failed(paths, found.problems)
     raise typer.Exit(3 if incomplete else 0)

@@ -13,14 +13,8 @@ from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
-from fa_tui.commands.verdict_rows import Judged, named
-from fa_tui.options import judging
+from fa_tui.commands.verdict_table import named
 from fa_tui.views.names import with_seed
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("check")(judging(check_command))
 
 
 def check_command(
@@ -39,20 +33,20 @@ def check_command(
 
         fa-tui check runs/ --frozen-baseline 0.349
     """
-    found = options.open_paths(paths)
+    found = inputs.open_paths(paths)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     baseline.check(row.method for row in found.rows)
-    rows = Judged(found.rows, thresholds, baseline)
-    walked_back = ((row, label) for row, label in named(rows) if row.report.verdict != TRUSTWORTHY)
+    rows = named(found.rows, thresholds, baseline)
+    walked_back = ((row, label) for row, label in rows if row.report.verdict != TRUSTWORTHY)
     first = next(walked_back, None)
     if first is not None:
         with contextlib.suppress(BrokenPipeError):
-            _tell(chain([first], walked_back))
-    raise typer.Exit(3 if found.problems or not rows else 0 if first is None else 1)
+            _print(chain([first], walked_back))
+    raise typer.Exit(3 if found.problems or not found.rows else 0 if first is None else 1)
 
 
-def _tell(rows: Iterable[tuple[AuditRow, str]]) -> None:
+def _print(rows: Iterable[tuple[AuditRow, str]]) -> None:
     for row, label in rows:
         report = row.report
         measured = f"{report.measured or 'nothing'} measured"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import importlib.metadata
 import importlib.util
 import json
@@ -12,47 +11,33 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
-import msgspec
 import typer
 
-from fa_core.errors import install_command
+from fa_core.errors import UnreadableInput, install_command
+from fa_tui import options
+from fa_tui.commands import output
+
+OK, NOTE, MISSING = "ok", "note", "missing"
 
 
-class State(str, enum.Enum):
-    """How a finding is to be taken."""
-
-    ok = "ok"
-    note = "note"
-    missing = "missing"
-
-
-class Finding(msgspec.Struct, frozen=True):
+class Finding(NamedTuple):
     """One thing looked at.
 
     Attributes:
-        area: ``python``, ``packages``, ``devices``, ``terminal`` or ``folders``.
         name: what was looked at.
-        state: ``missing`` makes the command exit with 3; a ``note`` costs a feature, nothing else.
+        state: ``MISSING`` makes the command exit with 3; a ``NOTE`` costs a feature, nothing else.
         found: what it is.
         fix: the command or setting that helps, where something does.
     """
 
-    area: str
     name: str
-    state: State
+    state: str
     found: str
     fix: str = ""
-
-
-class DoctorFormat(str, enum.Enum):
-    """How to print the findings."""
-
-    table = "table"
-    json = "json"
 
 
 OPTIONAL = {
@@ -61,7 +46,7 @@ OPTIONAL = {
     "ray": "`--engine ray`, measuring on a cluster",
     "textual-serve": "`fa-tui serve`, the explorer in a browser",
 }
-REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs")
+REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs", "tomlkit")
 
 PROBE = """
 import json, torch
@@ -75,13 +60,8 @@ print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda, "dev
 """
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("doctor")(doctor_command)
-
-
 def doctor_command(
-    format: Annotated[DoctorFormat, typer.Option("--format", help="How to print.")] = DoctorFormat.table,
+    format: Annotated[options.Form, typer.Option(help="How to print.")] = options.Form.table,
 ) -> None:
     """Say what this machine can do: versions, devices, terminal, and how to get what is missing.
 
@@ -91,130 +71,114 @@ def doctor_command(
 
         fa-tui doctor --format json
     """
-    findings = [*python(), *packages(), *devices(), *terminal(), *folders()]
-    if format is DoctorFormat.json:
-        json.dump([msgspec.to_builtins(finding) for finding in findings], sys.stdout, indent=1, ensure_ascii=False)
-        print()
+    areas = {area.__name__: list(area()) for area in (python, packages, devices, terminal, folders)}
+    if format is options.Form.json:
+        output.print_json([{"area": area, **one._asdict()} for area, found in areas.items() for one in found])
     else:
-        _print_table(findings)
-    raise typer.Exit(3 if any(finding.state is State.missing for finding in findings) else 0)
+        print("\n\n".join("\n".join(_lines(area, found)) for area, found in areas.items()))
+    raise typer.Exit(3 if any(one.state == MISSING for found in areas.values() for one in found) else 0)
+
+
+def _lines(area: str, findings: Sequence[Finding]) -> Iterator[str]:
+    yield area
+    for finding in findings:
+        yield f"  {_MARKS[finding.state]} {finding.name:<14} {finding.found}"
+        if finding.fix:
+            yield f"    {'':<14} → {finding.fix}"
+
+
+_MARKS: Mapping[str, str] = {OK: "✓", NOTE: "·", MISSING: "✗"}
 
 
 def python() -> Iterator[Finding]:
     """The interpreter and this program."""
     from fa_core import __version__ as own
 
-    yield Finding("python", "python", State.ok, f"{platform.python_version()} ({sys.executable})")
-    yield Finding("python", "system", State.ok, platform.platform())
-    yield Finding("python", "fa-tui", State.ok, own if _version("fa-audit") else f"{own} (running from source)")
+    yield Finding("python", OK, f"{platform.python_version()} ({sys.executable})")
+    yield Finding("system", OK, platform.platform())
+    yield Finding("fa-tui", OK, own if _version("fa-audit") else f"{own} (running from source)")
 
 
 def packages() -> Iterator[Finding]:
     """Required packages and optional extras, without importing them."""
-    for name in REQUIRED:
-        version = _version(name)
-        if version is None:
-            yield Finding("packages", name, State.missing, "not installed", f"pip install {name}")
+    for name in (*REQUIRED, *OPTIONAL):
+        version, use = _version(name), OPTIONAL.get(name)
+        if version is not None:
+            yield Finding(name, OK, version)
+        elif use is None:
+            yield Finding(name, MISSING, "not installed", f"pip install {name}")
         else:
-            yield Finding("packages", name, State.ok, version)
-    for name, use in OPTIONAL.items():
-        version = _version(name)
-        if version is None:
-            yield Finding("packages", name, State.note, f"not installed: no {use}", install_command(name))
-        else:
-            yield Finding("packages", name, State.ok, version)
+            yield Finding(name, NOTE, f"not installed: no {use}", install_command(name))
 
 
 def devices() -> Iterator[Finding]:
     """torch and what it can compute on, asked in a process of its own."""
     if importlib.util.find_spec("torch") is None:
-        yield Finding("devices", "torch", State.missing, "not installed: nothing can be measured", "pip install torch")
+        yield Finding("torch", MISSING, "not installed: nothing can be measured", "pip install torch")
         return
     try:
         done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=120, check=False)
     except subprocess.TimeoutExpired:
-        yield Finding("devices", "torch", State.missing, "does not import within 120 s", "reinstall torch")
+        yield Finding("torch", MISSING, "does not import within 120 s", "reinstall torch")
         return
     if done.returncode != 0:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        yield Finding("devices", "torch", State.missing, f"does not import: {last}", "reinstall torch")
+        yield Finding("torch", MISSING, f"does not import: {last}", "reinstall torch")
         return
     found: dict[str, Any] = json.loads(done.stdout)
-    yield Finding("devices", "torch", State.ok, found["version"])
+    yield Finding("torch", OK, found["version"])
     for device in found["devices"]:
-        yield Finding("devices", "device", State.ok, device)
-    yield from _gpu(found)
-
-
-def _gpu(found: dict[str, Any]) -> Iterator[Finding]:
-    """Why torch sees no CUDA device, if it does not."""
+        yield Finding("device", OK, device)
     if any(device.startswith("cuda") for device in found["devices"]):
         return
     if shutil.which("nvidia-smi") and found["cuda"] is None:
         fix = "install the CUDA build of torch"
-        yield Finding("devices", "gpu", State.note, "a driver is there, but this torch is a CPU build", fix)
+        yield Finding("gpu", NOTE, "a driver is there, but this torch is a CPU build", fix)
     else:
-        yield Finding("devices", "gpu", State.note, "none visible: measuring runs on the CPU")
+        yield Finding("gpu", NOTE, "none visible: measuring runs on the CPU")
 
 
 def terminal() -> Iterator[Finding]:
     """What the terminal says of itself."""
     from fa_tui.terminal.abilities import TRUE_COLOUR, detect
 
-    env = os.environ
-    term = env.get("TERM", "")
+    term = os.environ.get("TERM", "")
     if term in ("", "dumb"):
-        yield Finding(
-            "terminal", "TERM", State.note, term or "not set", "the explorer needs a terminal; `fa-tui show` does not"
-        )
+        yield Finding("TERM", NOTE, term or "not set", "the explorer needs a terminal; `fa-tui show` does not")
     else:
-        yield Finding("terminal", "TERM", State.ok, term)
-    count = detect(env).colours
+        yield Finding("TERM", OK, term)
+    count = detect(os.environ).colours
     colours = "16 million" if count == TRUE_COLOUR else str(count) if count else "none"
-    yield Finding("terminal", "colours", State.ok, f"{colours} (NO_COLOR is set)" if env.get("NO_COLOR") else colours)
+    yield Finding("colours", OK, f"{colours} (NO_COLOR is set)" if os.environ.get("NO_COLOR") else colours)
     encoding = (getattr(sys.stdout, "encoding", None) or locale.getpreferredencoding(False)).lower()
     if "utf" in encoding:
-        yield Finding("terminal", "characters", State.ok, encoding)
+        yield Finding("characters", OK, encoding)
     else:
-        yield Finding("terminal", "characters", State.note, f"{encoding}: ASCII glyphs", "export LC_ALL=C.UTF-8")
-    size = shutil.get_terminal_size()
-    enough = size.columns >= 80 and size.lines >= 24
-    fix = "" if enough else "the explorer wants 80x24"
-    yield Finding("terminal", "size", State.ok if enough else State.note, f"{size.columns}x{size.lines}", fix)
-    if env.get("TMUX"):
+        yield Finding("characters", NOTE, f"{encoding}: ASCII glyphs", "export LC_ALL=C.UTF-8")
+    columns, lines = shutil.get_terminal_size()
+    wrong = "" if columns >= 80 and lines >= 24 else "the explorer wants 80x24"
+    yield Finding("size", NOTE if wrong else OK, f"{columns}x{lines}", wrong)
+    if os.environ.get("TMUX"):
         fix = "tmux set -g set-clipboard on   # copying from the explorer over SSH"
-        yield Finding("terminal", "tmux", State.note, "no synchronised painting under tmux; OSC 52 is swallowed", fix)
+        yield Finding("tmux", NOTE, "no synchronised painting under tmux; OSC 52 is swallowed", fix)
 
 
 def folders() -> Iterator[Finding]:
-    """The sample runs, the folders for settings, logs and cache, and what is wrong with the settings."""
-    import platformdirs
-
-    from fa_core.errors import UnreadableInput
-    from fa_tui.options import sample_runs
+    """The sample runs, the folders for settings and logs, and what is wrong with the settings."""
+    from fa_tui.settings import config_folder, load_settings, settings_file, state_folder
 
     try:
-        yield Finding("folders", "sample runs", State.ok, str(sample_runs()))
+        yield Finding("sample runs", OK, str(options.sample_runs()))
     except UnreadableInput as error:
-        yield Finding("folders", "sample runs", State.note, error.what, "install it again from its source")
-    for name, folder in (
-        ("settings", platformdirs.user_config_path("fa-tui")),
-        ("logs", platformdirs.user_state_path("fa-tui")),
-        ("cache", platformdirs.user_cache_path("fa-tui")),
-    ):
+        yield Finding("sample runs", NOTE, error.what, "install it again from its source")
+    for name, folder in (("settings", config_folder()), ("logs", state_folder())):
         if _writable(folder):
-            yield Finding("folders", name, State.ok, str(folder))
+            yield Finding(name, OK, str(folder))
         else:
-            yield Finding("folders", name, State.note, f"{folder} cannot be written", f"mkdir -p {folder}")
-    yield from _settings()
-
-
-def _settings() -> Iterator[Finding]:
-    from fa_tui.settings import load_settings, settings_file
-
+            yield Finding(name, NOTE, f"{folder} cannot be written", f"mkdir -p {folder}")
     for problem in load_settings().problems:
         what, _, fix = problem.message.removeprefix(f"{settings_file()}: ").rpartition("; ")
-        yield Finding("folders", "settings file", State.note, what, fix)
+        yield Finding("settings file", NOTE, what, fix)
 
 
 def _writable(folder: Path) -> bool:
@@ -228,15 +192,3 @@ def _version(name: str) -> str | None:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return None
-
-
-def _print_table(findings: list[Finding]) -> None:
-    marks = {State.ok: "✓", State.note: "·", State.missing: "✗"}
-    area = ""
-    for finding in findings:
-        if finding.area != area:
-            area = finding.area
-            print(f"\n{area}" if finding is not findings[0] else area)
-        print(f"  {marks[finding.state]} {finding.name:<14} {finding.found}")
-        if finding.fix:
-            print(f"    {'':<14} → {finding.fix}")

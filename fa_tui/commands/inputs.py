@@ -1,69 +1,133 @@
-"""The runs that an analysis command works on: opened, given a baseline, and chosen by method and seed.
-
-What the filter of an analysis leaves out, below its table.
-"""
+"""The runs that a command works on: read from its paths, given a baseline, and chosen by method, seed and filter."""
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import msgspec
-import typer
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.blocks import Block, Bullets
-from fa_core.rows import AuditRow, canonical_method
-from fa_tui import options
-from fa_tui.views.analysed import left_out_words
+from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_tui.options import FrozenBaseline, sample_runs, split_list
+from fa_tui.views.look import Look, arranged
 
 if TYPE_CHECKING:
-    from fa_core.formats import Trace
+    from fa_core.formats import Scan, Trace
     from fa_core.table import AuditTable
 
-
-MethodsOption = Annotated[
-    list[str] | None,
-    typer.Option("--methods", metavar="LIST", help="Only runs of these methods.", show_default=False),
-]
-SeedsOption = Annotated[
-    list[str] | None, typer.Option("--seeds", metavar="LIST", help="Only runs of these seeds.", show_default=False)
-]
-
 TRACES_HINT = "`fa-tui timeline` reads traces"
+_PROBLEMS_SHOWN = 20
+
+
+def open_paths(paths: Sequence[Path] | None) -> Scan:
+    """What the paths hold (the sample runs for none); what was not read is reported on stderr."""
+    from fa_core.formats import scan
+
+    found = scan(list(paths) if paths else [sample_runs()])
+    report_problems(found.problems, _PROBLEMS_SHOWN)
+    return found
+
+
+def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> None:
+    """One line on stderr for each path, or part of a file, that was not read; one for all of which the same is wrong.
+
+    Args:
+        problems: each with its message.
+        at_most: so many lines, and then how many more there are: a folder may hold thousands of other files.
+    """
+    counts = Counter(problem.message for problem in problems)
+    for message, times in list(counts.items())[:at_most]:
+        print(f"fa-tui: {message}{f' ({times} runs)' if times > 1 else ''}", file=sys.stderr)
+    left = 0 if at_most is None else sum(list(counts.values())[at_most:])
+    if left:
+        more = "1 more problem" if left == 1 else f"{left} more problems"
+        print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
+
+
+def named_path_failed(paths: Sequence[Path] | None, problems: Iterable[Problem]) -> bool:
+    """Whether one of the paths on the command line (not a stray file in a folder) could not be opened."""
+    named = {str(path) for path in paths or ()}
+    return any(problem.path in named for problem in problems)
+
+
+def bounded(rows: Sequence[AuditRow], h0: float | None, blocks: int | None) -> list[AuditRow]:
+    """The rows, with a growth bound where only ‖h_L‖ was logged.
+
+    Raises:
+        UsageError: one of the two options without the other, or values that make no sense.
+    """
+    if h0 is None and blocks is None:
+        return list(rows)
+    if h0 is None or blocks is None:
+        raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
+    from fa_core.analysis.partial import with_growth_bound
+
+    try:
+        return [msgspec.structs.replace(row, report=with_growth_bound(row.report, h0, blocks)) for row in rows]
+    except ValueError as error:
+        raise UsageError(str(error), where="--h0, --blocks") from error
 
 
 class Runs(msgspec.Struct, frozen=True):
     """What the paths hold, chosen.
 
     Attributes:
-        rows: audits (and checkpoints nobody measured yet).
+        rows: audits, and checkpoints that are not measured yet.
         traces: runs over epochs.
         exit_code: 3 if a named path could not be opened, else 0.
+        unfiltered: the rows before `filtered`.
     """
 
     rows: list[AuditRow]
     traces: list[Trace]
     exit_code: int
+    unfiltered: list[AuditRow] = []
 
+    @property
     def table(self) -> AuditTable:
         """The rows as columns."""
         from fa_core.table import AuditTable
 
         return AuditTable.from_rows(self.rows)
 
+    def filtered(self, filter: str, thresholds: DiagnosticThresholds) -> Runs:
+        """Those that pass a filter, as it was typed.
 
-def runs(
+        Raises:
+            UsageError: the filter cannot be read.
+        """
+        kept = arranged(Look(filter=filter), self.rows, thresholds)
+        return msgspec.structs.replace(self, rows=kept, unfiltered=self.rows)
+
+    def left_out(self, healthy: Collection[str] | None = None) -> Iterator[Block]:
+        """A list of what the filter leaves out; nothing where it keeps every run of the methods that it keeps.
+
+        Args:
+            healthy: methods that the analysis sets against the others, if it does.
+        """
+        from fa_tui.views.analysed import left_out_words
+
+        kept, every = (Counter(row.method for row in rows) for rows in (self.rows, self.unfiltered))
+        words = tuple(left_out_words({name: (kept[name], count) for name, count in every.items()}, healthy))
+        if words:
+            yield Bullets(words)
+
+
+def open_runs(
     paths: Sequence[Path] | None,
-    baseline: options.FrozenBaseline | None = None,
-    methods: Sequence[str] | None = None,
-    seeds: Sequence[str] | None = None,
+    baseline: FrozenBaseline,
+    methods: Sequence[str] | None,
+    seeds: Sequence[str] | None,
     *,
     audits: bool = False,
 ) -> Runs:
-    """Open the paths (the sample runs for none).
+    """Open the paths.
 
     Args:
         paths: files and folders.
@@ -76,15 +140,13 @@ def runs(
         UnreadableInput: no run at all in these paths, or traces where audits are needed.
         UsageError: a method or seed that no run has, or a seed that is no number.
     """
-    found = options.open_paths(paths)
+    found = open_paths(paths)
     if not found.rows and (audits or not found.traces):
         raise nothing_to_analyse(paths, found.traces)
-    if baseline is not None:
-        baseline.check([*(row.method for row in found.rows), *(trace.method for trace in found.traces)])
-    rows = list(found.rows) if baseline is None else baseline.apply(found.rows)
-    wanted_methods = [canonical_method(name) for name in options.split_list(methods)]
-    wanted_seeds = [_seed(word) for word in options.split_list(seeds)]
-    everything: list[AuditRow | Trace] = [*rows, *found.traces]
+    everything: list[AuditRow | Trace] = [*found.rows, *found.traces]
+    baseline.check(run.method for run in everything)
+    wanted_methods = [canonical_method(name) for name in split_list(methods)]
+    wanted_seeds = [_seed(word) for word in split_list(seeds)]
     _check("--methods", wanted_methods, [run.method for run in everything])
     _check("--seeds", wanted_seeds, [run.seed for run in everything])
 
@@ -92,14 +154,14 @@ def runs(
         return (not wanted_methods or run.method in wanted_methods) and (not wanted_seeds or run.seed in wanted_seeds)
 
     return Runs(
-        rows=[row for row in rows if wanted(row)],
-        traces=[trace for trace in found.traces if wanted(trace)],
-        exit_code=3 if options.named_path_failed(paths, found.problems) else 0,
+        rows=baseline.apply(filter(wanted, found.rows)),
+        traces=list(filter(wanted, found.traces)),
+        exit_code=3 if named_path_failed(paths, found.problems) else 0,
     )
 
 
 def nothing_to_analyse(paths: Sequence[Path] | None, traces: Sequence[Trace]) -> UnreadableInput:
-    """The error for paths without a single audit; if they hold traces, it says which command reads them."""
+    """The error for paths without a single audit; if they hold traces, it names the command that reads them."""
     where = ", ".join(map(str, paths or ()))
     if traces:
         return UnreadableInput("only traces over epochs, no audit", where=where, hint=TRACES_HINT)
@@ -118,19 +180,3 @@ def _check(option: str, wanted: Sequence[object], present: Sequence[object]) -> 
         if one not in present:
             listed = ", ".join(sorted({str(value) for value in present if value is not None})) or "none"
             raise UsageError(f"no run has {one}", where=option, hint=f"present: {listed}")
-
-
-def left_out_blocks(
-    kept: Sequence[AuditRow], rows: Sequence[AuditRow], healthy: Collection[str] | None = None
-) -> Iterator[Block]:
-    """A list of it; nothing where a filter leaves every run of the methods that it leaves.
-
-    Args:
-        kept: the runs that pass.
-        rows: all runs.
-        healthy: methods that the analysis sets against the others, if it does.
-    """
-    analysed, every = (Counter(row.method for row in each) for each in (kept, rows))
-    words = tuple(left_out_words({name: (analysed[name], count) for name, count in every.items()}, healthy))
-    if words:
-        yield Bullets(words)

@@ -10,8 +10,8 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_tui import opening, options
+from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
-from fa_tui.options import judging, placing
 from fa_tui.views.look import CELL_LETTERS, Look
 from fa_tui.views.quantities import BY_NAME
 
@@ -33,11 +33,6 @@ ColumnsOption = Annotated[
     str, typer.Option("--columns", metavar="AXIS", help="Its columns, likewise.", show_default="seed")
 ]
 LongOption = Annotated[bool, typer.Option("--long", help="Begin in the long view, as --sort does.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("open")(judging(placing(open_command)))
 
 
 def open_command(
@@ -79,9 +74,7 @@ def open_command(
     placement.check()
     look = Look(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
-        from fa_tui.commands.verdict_table import print_table
-
-        raise typer.Exit(print_table(paths or [], thresholds, baseline, "table", look=look))
+        raise typer.Exit(print_paths(paths, thresholds, baseline, "table", look=look))
     given = {
         name: getattr(thresholds, name)
         for name in thresholds.__struct_fields__
@@ -92,7 +85,7 @@ def open_command(
             paths or [],
             given=given,
             look=look,
-            baseline=baseline if baseline != options.FrozenBaseline() else None,
+            baseline=baseline or None,
             setup=Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps))),
         )
     )

@@ -6,7 +6,6 @@ Results on stdout: JSON with every digit, or tables for reading.
 from __future__ import annotations
 
 import codecs
-import enum
 import errno
 import io
 import json
@@ -14,9 +13,7 @@ import os
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from fa_core.errors import FaError, printable
 
@@ -79,22 +76,6 @@ _LEAST_NAME = 20
 
 GAP = 2
 """Blanks between two columns."""
-
-
-class Form(str, enum.Enum):
-    """How an analysis is printed."""
-
-    table = "table"
-    json = "json"
-
-
-FormOption = Annotated[
-    Form,
-    typer.Option(
-        "--format",
-        help="A table for reading, or JSON with every digit (NaN and Infinity as Python writes them).",
-    ),
-]
 
 
 def print_json(value: Any) -> None:

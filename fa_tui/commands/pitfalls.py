@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fa_tui import options
 from fa_tui.commands import output
 
 if TYPE_CHECKING:
@@ -28,16 +29,11 @@ RunOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("pitfalls")(pitfalls_command)
-
-
 def pitfalls_command(
     names: NamesArgument = None,
     scan: ScanOption = None,
     run: RunOption = None,
-    format: output.FormOption = output.Form.table,
+    format: options.FormOption = options.Form.table,
 ) -> None:
     """Compute the wrong and the right value of seven pitfalls, with the libraries installed here.
 
@@ -56,7 +52,7 @@ def pitfalls_command(
     from fa_core.pitfalls import PITFALLS, demonstrate
 
     shown = demonstrate(names or PITFALLS, run or _sample_run())
-    if format is output.Form.json:
+    if format is options.Form.json:
         output.print_json([one.to_dict() for one in shown])
     else:
         print("\n\n".join("\n".join(explained(one)) for one in shown))
@@ -64,13 +60,12 @@ def pitfalls_command(
 
 def _sample_run() -> Path | None:
     from fa_core.pitfalls.subject import find_run
-    from fa_tui.options import sample_runs
 
-    return find_run([sample_runs()])
+    return find_run([options.sample_runs()])
 
 
 def explained(one: Demonstration) -> Iterator[str]:
-    """A demonstration in words and numbers."""
+    """A demonstration as text."""
     yield f"{one.number}. {one.name}: {one.title}"
     yield f"   on {one.ran_on}, {', '.join(f'{name} {version}' for name, version in one.versions.items())}"
     yield from (f"   wrong  {what} = {_value(value)}" for what, value in one.wrong.items())
@@ -89,13 +84,13 @@ def _value(value: Any) -> str:
     return str(value)
 
 
-def _scan(paths: Sequence[Path], form: output.Form) -> int:
+def _scan(paths: Sequence[Path], form: options.Form) -> int:
     from fa_core.pitfalls.source_scan import scan_source
 
     findings, problems = scan_source(paths)
     for problem in problems:
         print(f"fa-tui: {problem.message}", file=sys.stderr)
-    if form is output.Form.json:
+    if form is options.Form.json:
         import msgspec
 
         output.print_json(msgspec.to_builtins(findings))

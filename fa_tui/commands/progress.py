@@ -1,25 +1,28 @@
-"""A program told to end ends as by Ctrl-C: what it has finished is kept first.
+"""Progress on stderr, bars at a terminal and lines elsewhere; and signals that end a command as Ctrl-C does.
 
-The progress of measuring, on stderr: bars at a terminal, one line per run elsewhere.
-
-Progress of a training command on stderr: bars on a terminal, a line per epoch elsewhere.
-
-An explorer that started it is told of every batch, too (`fa_tui.jobs.pace`).
+What is finished is kept first. A training command also writes its batches to a file for the explorer that started it
+(`fa_tui.jobs.pace`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from fa_core.engine.jobs import JobState, JobView
 from fa_tui.jobs.pace import StepFile, Steps
@@ -27,11 +30,12 @@ from fa_tui.views.axes import axes_text
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
+    from typing_extensions import Self
 
     from fa_core.train import Moment
 
 
-_NUMBERS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+_SIGNALS = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Stopped(KeyboardInterrupt):
@@ -58,7 +62,7 @@ class Stop:
         Raises:
             Stopped: always.
         """
-        for each in _NUMBERS:
+        for each in _SIGNALS:
             signal.signal(each, signal.SIG_IGN)
         stopped = Stopped(number)
         self.exit_code, self.words = stopped.exit_code, str(stopped)
@@ -72,7 +76,7 @@ def stoppable() -> Iterator[Stop]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    ours = [number for number in _NUMBERS if signal.getsignal(number) is signal.SIG_DFL]
+    ours = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
     for number in ours:
         signal.signal(number, stop.take)
     try:
@@ -82,56 +86,73 @@ def stoppable() -> Iterator[Stop]:
             signal.signal(number, signal.SIG_DFL)
 
 
+class _Bars:
+    """Bars on stderr while it is a terminal, and lines above them.
+
+    Args:
+        columns: of every bar.
+    """
+
+    def __init__(self, *columns: ProgressColumn) -> None:
+        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._bars = Progress(*columns, console=self._console, transient=True, disable=not self._console.is_terminal)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._bars.stop()
+
+    def say(self, text: str) -> None:
+        """Print a line of its own."""
+        # a terminal that is gone costs no measurement
+        with contextlib.suppress(OSError):
+            self._console.print(text, soft_wrap=True)
+
+
 Worker: TypeAlias = tuple[str, str]
 """A device, and the log of the worker on it."""
 
 
-class AuditProgress:
+class AuditProgress(_Bars):
     """Listens to jobs (from another thread) and shows how far they are: a bar per worker, one for all.
 
     Args:
-        names: checkpoint → what its run is called beside the others.
+        names: checkpoint → what its run is called among the others.
     """
 
     def __init__(self, names: Mapping[str, str] | None = None) -> None:
+        super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._names = names or {}
-        self._failures: set[str] = set()
         self._total = self._over = 0
-        self._noted: set[tuple[str, str]] = set()
-        self._noticed: set[str] = set()
-        self._bars: Progress | None = None
+        self._said: set[object] = set()
         self._tasks: dict[Worker, TaskID] = {}
         self._running: dict[str, Worker] = {}
         self._overall: TaskID | None = None
-
-    def __enter__(self) -> AuditProgress:
-        if sys.stderr.isatty():
-            self._bars = _bars()
-            self._bars.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._bars is not None:
-            with contextlib.suppress(OSError):
-                self._bars.stop()
 
     def plan(self, todo: int, skipped: int) -> None:
         """Say what is about to be done."""
         self._total = todo
         again = f", {skipped} measured before" if skipped else ""
         self.say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
-        if self._bars is not None and todo:
+        if todo:
             self._overall = self._bars.add_task("all", total=todo)
 
     def __call__(self, view: JobView) -> None:
-        # a terminal that is gone costs no measurement
         with contextlib.suppress(OSError):
             self._take(view)
 
+    def notice(self, text: str) -> None:
+        """A line about no single run; a run whose note is the same needs none of its own."""
+        self._said.add(text)
+        self.say(text)
+
     def _take(self, view: JobView) -> None:
-        # a worker says the same of every run of a group, and a cluster of every run that waits
-        if view.note and view.note not in self._noticed and (view.note, view.log) not in self._noted:
-            self._noted.add((view.note, view.log))
+        # a worker notes the same of every run of a group, and a cluster of every run that waits
+        if view.note and self._said.isdisjoint((view.note, (view.note, view.log))):
+            self._said.add((view.note, view.log))
             self.say(f"{self._name(view)}: {view.note}")
         if view.state is JobState.RUNNING:
             self._show(view)
@@ -141,8 +162,6 @@ class AuditProgress:
             self._end(view)
 
     def _show(self, view: JobView) -> None:
-        if self._bars is None:
-            return
         worker = (view.device, view.log)
         if self._running.get(view.job.id) != worker:
             self._leave(view.job.id)
@@ -161,60 +180,32 @@ class AuditProgress:
     def _leave(self, job_id: str) -> None:
         """The run is not measured any more; a worker that measures none has no bar."""
         worker = self._running.pop(job_id, None)
-        if self._bars is not None and worker is not None and worker not in self._running.values():
+        if worker is not None and worker not in self._running.values():
             self._bars.remove_task(self._tasks.pop(worker))
 
     def _end(self, view: JobView) -> None:
         self._over += 1
         if view.state is not JobState.CANCELLED:
             self.say(f"[{self._over}/{self._total}] {self._name(view)}: {self._outcome(view)}")
-        if self._bars is not None and self._overall is not None:
+        if self._overall is not None:
             self._bars.advance(self._overall)
 
     def _name(self, view: JobView) -> str:
-        return self._names.get(view.job.checkpoint) or name(view)
+        """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
+        job = view.job
+        seed = "" if job.seed is None else f"seed {job.seed}"
+        words = filter(None, [job.method or job.checkpoint, axes_text(job.axes), seed])
+        return self._names.get(job.checkpoint) or " ".join(words)
 
     def _outcome(self, view: JobView) -> str:
-        if view.error in self._failures:
-            return "the same"  # what is wrong with --model or --data is wrong for every run
-        self._failures.update([view.error] if view.error else [])
-        return view.error or view.state.value
-
-    def notice(self, text: str) -> None:
-        """A line about no single run; a run that is noted to suffer from it needs none of its own."""
-        self._noticed.add(text)
-        self.say(text)
-
-    def say(self, text: str) -> None:
-        """A line of its own, above the bars."""
-        with contextlib.suppress(OSError):
-            if self._bars is not None:
-                self._bars.console.print(text, markup=False, highlight=False, soft_wrap=True)
-            else:
-                print(text, file=sys.stderr, flush=True)
+        if not view.error:
+            return view.state.value
+        known = view.error in self._said
+        self._said.add(view.error)
+        return "the same" if known else view.error  # what is wrong with --model or --data is wrong for every run
 
 
-def name(view: JobView) -> str:
-    """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
-    who = " ".join(filter(None, [view.job.method or view.job.checkpoint, axes_text(view.job.axes)]))
-    return who if view.job.seed is None else f"{who} seed {view.job.seed}"
-
-
-def _bars() -> Progress:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-
-
-class TrainingProgress:
+class TrainingProgress(_Bars):
     """Shows `Moment`s: how many runs are done, and the epoch of the one in training.
 
     Args:
@@ -222,59 +213,34 @@ class TrainingProgress:
     """
 
     def __init__(self, runs: int) -> None:
-        self._steps = StepFile()
-        self._console = Console(stderr=True, highlight=False)
-        self._bars = Progress(
+        super().__init__(
             TextColumn("{task.description}"),
             BarColumn(bar_width=24),
             MofNCompleteColumn(),
             TimeRemainingColumn(),
             TextColumn("{task.fields[last]}"),
-            console=self._console,
-            transient=True,
-            disable=not self._console.is_terminal,
         )
+        self._steps = StepFile()
         self._all = self._bars.add_task("runs", total=runs, last="")
         self._run = self._bars.add_task("", total=None, visible=False, last="")
 
-    def __enter__(self) -> TrainingProgress:
-        self._bars.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._bars.stop()
-
     def update(self, moment: Moment) -> None:
-        """Show where the run stands."""
+        """Show how far the run is."""
         self._steps.note(Steps(moment.run, moment.epoch, moment.step, moment.steps))
         done = (moment.epoch - 1) * moment.steps + moment.step
         shown: dict[str, Any] = {"description": moment.run, "visible": True}
         if moment.entry is not None:
-            shown["last"] = _in_words(moment)
+            fired = "".join(sorted(moment.flags)) or "none"
+            loss, accuracy = moment.entry["loss"], moment.entry["test_acc"]
+            shown["last"] = f"loss {loss:.4f}, accuracy {accuracy:.4f}, fired: {fired}"
             if not self._console.is_terminal:
-                self._console.print(
-                    f"{moment.run} epoch {moment.epoch}/{moment.epochs}: {shown['last']}", soft_wrap=True
-                )
+                self.say(f"{moment.run} epoch {moment.epoch}/{moment.epochs}: {shown['last']}")
         self._bars.update(self._run, completed=done, total=moment.epochs * moment.steps, **shown)
 
-    def finished(self, run: str) -> None:
-        """One more run is done."""
+    def finished(self, result: str) -> None:
+        """One more run is done; its result goes to stdout."""
         self._bars.update(self._run, visible=False, last="")
         self._bars.advance(self._all)
-
-    @contextmanager
-    def paused(self) -> Iterator[None]:
-        """Take the bars away while something is printed on stdout."""
         self._bars.stop()
-        try:
-            yield
-        finally:
-            self._bars.start()
-
-
-def _in_words(moment: Moment) -> str:
-    entry = moment.entry or {}
-    fired = "".join(sorted(moment.flags)) or "none"
-    return f"loss {entry['loss']:.4f}, accuracy {entry['test_acc']:.4f}, fired: {fired}"
+        print(result, flush=True)
+        self._bars.start()

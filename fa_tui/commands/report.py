@@ -11,23 +11,15 @@ import typer
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs
-from fa_tui.options import judging
 
 OutOption = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .pdf, .png, .csv or .parquet.")
+    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .svg, .pdf, .png, .csv or .parquet.")
 ]
 FigureOption = Annotated[
     str,
-    typer.Option(
-        "--figure", metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."
-    ),
+    typer.Option(metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."),
 ]
-TitleOption = Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of .md and .html.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("report")(judging(report_command))
+TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
 
 
 def report_command(
@@ -35,8 +27,8 @@ def report_command(
     paths: options.PathsArgument = None,
     figure: FigureOption = "audit",
     title: TitleOption = "Four-diagnostic audit",
-    methods: inputs.MethodsOption = None,
-    seeds: inputs.SeedsOption = None,
+    methods: options.MethodsOption = None,
+    seeds: options.SeedsOption = None,
     *,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
@@ -58,8 +50,8 @@ def report_command(
     """
     from fa_core.reporting import write_report
 
-    runs = inputs.runs(paths, baseline, methods, seeds)
-    for file in write_report(out, runs.table(), thresholds, runs.traces, figure, title):
+    runs = inputs.open_runs(paths, baseline, methods, seeds)
+    for file in write_report(out, runs.table, thresholds, runs.traces, figure, title):
         print(file)
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)

@@ -13,11 +13,6 @@ NameArgument = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("schema")(schema_command)
-
-
 def schema_command(name: NameArgument = None) -> None:
     """Print the JSON Schema of a file kind; without a name, the kinds there are.
 

@@ -5,33 +5,27 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
-from fa_tui.options import judging
-from fa_tui.views.look import Look, arranged
 
 ByOption = Annotated[
     list[str] | None,
-    typer.Option("--by", metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."),
+    typer.Option(metavar="LIST", help="Second axes to keep apart (lam, d, L, arch); default: all that vary."),
 ]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("seeds")(judging(seeds_command))
 
 
 def seeds_command(
     paths: options.PathsArgument = None,
     by: ByOption = None,
-    methods: inputs.MethodsOption = None,
-    seeds: inputs.SeedsOption = None,
+    methods: options.MethodsOption = None,
+    seeds: options.SeedsOption = None,
     filter: options.FilterOption = "",
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
-    format: output.FormOption = output.Form.table,
+    format: options.FormOption = options.Form.table,
     *,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
@@ -49,15 +43,12 @@ def seeds_command(
     from fa_core.analysis import over_seeds
     from fa_core.reporting.records import seeds_record
     from fa_core.reporting.sections.analyses import seeds_blocks
-    from fa_core.table import AuditTable
-    from fa_tui.commands.inputs import left_out_blocks
 
-    runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
-    bounded = options.bounded(runs.rows, h0, blocks)
-    rows = arranged(Look(filter=filter), bounded, thresholds)
-    analysis = over_seeds(AuditTable.from_rows(rows), thresholds, options.split_list(by) if by else None)
-    if format is output.Form.json:
-        output.print_json(seeds_record(rows, thresholds, analysis))
+    runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True)
+    runs = replace(runs, rows=inputs.bounded(runs.rows, h0, blocks)).filtered(filter, thresholds)
+    analysis = over_seeds(runs.table, thresholds, options.split_list(by) if by else None)
+    if format is options.Form.json:
+        output.print_json(seeds_record(runs.rows, thresholds, analysis))
     else:
-        output.print_blocks([*seeds_blocks(analysis), *left_out_blocks(rows, bounded)])
+        output.print_blocks([*seeds_blocks(analysis), *runs.left_out()])
     raise typer.Exit(runs.exit_code)

@@ -11,11 +11,7 @@ import typer
 
 from fa_core.errors import missing_package
 from fa_tui import options
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("serve")(serve_command)
+from fa_tui.commands import inputs
 
 
 def serve_command(
@@ -34,20 +30,20 @@ def serve_command(
         fa-tui serve runs/ --port 8000
     """
     try:
-        from fa_tui.serving.server import TokenServer
+        from fa_tui.serving import TokenServer
     except ImportError as error:
         raise missing_package("textual-serve", "serving") from error
-    options.open_paths(paths)  # what cannot be opened is told here, not in every tab
+    inputs.open_paths(paths)  # what cannot be opened is reported here, not in every tab
     words = [str(Path(path).absolute()) for path in paths or ()]
     server = TokenServer([sys.executable, "-m", "fa_tui", "open", *words], port, title="fa-tui")
     # what the explorers inherit: a terminal in the browser can show everything
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", FA_TUI_GLYPHS="unicode")
     for name in ("NO_COLOR", "TMUX", "STY"):
         os.environ.pop(name, None)
-    server.serve(ready=lambda: _tell(server.address, server.port))
+    server.serve(ready=lambda: _announce(server.address, server.port))
 
 
-def _tell(address: str, port: int) -> None:
+def _announce(address: str, port: int) -> None:
     print(address, flush=True)
     print(
         f"fa-tui: open this address in a browser on this machine; over SSH first: ssh -L {port}:127.0.0.1:{port} HOST; "

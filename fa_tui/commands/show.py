@@ -6,19 +6,13 @@ import typer
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
-from fa_tui.commands.verdict_table import Format, FormatOption, print_table
-from fa_tui.options import judging
+from fa_tui.commands.verdict_table import print_paths
 from fa_tui.views.look import Look
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("show")(judging(show_command))
 
 
 def show_command(
     paths: options.PathsArgument = None,
-    format: FormatOption = Format.table,
+    format: options.RowFormOption = options.RowForm.table,
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
     filter: options.FilterOption = "",
@@ -44,4 +38,4 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_table(paths, thresholds, baseline, format.value, h0, blocks, Look(filter=filter, sort=sort)))
+    raise typer.Exit(print_paths(paths, thresholds, baseline, format.value, h0, blocks, Look(filter=filter, sort=sort)))

@@ -13,7 +13,6 @@ from fa_core.errors import UsageError
 from fa_core.naming import diagnostic_letters
 from fa_tui import options
 from fa_tui.commands import inputs, output
-from fa_tui.options import judging
 
 StopOnOption = Annotated[
     str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
@@ -25,19 +24,14 @@ EpochsOption = Annotated[
 FollowOption = Annotated[bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("timeline")(judging(timeline_command))
-
-
 def timeline_command(
     paths: options.PathsArgument = None,
     stop_on: StopOnOption = "ab",
     epochs: EpochsOption = None,
     follow: FollowOption = False,
-    methods: inputs.MethodsOption = None,
-    seeds: inputs.SeedsOption = None,
-    format: output.FormOption = output.Form.table,
+    methods: options.MethodsOption = None,
+    seeds: options.SeedsOption = None,
+    format: options.FormOption = options.Form.table,
     *,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
@@ -61,9 +55,9 @@ def timeline_command(
         raise UsageError("--stop-on names no diagnostic", hint="write b or ab")
 
     def once() -> int:
-        runs = inputs.runs(paths, baseline, methods, seeds)
-        found = timelines(runs.traces, runs.table(), thresholds, letters, epochs, baseline.default, baseline.by_method)
-        if format is output.Form.json:
+        runs = inputs.open_runs(paths, baseline, methods, seeds)
+        found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline.default, baseline.by_method)
+        if format is options.Form.json:
             output.print_json(timeline_record(found))
         else:
             output.print_blocks(timeline_blocks(found))
@@ -76,11 +70,9 @@ def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
     """Print now, and again after every change under the paths."""
     from watchfiles import watch
 
-    from fa_tui.options import sample_runs
-
     code = once()
     try:
-        for _ in watch(*(paths or [sample_runs()])):
+        for _ in watch(*(paths or [options.sample_runs()])):
             code = once()
     except KeyboardInterrupt:
         pass

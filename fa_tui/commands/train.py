@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -15,26 +15,11 @@ from fa_core.errors import UsageError
 from fa_core.rows import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
-from fa_tui.options import judging
 
 if TYPE_CHECKING:
     from fa_core.train import RunPlan, Trained
 
 Number = TypeVar("Number", int, float)
-
-
-class Choice(TypedDict):
-    """What `train_run` is told besides the plan."""
-
-    resume: bool
-    overwrite: bool
-    stop_on: str
-    thresholds: DiagnosticThresholds
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("train")(judging(train_command))
 
 
 def train_command(
@@ -95,7 +80,7 @@ def train_command(
         fa-tui train --method dfa --lam 0,1e-4,1e-3,1e-2 --data cifar10:~/cifar --epochs 30 --out runs
     """
     plans = plans_of(locals())
-    choice = Choice(resume=resume, overwrite=overwrite, stop_on=stop_on, thresholds=thresholds)
+    choice = {"resume": resume, "overwrite": overwrite, "stop_on": stop_on, "thresholds": thresholds}
     try:
         with stoppable():
             _train(plans, out, device, threads, choice)
@@ -140,7 +125,16 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
     return plans
 
 
-def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None, choice: Choice) -> None:
+def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None, choice: dict[str, Any]) -> None:
+    """Train the runs one by one.
+
+    Args:
+        plans: the runs.
+        out: folder of the run folders.
+        device: where to train.
+        threads: CPU threads, if not PyTorch's own number.
+        choice: further arguments of `train_run`.
+    """
     import os
 
     # Read by cuBLAS when CUDA starts; without it deterministic kernels are not.
@@ -156,16 +150,15 @@ def _train(plans: Sequence[RunPlan], out: Path, device: str, threads: int | None
         torch.set_num_threads(threads)
     target = resolve_devices(device)[0]
     samples = load_data(plans[0].data, allow_code=True).to(target)
-    check_plans(plans, samples, out, resume=choice["resume"], overwrite=choice["overwrite"], stop_on=choice["stop_on"])
+    check_plans(plans, samples, out, **{name: choice[name] for name in ("resume", "overwrite", "stop_on")})
     with TrainingProgress(len(plans)) as progress:
         for plan in plans:
-            done = train_run(plan, samples, out / plan.name, device=target, on_moment=progress.update, **choice)
-            progress.finished(plan.name)
-            with progress.paused():
-                print(_told(done), flush=True)
+            folder = out / plan.name
+            done = train_run(plan, samples, folder, device=target, on_moment=progress.update, **choice)
+            progress.finished(_result(done))
 
 
-def _told(done: Trained) -> str:
+def _result(done: Trained) -> str:
     if done.report is None:
         return f"{done.folder}: finished before, left alone"
     why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""
@@ -174,15 +167,14 @@ def _told(done: Trained) -> str:
 
 
 def _numbers(option: str, values: list[str] | None, kind: type[Number]) -> list[Number]:
-    return [_number(option, text, kind) for text in options.split_list(values)]
-
-
-def _number(option: str, text: str, kind: type[Number]) -> Number:
-    try:
-        return kind(text)
-    except ValueError:
-        what = "whole numbers" if kind is int else "numbers"
-        raise UsageError(f"{option} {text!r} cannot be read", hint=f"write {what} with commas") from None
+    found = []
+    for text in options.split_list(values):
+        try:
+            found.append(kind(text))
+        except ValueError:  # noqa: PERF203 (the message names the text)
+            what = "whole numbers" if kind is int else "numbers"
+            raise UsageError(f"{option} {text!r} cannot be read", hint=f"write {what} with commas") from None
+    return found
 
 
 def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:
@@ -192,12 +184,8 @@ def _arguments(option: str, values: list[str] | None) -> dict[str, Any]:
         name, equals, text = item.partition("=")
         if not equals or not name:
             raise UsageError(f"{option} {item!r} is not KEY=VALUE")
-        found[name] = _value(text)
+        try:
+            found[name] = json.loads(text.lower())
+        except ValueError:
+            found[name] = text
     return found
-
-
-def _value(text: str) -> Any:
-    try:
-        return json.loads(text.lower())
-    except ValueError:
-        return text

@@ -1,271 +1,295 @@
-"""The lines of a long table in little memory: a hundred thousand take 8 MB, and not 60.
+"""The verdict table of the command line: a line per run in one of four forms, and remarks below it.
 
-The verdict table for reading: its lines are kept as bare text until all are there, then printed one by one.
-
-The verdict table on stdout, in any of its forms.
+Rows are judged while they are printed: of many, one report is in memory at a time.
 """
 
 from __future__ import annotations
 
 import csv
-import enum
 import json
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from functools import partial
+from math import isnan
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Any
 
-import typer
-from rich.box import SIMPLE_HEAD
+from msgspec.structs import asdict
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.report import ASSUMED
+from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.errors import printable
+from fa_core.gain import floor_in_words
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui import options
-from fa_tui.commands.inputs import TRACES_HINT
-from fa_tui.commands.output import speaks_unicode
-from fa_tui.commands.verdict_rows import (
-    COLUMNS,
-    HEADINGS,
-    LEFT_OUT_FIRST,
-    WORDS,
-    Judged,
-    Remarks,
-    evidence,
-    flat,
-    line,
-    markdown,
-    named,
-    record,
-)
+from fa_tui.commands import inputs
+from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
+from fa_tui.options import FrozenBaseline
 from fa_tui.views.look import Look, arranged
-from fa_tui.views.text import cut_middle, width_of
+from fa_tui.views.names import labels, with_seed
+from fa_tui.views.text import cut_middle, padded, width_of
+from fa_tui.views.words import LEGEND, cell_text, runs_words
 
-_TOGETHER = 500
-_CELLS, _LINES = "\0", "\n"
-"""Neither stands in a cell: names are escaped before they are shown (`fa_core.errors.printable`)."""
+EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ~: by proxy"
+MARKS = {"bound": "≥", "proxy": "~", ASSUMED: "?"}
+
+NAMED_AT_MOST = 12
+"""Runs in one line below the table."""
+
+_NUMBERS = (
+    ("acc", "headline_acc", ".3f", ""),
+    ("(a) growth", "max_per_block_growth", ".4g", "a"),
+    ("(b) ‖g_L‖", "g_L", ".3g", "b"),
+    ("(c) drift", "cross_batch_stability", "+.3f", "c"),
+    ("(d) pp", "margin_pp", "+.2f", "d"),
+    ("‖h_L‖", "h_L", ".3g", ""),
+)
+"""Heading, attribute of the report, format and diagnostic letter of each number."""
+
+_values = attrgetter(*(name for _, name, _, _ in _NUMBERS))
+
+HEADINGS = ("method", "seed", "abcd", *(heading for heading, *_ in _NUMBERS), "verdict")
+_LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
+_LEFT = ("method", "abcd", "verdict")
+"""Columns that are aligned left."""
+
+_LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
+"""Columns that a narrow terminal does without."""
+
+_LEAST_NAME = 12
+"""Cells that names keep on a narrow terminal: they are shortened before any number."""
+
+_STYLES = {"✗": "bold", "?": "dim"}
+"""Of a line on a terminal, by the first character of its letters."""
+
+_CELLS = "\0"
+"""Not in any cell: names are escaped before they are shown (`fa_core.errors.printable`)."""
 
 
-class KeptLines:
-    """Lines under `HEADINGS`, kept as text.
+class _Once:
+    """A property of the report that is computed on first access; `cached_property` takes a lock each time."""
 
-    Attributes:
-        widest: the widest cell of every column, headings included.
+    def __init__(self, name: str) -> None:
+        self._name, self.compute = name, vars(DiagnosticReport)[name].fget
+
+    def __get__(self, report: Any, owner: type) -> Any:
+        value = report.__dict__[self._name] = self.compute(report)
+        return value
+
+
+class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
+    """A report that caches what follows from it: a line of the table asks ten times for the same."""
+
+    max_per_block_growth = _Once("max_per_block_growth")
+    margin_pp = _Once("margin_pp")
+    nonfinite = _Once("nonfinite")
+    coverage = _Once("coverage")
+    flags = _Once("flags")
+    verdict = _Once("verdict")
+
+
+def judged(
+    rows: Iterable[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
+) -> Iterator[AuditRow]:
+    """The rows with their reports judged by some thresholds, one by one.
+
+    Args:
+        rows: the rows.
+        thresholds: the thresholds.
+        baseline: gives reports without one a frozen baseline first.
+    """
+    for each in rows:
+        row = baseline.filled(each) if baseline else each
+        yield AuditRow(
+            source=row.source,
+            key=row.key,
+            method=row.method,
+            seed=row.seed,
+            report=JudgedReport(**{**asdict(row.report), "thresholds": thresholds}),
+            checkpoint=row.checkpoint,
+            axes=row.axes,
+        )
+
+
+def named(
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
+) -> Iterator[tuple[AuditRow, str]]:
+    """Every judged row with what `labels` calls it."""
+    return zip(judged(rows, thresholds, baseline), labels(rows), strict=True)
+
+
+def evidence(row: AuditRow) -> dict[str, str]:
+    """Letters of what was measured, but not as the protocol defines it → ``bound``, ``proxy``, ``assumed``."""
+    kinds = row.report.kinds
+    return {letter: kinds[letter] for letter in sorted(kinds) if letter in row.report.coverage} if kinds else {}
+
+
+def record(row: AuditRow) -> dict[str, Any]:
+    """One row as the JSON and CSV forms print it; what was not measured is None.
+
+    A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy`` or ``assumed``;
+    one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and no (d) in what was measured.
+    """
+    report, kinds = row.report, evidence(row)
+    return {
+        "source": row.source,
+        "method": row.method,
+        "seed": row.seed,
+        "headline_acc": report.headline_acc,
+        "h_L": report.h_L,
+        "g_L": report.g_L,
+        "max_per_block_growth": report.max_per_block_growth,
+        "cross_batch_stability": report.cross_batch_stability,
+        "frozen_baseline_acc": report.frozen_baseline_acc,
+        "margin_pp": report.margin_pp,
+        "flags": "".join(sorted(report.flags)),
+        "coverage": report.measured,
+        "verdict": report.verdict,
+        "recorded_verdict": report.recorded_verdict,
+        "key": row.key,
+        "axes": row.axes,
+        **({"evidence": kinds} if kinds else {}),
+        **({"assumed_baseline_acc": report.assumed_baseline_acc} if kinds.get("d") == ASSUMED else {}),
+    }
+
+
+def numbers(row: AuditRow) -> list[str]:
+    """The numbers of a row, rounded for reading; a bound or proxy is marked."""
+    report, kinds = row.report, evidence(row)
+    cells = [
+        "–" if value is None else "nan" if isnan(value) else format(value, form)
+        for value, (_, _, form, _) in zip(_values(report), _NUMBERS, strict=True)
+    ]
+    for place, (*_, letter) in enumerate(_NUMBERS if kinds else ()):
+        if letter in kinds and cells[place] != "–":
+            cells[place] = MARKS.get(kinds[letter], "~") + cells[place]
+    return cells
+
+
+def line(row: AuditRow, label: str) -> list[str]:
+    """A row's cells under `HEADINGS`, for what `labels` calls it."""
+    report, seed = row.report, "–" if row.seed is None else str(row.seed)
+    return [label, seed, cell_text(report.flags, report.coverage), *numbers(row), report.verdict]
+
+
+class Remarks:
+    """What there is to say below a table: counts of verdicts, why (b) fires, what is not as recorded or defined.
+
+    Judged runs are added one by one, so that many need not be in memory at once.
     """
 
     def __init__(self) -> None:
-        self.widest = list(HEADINGS)
-        self._widths = list(map(width_of, HEADINGS))
-        self._packed: list[bytes] = []
-        self._open: list[str] = []
-        self._endings: dict[tuple[str, str], int] = {}
+        self._verdicts: Counter[str] = Counter()
+        self._assumed: Counter[str] = Counter()
+        self._reasons: Counter[tuple[str, str]] = Counter()
+        self._unexplained: dict[str, list[str]] = {}
+        self._causes: list[str] = []
+        self._oddities: list[str] = []
+        self._has_evidence = False
 
-    def add(self, style: str, cells: Sequence[str]) -> None:
-        """Keep one more line.
+    def add(self, row: AuditRow, label: str) -> None:
+        """Count a judged run, which `labels` calls so."""
+        report = row.report
+        coverage, cause, nonfinite = report.coverage, floor_in_words(report), report.nonfinite
+        self._verdicts[report.verdict] += 1
+        self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
+        if report.assumed_baseline_acc is not None and "d" in coverage:
+            self._assumed[report.baseline_words()] += 1
+        if cause is not None and report.batch_size is not None and report.error_norm is not None:
+            self._causes.append(f"{with_seed(label, row)}: (b) fires: {cause}")
+        elif cause is not None:
+            self._unexplained.setdefault(cause, []).append(with_seed(label, row))
+        if nonfinite:
+            self._oddities += [f"{with_seed(label, row)}: {what}" for what in nonfinite.values()]
+        if coverage:
+            for letter, why in report.unmeasured.items():
+                if letter in LETTERS and letter not in coverage:
+                    self._reasons[letter, why] += 1
+            if report.recorded_differs:
+                recorded = printable(f"“{report.recorded_verdict}” in {row.source}")
+                self._oddities.append(f"{with_seed(label, row)}: recorded as {recorded}")
 
-        Args:
-            style: of the line.
-            cells: under the headings; the last is one of a few texts, each kept once.
-        """
-        for place, cell in enumerate(cells):
-            if (width := width_of(cell)) > self._widths[place]:
-                self.widest[place], self._widths[place] = cell, width
-        ending = self._endings.setdefault((style, cells[-1]), len(self._endings))
-        self._open.append(_CELLS.join((*cells[:-1], str(ending))))
-        if len(self._open) == _TOGETHER:
-            self._packed.append(_LINES.join(self._open).encode())
-            self._open.clear()
-
-    def __iter__(self) -> Iterator[tuple[str, tuple[str, ...]]]:
-        """Every line's style and cells."""
-        endings = list(self._endings)
-        for packed in self._packed:
-            yield from (_line(text, endings) for text in packed.decode().split(_LINES))
-        yield from (_line(text, endings) for text in self._open)
-
-
-def _line(text: str, endings: Sequence[tuple[str, str]]) -> tuple[str, tuple[str, ...]]:
-    *cells, ending = text.split(_CELLS)
-    style, last = endings[int(ending)]
-    return style, (*cells, last)
-
-
-_AT_ONCE = 500
-"""Lines that are laid out together where the terminal is too narrow for the table."""
-
-_LEAST_NAME = 12
-"""Cells that names keep where there is no room: it is they that give way to the numbers."""
-
-_Row: TypeAlias = tuple[str, tuple[str, ...]]
-"""A style and the cells."""
-
-
-def print_lines(rows: Sequence[AuditRow]) -> None:
-    """Print rows and what there is to say of them."""
-    # a pipe has no width: nothing is cut there
-    console = Console(width=None if sys.stdout.isatty() else 10_000, highlight=False, markup=False, emoji=False)
-    remarks = Remarks()
-    if rows:
-        lines = KeptLines()
-        for row, label in named(rows):
-            remarks.add(row, label)
-            style = "dim" if not row.report.coverage else "bold" if row.report.flags else ""
-            lines.add(style, line(row, label))
-        places = _shown(lines.widest, console.width)
-        _print_body(console, lines, places)
-    for note in remarks.lines():
-        console.print(note, soft_wrap=True)
+    def lines(self) -> Iterator[str]:
+        """The remarks, a line each."""
+        runs = self._verdicts.total()
+        if not runs:
+            yield "0 runs"
+            return
+        trusted, unmeasured = self._verdicts[TRUSTWORTHY], self._verdicts[NOT_MEASURED]
+        walked = runs - trusted - unmeasured
+        parts = [f"{trusted} trustworthy", f"{walked} {'needs' if walked == 1 else 'need'} walk-back"]
+        if unmeasured:
+            parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
+        yield f"{runs_words(runs)}: " + ", ".join(parts)
+        yield LEGEND
+        if self._has_evidence:
+            yield EVIDENCE_LEGEND
+        for baseline, count in sorted(self._assumed.items()):
+            yield f"?: (d) against a frozen baseline of {baseline} ({runs_words(count)})"
+        yield from self._causes
+        # one line for all runs whose source lacks the same numbers
+        for cause, names in self._unexplained.items():
+            more = len(names) - NAMED_AT_MOST
+            yield f"{', '.join(names[:NAMED_AT_MOST])}{f' and {more} more' if more > 0 else ''}: (b) fires: {cause}"
+        for (letter, why), count in sorted(self._reasons.items()):
+            yield f"({letter}) not measured: {printable(why)} ({runs_words(count)})"
+        yield from self._oddities
 
 
-def _shown(widest: Sequence[str], available: int) -> list[int]:
-    """The columns that there is room for, by place."""
-    shown = list(range(len(HEADINGS)))
-    for heading in LEFT_OUT_FIRST:
-        if sum(2 + width_of(widest[place]) for place in shown) > available:
-            shown.remove(HEADINGS.index(heading))
-    return shown
-
-
-def _print_body(console: Console, lines: KeptLines, places: Sequence[int]) -> None:
-    """Print head and rows.
-
-    Args:
-        console: where to.
-        lines: style and cells of every row; a table that holds their widest cells is as wide as one of all rows.
-        places: which columns to print.
-    """
-    widest = lines.widest
-    room = max(_LEAST_NAME, console.width - 2 - sum(2 + width_of(widest[place]) for place in places[1:]))
-    body: Iterable[_Row] = lines
-    if width_of(widest[0]) > room:
-        widest = [cut_middle(widest[0], room, "…"), *widest[1:]]
-        body = ((style, (cut_middle(cells[0], room, "…"), *cells[1:])) for style, cells in lines)
-    sample = ("", tuple(widest[place] for place in places))
-    heading, rule, whole, foot = _laid_out(console, places, [sample])
-    for text in (heading, rule):
-        console.print(text, soft_wrap=True)
-    columns = [(place, width_of(widest[place]), HEADINGS[place] in WORDS) for place in places]
-    if whole.plain != _joined(_padded(widest, columns)):
-        rows = ((style, tuple(cells[place] for place in places)) for style, cells in body)
-        _print_cut(console, sample, places, rows)
-    elif console.is_terminal:
-        for style, cells in body:
-            pieces = [piece for cell in _padded(cells, columns) for piece in ((" ", ""), (cell, style), (" ", style))]
-            text = Text.assemble(*pieces)
-            text.rstrip()
-            console.print(text, soft_wrap=True)
-    else:
-        printed = (_joined(_padded(cells, columns)) for _, cells in body)
-        while chunk := list(islice(printed, _AT_ONCE)):
-            print("\n".join(chunk))
-    console.print(foot, soft_wrap=True)
-
-
-def _padded(cells: Sequence[str], columns: Iterable[tuple[int, int, bool]]) -> list[str]:
-    """The cells of some columns, each as wide as its column.
-
-    Args:
-        cells: of a row, under all headings.
-        columns: of each the place, the width, and whether its cells stand at the left.
-    """
-    padded = []
-    for place, width, left in columns:
-        cell = cells[place]
-        blanks = " " * (width - width_of(cell))
-        padded.append(cell + blanks if left else blanks + cell)
-    return padded
-
-
-def _joined(padded: Iterable[str]) -> str:
-    """A row as `_laid_out` lays it out where there is room, in a hundredth of the time."""
-    return f" {'  '.join(padded)}".rstrip()
-
-
-def _print_cut(console: Console, sample: _Row, places: Sequence[int], rows: Iterable[_Row]) -> None:
-    """Print rows on a terminal too narrow for them, each as wide as if all were laid out together."""
-    rows = iter(rows)
-    while chunk := list(islice(rows, _AT_ONCE)):
-        for text in _laid_out(console, places, [sample, *chunk])[3:-1]:
-            console.print(text, soft_wrap=True)
-
-
-def _laid_out(console: Console, places: Sequence[int], rows: Iterable[_Row]) -> list[Text]:
-    """Head and rows as a table, which cuts cells where the terminal is too narrow."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for place in places:
-        heading = HEADINGS[place]
-        table.add_column(heading, justify="left" if heading in WORDS else "right", no_wrap=True)
-    for style, cells in rows:
-        table.add_row(*cells, style=style)
-    lines = []
-    # the frame of the table is a blank line above it and blanks behind every row
-    for parts in console.render_lines(table, pad=False)[1:]:
-        text = Text.assemble(*((part.text, part.style or "") for part in parts))
-        text.rstrip()
-        lines.append(text)
-    return lines
-
-
-class Format(str, enum.Enum):
-    """How to print rows."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    markdown = "markdown"
-
-
-FormatOption = Annotated[
-    Format,
-    typer.Option("--format", help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."),
-]
-
-
-def print_table(
+def print_paths(
     paths: Sequence[Path] | None,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
     form: str,
     h0: float | None = None,
     blocks: int | None = None,
     look: Look = Look(),  # noqa: B008 (immutable)
 ) -> int:
     """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
-    found = options.open_paths(paths)
+    found = inputs.open_paths(paths)
     rows = found.rows
     if found.traces and not rows:
-        print(f"fa-tui: only traces over epochs, no audit; {TRACES_HINT}", file=sys.stderr)
+        print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
     baseline.check(row.method for row in rows)
     if h0 is not None or blocks is not None or look != Look():
-        rows = arranged(look, options.bounded(baseline.apply(rows), h0, blocks), thresholds)
-    print_rows(Judged(rows, thresholds, baseline), form)
-    return 3 if options.named_path_failed(paths, found.problems) else 0
+        rows = arranged(look, inputs.bounded(baseline.apply(rows), h0, blocks), thresholds)
+    print_rows(rows, form, thresholds, baseline)
+    return 3 if inputs.named_path_failed(paths, found.problems) else 0
 
 
-def print_rows(rows: Sequence[AuditRow], form: str) -> None:
-    """Print rows in one of the forms of `Format`, as they come: of many, one is in memory at a time."""
+def print_rows(
+    rows: Sequence[AuditRow], form: str, thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
+) -> None:
+    """Judge rows and print them in one of the forms of `fa_tui.options.RowForm`."""
     if form == "json":
-        _print_json(rows)
+        _print_json(judged(rows, thresholds, baseline))
     elif form == "csv":
-        kinds = {kind for row in rows for kind in evidence(row).values()}
+        each = partial(judged, rows, thresholds, baseline)
+        kinds = {kind for row in each() for kind in evidence(row).values()}
+        columns = list(record(AuditRow(source="", key="", method="")))
         more = [*(["evidence"] if kinds else []), *(["assumed_baseline_acc"] if ASSUMED in kinds else [])]
-        writer = csv.DictWriter(sys.stdout, [*COLUMNS, *more], restval="", lineterminator="\n")
+        writer = csv.DictWriter(sys.stdout, columns + more, restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows(flat(record(row)) for row in rows)
+        writer.writerows(_flat(record(row)) for row in each())
     elif form == "markdown":
-        for row_line in markdown(rows):
-            print(row_line)
+        for text in markdown(rows, thresholds, baseline):
+            print(text)
     else:
-        # Rich takes its time to import
-
-        print_lines(rows)
+        _print_table(rows, thresholds, baseline)
 
 
-def _print_json(rows: Sequence[AuditRow]) -> None:
+def _flat(values: dict[str, Any]) -> dict[str, Any]:
+    """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``."""
+    for name in ("evidence", "axes"):
+        if name in values:
+            values[name] = " ".join(f"{key}={value}" for key, value in sorted(values[name].items()))
+    return {name: "" if value is None else value for name, value in values.items()}
+
+
+def _print_json(rows: Iterable[AuditRow]) -> None:
     """The rows as one list, as `json.dump` writes it with an indent of 1."""
     ascii_only = not speaks_unicode()
     between = "["
@@ -274,3 +298,74 @@ def _print_json(rows: Sequence[AuditRow]) -> None:
         print(between, text.replace("\n", "\n "), sep="\n ", end="")
         between = ","
     print("[]" if between == "[" else "\n]")
+
+
+def markdown(
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
+) -> Iterator[str]:
+    """The judged rows as a Markdown table."""
+    from fa_core.reporting.markdown_html import cell
+
+    yield "| " + " | ".join(HEADINGS) + " |"
+    yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"
+    for row, label in named(rows, thresholds, baseline):
+        cells = line(row, label)
+        margin = cells[_MARGIN_AT]
+        if margin.startswith(MARKS[ASSUMED]):
+            cells[_MARGIN_AT] = f"{margin.removeprefix(MARKS[ASSUMED])} (assumed)"
+        yield "| " + " | ".join(map(cell, cells)) + " |"
+
+
+def _print_table(
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
+) -> None:
+    """Print rows for reading; their lines are kept as bytes until the widths of all columns are known."""
+    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    remarks = Remarks()
+    widths = list(map(width_of, HEADINGS))
+    lines: list[bytes] = []
+    for row, label in named(rows, thresholds, baseline):
+        remarks.add(row, label)
+        cells = line(row, label)
+        widths = list(map(max, widths, (width_of(label), *map(len, cells[1:]))))
+        lines.append(_CELLS.join(cells).encode())
+    if lines:
+        _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths)
+    for note in remarks.lines():
+        print(note)
+
+
+def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]) -> None:
+    """Print head and rows; on a terminal too narrow for all columns some are left out, then names are shortened.
+
+    Args:
+        console: where to.
+        lines: the cells of each row.
+        widths: of the columns, in cells of the terminal.
+    """
+    shown = list(range(len(HEADINGS)))
+    for heading in _LEFT_OUT_FIRST:
+        if sum(2 + widths[place] for place in shown) > console.width:
+            shown.remove(HEADINGS.index(heading))
+    rest = sum(2 + widths[place] for place in shown[1:])
+    widths[0] = min(widths[0], max(_LEAST_NAME, console.width - 2 - rest))
+
+    # of all cells only names may hold characters that take more or less than one cell
+    aligned = [f"{{{place}:{'<' if HEADINGS[place] in _LEFT else '>'}{widths[place]}}}" for place in shown[1:]]
+    template = "  ".join([" {0}", *aligned])
+
+    def text(cells: Sequence[str]) -> str:
+        name = padded(cut_middle(cells[0], widths[0], "…"), widths[0])
+        return template.format(name, *cells[1:]).rstrip()
+
+    rule = f" {'─' * (sum(2 + widths[place] for place in shown) - 2)}"
+    if console.is_terminal:
+        for head, style in ((text(HEADINGS), "bold"), (rule, "")):
+            console.print(Text(head, style), no_wrap=True, overflow="ellipsis")
+        for cells in lines:
+            style = _STYLES.get(cells[_LETTERS_AT][0], "")
+            console.print(Text(text(cells), style), no_wrap=True, overflow="ellipsis")
+    else:
+        sys.stdout.write(f"{text(HEADINGS)}\n{rule}\n")
+        sys.stdout.writelines(f"{text(cells)}\n" for cells in lines)
+    print()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import enum
-import json
-import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,22 +9,11 @@ import typer
 
 from fa_core.engine.devices import Placement
 from fa_tui import options
-from fa_tui.options import placing
+from fa_tui.commands import inputs, output
+from fa_tui.commands.progress import AuditProgress
 
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
-
-
-class VerifyFormat(str, enum.Enum):
-    """How to print the outcome."""
-
-    table = "table"
-    json = "json"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("verify")(placing(verify_command))
 
 
 def verify_command(
@@ -36,7 +22,7 @@ def verify_command(
     model: options.ModelOption = None,
     *,
     placement: Placement,
-    format: Annotated[VerifyFormat, typer.Option("--format", help="How to print the outcome.")] = VerifyFormat.table,
+    format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = options.Form.table,
 ) -> None:
     """Measure recorded audits again and compare them number by number.
 
@@ -51,9 +37,8 @@ def verify_command(
         fa-tui verify audit.json --format json
     """
     from fa_core.engine.verify import verify
-    from fa_tui.commands.progress import AuditProgress
 
-    found = options.open_paths(paths)
+    found = inputs.open_paths(paths)
     with AuditProgress() as progress:
         result = verify(
             found.rows,
@@ -64,23 +49,22 @@ def verify_command(
             on_plan=progress.plan,
             on_notice=progress.notice,
         )
-    options.tell_problems([*result.skipped, *result.failures])
-    if format is VerifyFormat.json:
-        json.dump([record(run) for run in result.runs], sys.stdout, indent=1, ensure_ascii=False)
-        print()
+    inputs.report_problems([*result.skipped, *result.failures])
+    if format is options.Form.json:
+        output.print_json([record(run) for run in result.runs])
     else:
         for run in result.runs:
             print("\n".join(lines(run)))
     if result.interrupted:
         raise typer.Exit(130)
     differing = sum(not run.comparison.agrees for run in result.runs)
-    if result.failures or options.named_path_failed(paths, found.problems):
+    if result.failures or inputs.named_path_failed(paths, found.problems):
         raise typer.Exit(3)
     raise typer.Exit(1 if differing else 0)
 
 
 def lines(run: Verification) -> Iterator[str]:
-    """The outcome for one run in words: whether it agrees, then everything that is not as recorded."""
+    """The outcome for one run as text: whether it agrees, then everything that is not as recorded."""
     comparison = run.comparison
     who = run.row.method if run.row.seed is None else f"{run.row.method} seed {run.row.seed}"
     if comparison.agrees and comparison.largest == 0:

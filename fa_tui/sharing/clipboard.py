@@ -1,7 +1,7 @@
 """Getting text out of the terminal: to the clipboard where there is one that can be reached, else into a file.
 
-Over SSH only the terminal itself can reach the person's clipboard (OSC 52). tmux swallows that
-sequence, but takes text itself and hands it on. Nothing tells whether a terminal obeyed.
+Over SSH only the terminal itself can reach the user's clipboard (OSC 52). tmux swallows that
+sequence, but takes text itself and hands it on. No terminal confirms it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Run = Callable[[Sequence[str], bytes], bool]
 
 
 class Copied(NamedTuple):
-    """Where a text went, in words for the person; whether that is a clipboard."""
+    """Where a text went, for a message; whether that is a clipboard."""
 
     where: str
     in_clipboard: bool = True
@@ -54,7 +54,7 @@ def copy(
     Args:
         text: what to copy.
         send: sends a sequence to the terminal.
-        environ: tells where the terminal is (default: the environment).
+        environ: where the terminal is (default: the environment).
         run: runs a program with some input; whether it went well.
         file: what to write where there is no clipboard.
 

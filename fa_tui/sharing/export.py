@@ -1,4 +1,4 @@
-"""Files that an explorer writes at a person's word: reports, tables, pictures. Nothing is ever overwritten."""
+"""Files that an explorer writes on request: reports, tables, pictures. Nothing is ever overwritten."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def name_problem(kind: Kind, text: str) -> str:
 
 
 def target(kind: Kind, text: str) -> Path:
-    """The file that a person means; the ending may be left out."""
+    """The file of a typed name; the ending may be left out."""
     path = Path(text.strip()).expanduser()
     return path if path.suffix or path.name in ("", "..") else path.with_name(path.name + kind.ending)
 
 
 def in_the_way(kind: Kind, path: Path) -> Path | None:
-    """A file that an export would write over; a report in Markdown writes its figures beside it, as ``NAME-*.svg``."""
+    """A file that an export would write over; a report in Markdown has its figures next to it, as ``NAME-*.svg``."""
     if path.exists():
         return path
     figures = path.parent.glob(f"{glob.escape(path.stem)}-*.svg") if kind.ending == ".md" else ()

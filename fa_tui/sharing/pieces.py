@@ -1,10 +1,6 @@
-"""What a screen has to give away: texts to copy, runs and a table to export. No terminal code.
+"""What can be copied and exported of a screen: texts, runs, a table, and command lines that show the same.
 
-A comparison of runs as a table, to be pasted or opened in a spreadsheet.
-
-Command lines that show what the explorer shows.
-
-What a replay of training runs has to give away: the runs as they were at its epoch, and the table of first fires.
+No terminal code.
 """
 
 from __future__ import annotations
@@ -28,6 +24,7 @@ from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine
 from fa_tui.views.epochs import EpochSession
+from fa_tui.views.words import runs_words as runs_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
@@ -101,25 +98,20 @@ class Sharing(Protocol):
         """What is on it now."""
 
 
-def runs_words(count: int) -> str:
-    """``1 run``, ``3 runs``."""
-    return f"{count} {'run' if count == 1 else 'runs'}"
-
-
 def cell_piece(text: str) -> Iterator[Piece]:
     """The cell under the cursor, if there is one."""
     if text:
         yield Piece("c", "cell", shortened(text), lambda: text)
 
 
-def command_piece(line: str) -> Piece:
-    """The command line that prints what is on screen."""
-    return Piece("l", "command line to print it", _command_note(line), lambda: line)
+def command_piece(line: str, key: str = "l", what: str = "command line to print it") -> Piece:
+    """A command line, its beginning with the command in the note."""
+    return Piece(key, what, shortened(line, " ".join(line.split(" ", 2)[:2]) + " "), lambda: line)
 
 
 def opening_piece(line: str) -> Piece:
     """The command line that opens the explorer on what is on screen."""
-    return Piece("o", "command line to open it", _command_note(line), lambda: line)
+    return command_piece(line, "o", "command line to open it")
 
 
 def run_pieces(rows: Sequence[AuditRow], names: str, thresholds: DiagnosticThresholds) -> Iterator[Piece]:
@@ -161,13 +153,8 @@ def shortened(text: str, begins: str = "") -> str:
     return text if len(text) <= _NOTE else f"{begins}...{text[3 + len(begins) - _NOTE :]}"
 
 
-def _command_note(line: str) -> str:
-    """A command line of which the command is seen whatever it is given."""
-    return shortened(line, " ".join(line.split(" ", 2)[:2]) + " ")
-
-
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
-    """The traces of some runs: those beside their audits, or of their name where they lie elsewhere.
+    """The traces of some runs: those next to their audits, or of their name elsewhere.
 
     Args:
         rows: the runs.
@@ -184,9 +171,9 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_tui.commands.verdict_rows import judged, markdown
+    from fa_tui.commands.verdict_table import markdown
 
-    return "\n".join(markdown(judged(rows, thresholds))) + "\n"
+    return "\n".join(markdown(rows, thresholds)) + "\n"
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:

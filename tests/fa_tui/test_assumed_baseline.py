@@ -157,10 +157,10 @@ def test_of_no_runs_no_method_is_missed(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_who_measures_keeps_what_was_measured_and_records_what_was_given(published_table: Path) -> None:
     rows = scan([published_table]).rows
-    reports = {row.key: row.report for row in BOTH.recorded(rows)}
+    reports = {row.key: row.report for row in map(BOTH.recorded, rows)}
     assert (reports["bp_s42"].frozen_baseline_acc, reports["bp_s42"].assumed_baseline_acc) == (0.349, None)
     assert (reports["dfa_s42"].frozen_baseline_acc, reports["dfa_s42"].assumed_baseline_acc) == (0.349, 0.1)
-    assert FrozenBaseline().recorded(rows) == list(rows)
+    assert list(map(FrozenBaseline().recorded, rows)) == list(rows)
 
 
 @pytest.mark.parametrize("control", ["random_init_s42", "frozen_s42"])

@@ -177,7 +177,7 @@ async def test_only_those_who_know_the_address_get_in(served: Served, http: Any)
 
 
 def test_every_server_has_a_token_of_its_own_and_listens_on_loopback_only() -> None:
-    from fa_tui.serving.server import TokenServer
+    from fa_tui.serving import TokenServer
 
     servers = [TokenServer(["true"], 0, "x") for _ in range(3)]
     try:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.commands.verdict_rows import Judged, JudgedReport
+from fa_tui.commands.verdict_table import JudgedReport, judged
 from fa_tui.options import FrozenBaseline
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
@@ -29,7 +29,7 @@ def _row(report: DiagnosticReport) -> AuditRow:
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_judged_report_says_what_the_report_says_under_these_thresholds(report: DiagnosticReport) -> None:
-    (row,) = Judged([_row(report)], STRICT)
+    (row,) = judged([_row(report)], STRICT)
     plain = report.with_thresholds(STRICT)
     assert str(asdict(row.report)) == str(asdict(plain))
     assert [str(getattr(row.report, name)) for name in PROPERTIES] == [str(getattr(plain, name)) for name in PROPERTIES]
@@ -40,17 +40,18 @@ def test_a_judged_report_says_what_the_report_says_under_these_thresholds(report
 def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[DiagnosticReport] = []
     rule = JudgedReport.__dict__["nonfinite"]
-    work_out = rule._work_out
-    monkeypatch.setattr(rule, "_work_out", lambda report: (asked.append(report), work_out(report))[1])
-    report = Judged([_row(REPORTS[1])], STRICT)[0].report
+    work_out = rule.compute
+    monkeypatch.setattr(rule, "compute", lambda report: (asked.append(report), work_out(report))[1])
+    (row,) = judged([_row(REPORTS[1])], STRICT)
+    report = row.report
     assert (report.verdict, report.flags, report.coverage) == (report.verdict, {"a", "b", "c"}, "abc")
     assert len(asked) == 1
 
 
 def test_rows_are_judged_where_they_are_looked_at() -> None:
-    rows = Judged([_row(report) for report in REPORTS], STRICT, FrozenBaseline(default=0.5))
-    assert [row.report.flags for row in rows[1:3]] == [row.report.flags for row in rows][1:3]
-    assert rows[-1].report.coverage == rows[len(REPORTS) - 1].report.coverage
-    assert (rows[0].key, rows[0].axes, len(rows)) == ("dfa_s1", {"lam": 0.1}, len(REPORTS))
-    with pytest.raises(IndexError):
-        rows[len(REPORTS)]
+    taken: list[AuditRow] = []
+    rows = judged((taken.append(row) or row for row in map(_row, REPORTS)), STRICT, FrozenBaseline(default=0.5))
+    first = next(rows)
+    assert (first.key, first.axes, len(taken)) == ("dfa_s1", {"lam": 0.1}, 1)
+    assert [row.report.margin_pp for row in rows] == [None, pytest.approx(-4.9), None]
+    assert len(taken) == len(REPORTS)

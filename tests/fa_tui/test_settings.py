@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.errors import UnreadableInput
 from fa_core.schema import schema_of
 from fa_tui.cli import main
-from fa_tui.settings import Settings, load_settings, remember_theme
+from fa_tui.settings import THEME_NAMES, Settings, load_settings, remember_theme
+from fa_tui.terminal.themes import THEMES
 
 
 @pytest.fixture
@@ -27,12 +29,12 @@ def test_no_file_means_defaults_and_no_complaint(file: Path) -> None:
 
 def test_what_the_file_says_counts(file: Path) -> None:
     file.write_text(
-        'theme = "mine"\nglyphs = "ascii"\nshow = "growth"\nlive = "polling"\n'
-        '[thresholds]\nh_norm_explosion_ratio = 12\n[themes.mine]\ndark = false\naccent = "#123"\n'
+        'theme = "fa-light"\nglyphs = "ascii"\nshow = "growth"\nlive = "polling"\n'
+        "[thresholds]\nh_norm_explosion_ratio = 12\n"
     )
     settings, problems = load_settings(file)
     assert not problems
-    assert (settings.theme, settings.glyphs, settings.show, settings.live) == ("mine", "ascii", "growth", "polling")
+    assert (settings.theme, settings.glyphs, settings.show, settings.live) == ("fa-light", "ascii", "growth", "polling")
     assert settings.thresholds.h_norm_explosion_ratio == 12
     assert settings.thresholds.g_norm_floor == 1e-7
 
@@ -50,8 +52,9 @@ def test_what_the_file_says_counts(file: Path) -> None:
         ("thresholds = {g_norm_floor = 'x'}", 1, "thresholds.g_norm_floor", "write g_norm_floor = 1e-07"),
         ("[thresholds]\nstability_drift_ceiling = nan", 1, "stability_drift_ceiling is NaN", "defaults are used"),
         ("[thresholds]\ng_norm_floor = -1", 2, "thresholds.g_norm_floor: expected float >= 0", "g_norm_floor = 1e-07"),
-        ("[themes.a]\nprimary = 'red'", 2, "primary: expected text as #rgb or #rrggbb", 'write primary = "#56b4e9"'),
-        ("[themes]\na = 3", 2, "themes.a: not a table", "write [themes.a]"),
+        ("[thresholds]\nfloor = 1", 2, "thresholds.floor: unknown setting", "known: g_norm_floor"),
+        ("[themes.a]\nprimary = 'red'", 1, "themes: unknown setting, left out", "did you mean theme?"),
+        ("theme = 3", 1, "theme: expected str, got int", 'write theme = "fa-light"'),
         ("thresholds = 3", 1, "thresholds: expected object, got int", "for example"),
         ("theme = 'fa-drak'", 1, "theme: no theme 'fa-drak'", "there are fa-dark, fa-light, fa-ansi"),
     ],
@@ -89,6 +92,17 @@ def test_a_folder_in_its_place_is_told(file: Path) -> None:
     assert "cannot be read" in message
 
 
+def test_the_themes_that_can_be_set_are_those_there_are() -> None:
+    assert tuple(theme.name for theme in THEMES) == THEME_NAMES
+
+
+def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file: Path) -> None:
+    file.write_text("theme = \n")
+    with pytest.raises(UnreadableInput, match="line 1: not TOML"):
+        remember_theme("fa-light", file)
+    assert file.read_text() == "theme = \n"
+
+
 def test_the_schema_describes_every_setting() -> None:
     schema = schema_of(Settings)()
     assert set(schema["properties"]) == set(Settings.__struct_fields__)
@@ -110,7 +124,10 @@ def test_the_schema_is_printed_by_name(capsys: pytest.CaptureFixture[str]) -> No
     [
         ("", 'theme = "fa-light"\n'),
         ("# mine\nshow = 'growth'\ntheme = 'fa-dark'\n", "# mine\nshow = 'growth'\ntheme = \"fa-light\"\n"),
-        ("[thresholds]\ng_norm_floor = 1e-6\n", 'theme = "fa-light"\n[thresholds]\ng_norm_floor = 1e-6\n'),
+        (
+            "[thresholds]\ng_norm_floor = 1e-6 # low\n",
+            'theme = "fa-light"\n\n[thresholds]\ng_norm_floor = 1e-6 # low\n',
+        ),
     ],
 )
 def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(file: Path, before: str, after: str) -> None:

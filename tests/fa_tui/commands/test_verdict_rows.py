@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 import re
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.commands.verdict_rows import markdown, numbers
+from fa_tui.commands.verdict_table import markdown, numbers
 
 
 def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one() -> None:
     report = DiagnosticReport(headline_acc=math.nan, frozen_baseline_acc=0.5, cross_batch_stability=math.inf)
-    acc, _, _, _, drift, margin = numbers(AuditRow(source="a.json", key="bp_s1", method="bp", report=report))
+    acc, _, _, drift, margin, _ = numbers(AuditRow(source="a.json", key="bp_s1", method="bp", report=report))
     assert (acc, drift, margin) == ("nan", "+inf", "nan")
 
 
 def test_a_bar_or_a_tag_in_a_name_leaves_the_markdown_table_whole() -> None:
     row = AuditRow(source="a.json", key="x", method="<i>a|b", report=DiagnosticReport(headline_acc=0.5))
-    heading, _, line = markdown([row])
+    heading, _, line = markdown([row], DiagnosticThresholds())
     assert len(re.findall(r"(?<!\\)\|", line)) == heading.count("|")
     assert line.startswith(r"| &lt;i>a\|b |")

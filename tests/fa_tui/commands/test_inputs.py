@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from fa_core.rows import Problem
-from fa_tui.options import tell_problems
+from fa_tui.commands.inputs import report_problems
 
 
 def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_problems([*(Problem(f"run{i}", "mymod:load: returned tuple") for i in range(3)), Problem("x", "x: is empty")])
+    report_problems(
+        [*(Problem(f"run{i}", "mymod:load: returned tuple") for i in range(3)), Problem("x", "x: is empty")]
+    )
     assert capsys.readouterr().err.splitlines() == [
         "fa-tui: mymod:load: returned tuple (3 runs)",
         "fa-tui: x: is empty",
@@ -17,7 +19,7 @@ def test_the_same_problem_of_many_runs_is_one_line(capsys: pytest.CaptureFixture
 
 
 def test_thousands_of_problems_are_some_lines_and_a_count(capsys: pytest.CaptureFixture[str]) -> None:
-    tell_problems([Problem(str(i), f"{i}: is empty") for i in range(50)], at_most=2)
+    report_problems([Problem(str(i), f"{i}: is empty") for i in range(50)], at_most=2)
     *told, rest = capsys.readouterr().err.splitlines()
     assert told == ["fa-tui: 0: is empty", "fa-tui: 1: is empty"]
     assert "48 more" in rest
@@ -28,6 +30,6 @@ def test_reports_that_were_skipped_are_not_said_to_be_files_that_could_not_be_op
 ) -> None:
     problems = [Problem("a.json", f"a.json: $.reports.{i}: not a report; the report is skipped") for i in range(3)]
     for at_most, rest in ((1, "and 2 more problems;"), (2, "and 1 more problem;")):
-        tell_problems(problems, at_most)
+        report_problems(problems, at_most)
         last = capsys.readouterr().err.splitlines()[-1]
         assert last == f"fa-tui: {rest} the explorer lists them all (P)"

@@ -24,14 +24,14 @@ def test_every_finding_that_is_not_fine_names_what_helps_or_what_it_costs(capsys
 def test_a_missing_torch_is_named_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     (finding,) = doctor.devices()
-    assert finding.state is doctor.State.missing
+    assert finding.state == doctor.MISSING
     assert finding.fix == "pip install torch"
 
 
 def test_a_torch_that_breaks_on_import_is_reported_with_its_last_words(monkeypatch):
     monkeypatch.setattr(doctor, "PROBE", "raise ImportError('libcudart.so.13 not found')")
     (finding,) = doctor.devices()
-    assert finding.state is doctor.State.missing
+    assert finding.state == doctor.MISSING
     assert "libcudart.so.13" in finding.found
 
 
@@ -39,7 +39,7 @@ def test_a_dumb_terminal_and_no_color_are_said(monkeypatch):
     monkeypatch.setenv("TERM", "dumb")
     monkeypatch.setenv("NO_COLOR", "1")
     found = {finding.name: finding for finding in doctor.terminal()}
-    assert found["TERM"].state is doctor.State.note
+    assert found["TERM"].state == doctor.NOTE
     assert "NO_COLOR" in found["colours"].found
 
 

@@ -1,6 +1,6 @@
 """Who may talk to the server: pages that it gave out itself, asked for by its own name, on this machine.
 
-A browser lets any page send requests to 127.0.0.1. The token in the address keeps out whoever does not
+A browser lets any page send requests to 127.0.0.1. The token in the address keeps out who does not
 know it; the Host check keeps out pages whose name was made to point here (DNS rebinding); the Origin
 check keeps out other pages' WebSockets, which no browser rule stops.
 
@@ -44,7 +44,7 @@ def guard(host: str) -> Middleware:
     """Refuses requests that name another host or come from another page, and marks every answer as private.
 
     Args:
-        host: the server's address and port, as in the address that was told.
+        host: the server's address and port, as in the address that is printed.
     """
     ours = f"http://{host}"
     headers = {name: value.format(host=host) for name, value in HEADERS.items()}
@@ -105,7 +105,7 @@ class TokenServer(Server):
         return app
 
     async def on_startup(self, app: web.Application) -> None:
-        """Say nothing: the address is told by whoever starts the server."""
+        """Say nothing: the caller prints the address."""
 
     def serve(self, debug: bool = False, ready: Callable[[], None] = lambda: None) -> None:
         """Serve until interrupted or terminated.

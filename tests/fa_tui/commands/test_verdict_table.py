@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 from rich.console import Console
+from rich.text import Text
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_table import print_rows
 from tests.fa_tui.odd_names import ODD_NAMES
+
+USUAL = DiagnosticThresholds()
 
 
 def _rows(count: int) -> list[AuditRow]:
@@ -32,13 +37,8 @@ def _rows(count: int) -> list[AuditRow]:
     ]
 
 
-@pytest.fixture
-def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdict_table, "Console", lambda **options: Console(**{**options, "width": 60}))
-
-
 def _table(capsys: pytest.CaptureFixture[str], count: int) -> list[str]:
-    print_rows(_rows(count), "table")
+    print_rows(_rows(count), "table", USUAL)
     return capsys.readouterr().out.splitlines()[2 : 2 + count]
 
 
@@ -48,21 +48,23 @@ def test_columns_stand_below_each_other_where_nothing_is_cut(capsys: pytest.Capt
     assert all("…" not in text for text in lines)
 
 
-@pytest.mark.usefixtures("narrow")
-def test_a_narrow_terminal_cuts_rows_of_all_parts_alike(
+def test_a_terminal_too_narrow_for_the_numbers_cuts_the_ends_of_lines(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    together = _table(capsys, 20)
-    monkeypatch.setattr(verdict_table, "_AT_ONCE", 3)
-    assert _table(capsys, 20) == together
-    assert any("…" in text for text in together)
+    narrow = partial(Console, width=60, force_terminal=True, no_color=True)
+    monkeypatch.setattr(verdict_table, "Console", lambda **_: narrow())
+    lines = [Text.from_ansi(text).plain for text in _table(capsys, 20)]
+    assert {cell_len(text) for text in lines} == {60}
+    assert all(text.endswith("…") and "…" in text[:14] for text in lines[3:7])
 
 
 def test_names_of_any_characters_give_way_to_the_numbers(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verdict_table, "Console", lambda **options: Console(**{**options, "width": 80}))
-    print_rows([replace(row, method=name) for row, name in zip(_rows(len(ODD_NAMES)), ODD_NAMES, strict=True)], "table")
+    print_rows(
+        [replace(row, method=name) for row, name in zip(_rows(len(ODD_NAMES)), ODD_NAMES, strict=True)], "table", USUAL
+    )
     lines = capsys.readouterr().out.splitlines()[2 : 2 + len(ODD_NAMES)]
     assert all(text.isprintable() and cell_len(text) <= 80 and "…" not in text[20:] for text in lines)
     assert len({cell_len(text[: text.rindex("  ")]) for text in lines}) == 1
@@ -71,7 +73,7 @@ def test_names_of_any_characters_give_way_to_the_numbers(
 @pytest.mark.parametrize("rows", [[], _rows(1), _rows(3)])
 def test_rows_make_the_json_that_python_writes(rows: list[AuditRow], capsys: pytest.CaptureFixture[str]) -> None:
     odd = [AuditRow(source="a\u2028b\n.json", key=row.key, method=row.method, report=row.report) for row in rows]
-    print_rows(odd, "json")
+    print_rows(odd, "json", USUAL)
     text = capsys.readouterr().out
     assert text == json.dumps(json.loads(text), indent=1, ensure_ascii=False) + "\n"
     assert [each["source"] for each in json.loads(text)] == ["a\u2028b\n.json"] * len(rows)
@@ -92,5 +94,5 @@ def test_the_first_record_is_printed_before_the_second_row_is_looked_at(monkeypa
     rows = _Once(_rows(5))
     asked: list[int] = []
     monkeypatch.setattr("builtins.print", lambda *_, **__: asked.append(rows.asked))
-    print_rows(rows, "json")
+    print_rows(rows, "json", USUAL)
     assert asked[:3] == [1, 2, 3]

@@ -76,6 +76,14 @@ def test_a_preset_written_by_hand_may_name_only_what_it_changes(presets: Presets
     assert presets.read()["mine"] == STRICT
 
 
+def test_what_is_written_by_hand_stays_as_it_is_when_another_is_saved(presets: Presets) -> None:
+    presets.path.parent.mkdir()
+    presets.path.write_text("# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12\n")
+    presets.save("strict", STRICT)
+    presets.remove("strict")
+    assert presets.path.read_text().rstrip() == "# mine\n[mine]  # of May\nh_norm_explosion_ratio = 12"
+
+
 def test_a_broken_file_is_told_and_never_written_over(presets: Presets) -> None:
     presets.path.parent.mkdir()
     presets.path.write_text("[mine]\nh_norm_explosion_ratio = 'twelve'\n")

@@ -1,1 +1,0 @@
-"""The explorer in a browser on the same machine. Needs textual-serve."""
