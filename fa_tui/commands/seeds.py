@@ -50,7 +50,7 @@ def seeds_command(
     from fa_core.reporting.sections.analyses import seeds_blocks
     from fa_core.table import AuditTable
     from fa_tui.commands.inputs import left_out_blocks
-    from fa_tui.views.records import seeds_record
+    from fa_tui.views.analysed import seeds_record
 
     runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
     bounded = options.bounded(runs.rows, h0, blocks)

@@ -56,7 +56,7 @@ def sweep_command(
     from fa_core.reporting.sections.analyses import sensitivity_blocks
     from fa_core.table import AuditTable
     from fa_tui.commands.inputs import left_out_blocks
-    from fa_tui.views.records import sweep_record
+    from fa_tui.views.analysed import sweep_record
 
     runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
     kept = arranged(Look(filter=filter), runs.rows, thresholds)

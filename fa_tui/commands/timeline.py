@@ -54,7 +54,7 @@ def timeline_command(
     """
     from fa_core.analysis import timelines
     from fa_core.reporting.sections.traces import timeline_blocks
-    from fa_tui.views.records import timeline_record
+    from fa_tui.views.analysed import timeline_record
 
     letters = "".join(sorted(diagnostic_letters(stop_on, "--stop-on")))
     if not letters:

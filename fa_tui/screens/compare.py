@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_tui.screens.copy_export import reopening, reproducing
-from fa_tui.screens.explorer_panes import look_given
+from fa_tui.screens.copy_export import commands, look_now, reproducing
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import SCALAR_LIMIT, Session, letters_of
 from fa_tui.sharing.pieces import (
-    Piece,
     Shared,
     Table,
     cell_piece,
@@ -28,7 +26,6 @@ from fa_tui.sharing.pieces import (
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import Filter, picking
-from fa_tui.views.look import Look
 from fa_tui.views.numbers import short
 from fa_tui.views.scale import covering
 from fa_tui.views.words import cell_text
@@ -38,8 +35,6 @@ from fa_tui.widgets.line import Line
 
 if TYPE_CHECKING:
     from fa_core.columns import Ragged
-
-_UNNAMED = "of all runs: no filter names the compared ones"
 
 
 class CompareScreen(JudgedScreen):
@@ -164,12 +159,13 @@ class CompareScreen(JudgedScreen):
         verdicts = [cell_text(letters_of(session.flags[row]), letters_of(session.coverage[row])) for row in group.rows]
         table = Table("comparison", [compared_grid(names, self.view.lines, verdicts)], self._table_line())
         of = f"{group.name}: {runs_words(len(rows))}"
+        look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
         return Shared(
             [
                 *cell_piece(self._value_here()),
                 *table_pieces(table),
                 *run_pieces(rows, of, session.thresholds),
-                *self._commands(group),
+                *commands(self.app, look, "compared"),
             ],
             rows,
             of,
@@ -177,13 +173,6 @@ class CompareScreen(JudgedScreen):
             lambda: traces_of(rows, session.traces),
             table,
         )
-
-    def _commands(self, group: Group) -> list[Piece]:
-        """The command lines that print and open the runs that are compared."""
-        picked = picking(self.session.rows, group.rows)
-        look = look_given(self.session, self.app.explorer.shown_runs)._replace(filter=picked)
-        commands = [reproducing(self.app, "show", *Look(filter=picked).options()), reopening(self.app, look)]
-        return commands if picked else [piece._replace(note=_UNNAMED) for piece in commands]
 
     def _value_here(self) -> str:
         """The value under the cursor with its digits."""

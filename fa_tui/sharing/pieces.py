@@ -27,9 +27,9 @@ from fa_core.reporting.sections.traces import timeline_blocks
 from fa_core.rows import AuditRow
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
+from fa_tui.views.analysed import timeline_record
 from fa_tui.views.comparison import ComparedLine
 from fa_tui.views.epochs import EpochSession
-from fa_tui.views.records import timeline_record
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace

@@ -1,7 +1,4 @@
-"""The runs that an analysis is of: those that the matrix's filter leaves, or all. Pure.
-
-What the analysis screen says about the line under its cursor. Pure.
-"""
+"""Which runs an analysis is of, what its screen says about the line under the cursor, and its JSON. Pure."""
 
 from __future__ import annotations
 
@@ -9,12 +6,27 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
+from msgspec.structs import replace
+
+from fa_core.analysis import (
+    SeedGroup,
+    SeedTable,
+    Sensitivity,
+    Strategy,
+    Timeline,
+    Utility,
+    VerdictCurve,
+    by_method,
+    deep_gamma,
+    partial_audit,
+    verdict_curve,
+)
 from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.naming import listed
+from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
@@ -54,7 +66,7 @@ class Analysed:
         self.read()
 
     def read(self) -> None:
-        """Take the session's runs anew: some came, went or changed."""
+        """Read the session's runs again: some came, went or changed."""
         self._gammas = {
             row: deep_gamma(each.report.credit)
             for row, each in enumerate(self._session.rows)
@@ -105,7 +117,7 @@ class Analysed:
 
     @property
     def title(self) -> tuple[str, str]:
-        """How many runs there are, and why not all; the second part stands out."""
+        """How many runs there are, and why not all; the second part is emphasized."""
         total = f"{len(self._session)} run{'' if len(self._session) == 1 else 's'}"
         if self._filter is None:
             return total, ""
@@ -124,7 +136,7 @@ class Analysed:
         return Counter(self.table.method[self.table.coverage != 0].tolist())
 
     def healthy(self) -> tuple[str, ...] | None:
-        """The healthy methods that the person chose, as far as runs of them are analysed; None for the default."""
+        """The healthy methods that the user chose, as far as runs of them are analysed; None for the default."""
         chosen = self._session.healthy
         if chosen is None:
             return None
@@ -170,15 +182,15 @@ def left_out_words(
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
 
 
-_lens_text_NAMED = 60
-"""So many runs of a list are read; nobody reads ten thousand."""
+_SEEDS_NAMED = 60
+"""Seeds named in a heading: not ten thousand."""
 _LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
 SLICES = 400
 """Steps drawn at most: a braille dot is no finer on the widest screen."""
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
-    """The table among some blocks, and what is said beside it."""
+    """The table among some blocks, and the text around it."""
     grid, said = Grid(headings=("",), rows=()), []
     for block in blocks:
         if isinstance(block, Grid):
@@ -193,13 +205,8 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
 def reordered(grid: Grid, first: Sequence[str]) -> Grid:
     """The table with some columns moved to the front, all set left."""
     order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
-    return Grid(
-        headings=tuple(grid.headings[i] for i in order),
-        rows=tuple(tuple(row[i] for i in order) for row in grid.rows),
-        caption=grid.caption,
-        words=len(order),
-        marked=grid.marked,
-    )
+    headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
+    return replace(grid, headings=headings, rows=tuple(rows), words=len(order))
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
@@ -215,15 +222,10 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
         tuple(f"{strategy.by_method.get(method, 0)}/{runs}" for method, runs in measured.items())
         for strategy in analysis.strategies
     ]
-    wide = Grid(
-        headings=(*grid.headings, *measured),
-        rows=tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True)),
-        caption=grid.caption,
-        words=grid.words,
-        marked=grid.marked,
-    )
-    widths = [max(map(len, column)) + 2 for column in zip(wide.headings, *wide.rows, strict=True)]
-    return wide if sum(widths) <= room else grid
+    headings = (*grid.headings, *measured)
+    rows = tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True))
+    width = sum(max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True))
+    return replace(grid, headings=headings, rows=rows) if width <= room else grid
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
@@ -231,7 +233,7 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
 
     Args:
         curve: the step functions.
-        threshold: where it stands.
+        threshold: its value now.
         runs: how many there are.
     """
     diagnostic = DIAGNOSTICS[curve.letter]
@@ -306,8 +308,8 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
 
 
 def group_words(group: SeedGroup) -> Iterator[str]:
-    """One method over its seeds: verdicts in words, and every number's range."""
-    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _lens_text_NAMED)
+    """One method over its seeds: its verdicts, and every number's range."""
+    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _SEEDS_NAMED)
     yield f"# {group.method}: seeds {seeds}"
     for text, count in group.verdicts.items():
         yield f"  {count} × {text}"
@@ -318,3 +320,23 @@ def group_words(group: SeedGroup) -> Iterator[str]:
             runs = "1 run" if stat.n == 1 else f"{stat.n} runs"
             yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs}"
     yield from (f"  {note}" for note in group.notes)
+
+
+def sweep_record(
+    table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
+) -> list[dict[str, Any]]:
+    """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
+    return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
+
+
+def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
+    """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
+    partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
+    return {**analysis.to_dict(), "partial": partial}
+
+
+def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
+    """First fires and early stops per run and per method, or why there are none."""
+    skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
+    methods = [one.to_dict() for one in by_method(found)]
+    return {"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped}
