@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from fa_core.diagnostics import DiagnosticThresholds
     from fa_core.formats import load_audits
     from fa_core.measure.diagnose import diagnose
-    from fa_core.report import DiagnosticReport, DiagnosticThresholds
+    from fa_core.report import DiagnosticReport
     from fa_core.table import AuditTable
 
 __version__ = "0.1.0"

@@ -104,30 +104,22 @@ def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
     return numbers, present
 
 
-def thrifty(array: _Array) -> _Array:
-    """The same numbers; where one stands in all places, in the room of one, and not to be written."""
-    if len(array) < 2 or array[0].tobytes() * 2 != array[:2].tobytes():
-        return array
-    bits = array.view(f"u{array.itemsize}")  # NaN equals NaN
-    return np.broadcast_to(array[:1].copy(), array.shape) if (bits == bits[0]).all() else array  # type: ignore[return-value]
-
-
 def objects(values: Sequence[object]) -> Objects:
     """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal length).
 
-    One object in all places takes the room of one; such an array cannot be written.
+    One object in all places takes the memory of one; such an array cannot be written.
     """
     if len(values) > 1 and all(map(is_, values, repeat(values[0]))):
         return _everywhere(values[0], len(values))
     return np.fromiter(values, object, len(values))
 
 
-def joined(parts: Sequence[Objects]) -> Objects:
-    """Columns of objects, one after another; see `objects`."""
-    parts = [part for part in parts if len(part)]
-    if parts and all(_is_everywhere(part) and part[0] is parts[0][0] for part in parts):
-        return _everywhere(parts[0][0], sum(map(len, parts)))
-    return np.concatenate([np.zeros(0, object), *parts])
+def joined(parts: Sequence[_Array]) -> _Array:
+    """Columns one after another; see `objects`."""
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if all(part.dtype == object and _is_everywhere(part) and part[0] is parts[0][0] for part in parts if len(part)):
+        return _everywhere(parts[0][0], sum(map(len, parts))) if len(parts[0]) else parts[0]  # type: ignore[return-value]
+    return np.concatenate(parts)  # type: ignore[return-value]
 
 
 def _everywhere(value: object, count: int) -> Objects:
@@ -136,7 +128,7 @@ def _everywhere(value: object, count: int) -> Objects:
     return np.broadcast_to(one, count)
 
 
-def _is_everywhere(column: Objects) -> bool:
+def _is_everywhere(column: NDArray[Any]) -> bool:
     return len(column) == 1 or column.strides == (0,)
 
 

@@ -7,15 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, verdict_text
+from fa_core.report import DiagnosticReport
 
 LEVEL = 0.95
 """Of the intervals, unless said otherwise."""
 
 Interval = tuple[float, float]
-
-NUMBERS = {"a": "growth", "b": "g_L", "c": "stability", "d": "margin_pp"}
-"""Diagnostic letter → the name of its interval."""
 
 
 class Confidence(NamedTuple):
@@ -78,7 +76,7 @@ def confidence(report: DiagnosticReport, level: float = LEVEL) -> Confidence | N
     for pattern, count in patterns.items():
         fired = fixed.union(letter for letter, fire in zip(fires, pattern, strict=True) if fire)
         verdicts[verdict_text(fired, coverage)] += count
-    numbers = {NUMBERS[letter]: values for letter, values in drawn.items()} | ({"acc": accs} if accs else {})
+    numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | ({"acc": accs} if accs else {})
     return Confidence(
         intervals={name: interval(values, level) for name, values in numbers.items()},
         fired={letter: sum(fire) / n for letter, fire in fires.items()},
@@ -140,10 +138,5 @@ def _drawn(report: DiagnosticReport) -> dict[str, list[float]]:
 
 def _fires(letter: str, values: Sequence[float], t: DiagnosticThresholds) -> list[bool]:
     """Whether a diagnostic fires, resample by resample; what is not finite fires."""
-    above = {"a": t.h_norm_explosion_ratio, "c": t.stability_drift_ceiling}
-    below = {"b": t.g_norm_floor, "d": t.frozen_acc_margin_pp}
-    if letter in above:
-        limit = above[letter]
-        return [value > limit or not math.isfinite(value) for value in values]
-    limit = below[letter]
-    return [value < limit or not math.isfinite(value) for value in values]
+    diagnostic = DIAGNOSTICS[letter]
+    return [diagnostic.fires(value, t) or not math.isfinite(value) for value in values]

@@ -9,8 +9,8 @@ import difflib
 from collections.abc import Collection, Iterable
 from itertools import islice
 
+from fa_core.diagnostics import LETTERS
 from fa_core.errors import UsageError
-from fa_core.report import LETTERS
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:

@@ -1,14 +1,7 @@
-"""How firm a report's numbers are: what they would be on other samples, and in float64. Plain values, no torch.
+"""One run's report: what was measured, and the verdict that follows from it.
 
-One run's four diagnostics, the thresholds, and the verdict: the one place where it is decided.
-
-Definitions: the four-diagnostic protocol. Pure Python, so that a first screen needs no NumPy;
-`fa_core.table` holds the same rules over columns, and a property test keeps the two equal.
-
-    (a) residual stream   growth = max_l ‖h_{l+1}‖/‖h_l‖ > h_norm_explosion_ratio
-    (b) BP gradient       ‖g_L‖ < g_norm_floor
-    (c) drift             cross-batch cosine of the batch-mean gradient > stability_drift_ceiling
-    (d) depth utility     100·(headline_acc − frozen_baseline_acc) < frozen_acc_margin_pp
+The four diagnostics, their thresholds and the verdict text are in `fa_core.diagnostics`. Pure Python, so that a
+first screen needs no NumPy; `fa_core.table` holds the same rules over columns, and a property test keeps the two equal.
 
 A value that was not measured neither fires nor passes (see `DiagnosticReport.coverage`); a NaN or
 ±inf that was measured fires its diagnostic.
@@ -18,11 +11,12 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
+from fa_core.diagnostics import DIAGNOSTICS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.errors import InvalidReport
 
 
@@ -84,19 +78,6 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
     dtype: str = "float32"
 
 
-LETTERS = "abcd"
-"""The diagnostics in the order of the verdict text."""
-
-PHRASES: Mapping[str, str] = {
-    "a": "residual stream exploded",
-    "b": "BP grad at numerical floor",
-    "c": "BP grad direction is drift-dominated",
-    "d": "deep blocks fail to beat frozen-random baseline",
-}
-TRUSTWORTHY = "trustworthy"
-NOT_MEASURED = "not measured"
-WALK_BACK = "needs walk-back: "
-
 ASSUMED = "assumed"
 """What `DiagnosticReport.kinds` says of (d) where its baseline is one that nobody measured."""
 
@@ -111,49 +92,6 @@ GIVEN = "given"
 
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
-
-
-NEVER_NEGATIVE: Mapping[str, str] = {
-    "g_norm_floor": "a gradient norm",
-    "h_norm_explosion_ratio": "growth per block",
-}
-"""Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
-
-_FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
-"""A threshold of `NEVER_NEGATIVE`, for decoders, which say where it stands."""
-
-
-class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """The four thresholds. Comparisons are strict: a value equal to its threshold does not fire.
-
-    Attributes:
-        g_norm_floor: (b) fires below this ‖g_L‖ (batch-averaged CE, so it carries 1/B).
-        h_norm_explosion_ratio: (a) fires above this growth per block (a ratio).
-        stability_drift_ceiling: (c) fires above this mean pairwise cosine (in [-1, 1]).
-        frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage points).
-
-    Raises:
-        ValueError: if a threshold is NaN, or negative where that makes no sense (`NEVER_NEGATIVE`).
-    """
-
-    g_norm_floor: _FromZero = 1e-7
-    h_norm_explosion_ratio: _FromZero = 50.0
-    stability_drift_ceiling: float = 0.30
-    frozen_acc_margin_pp: float = 2.0
-
-    def __post_init__(self) -> None:
-        total = (
-            self.g_norm_floor + self.h_norm_explosion_ratio + self.stability_drift_ceiling + self.frozen_acc_margin_pp
-        )
-        # the usual case, a hundred thousand times over
-        if math.isfinite(total) and self.g_norm_floor >= 0 and self.h_norm_explosion_ratio >= 0:
-            return
-        for name in self.__struct_fields__:
-            if math.isnan(getattr(self, name)):
-                raise ValueError(f"threshold {name} is NaN: give a number")
-        for name, compared in NEVER_NEGATIVE.items():
-            if getattr(self, name) < 0:
-                raise ValueError(f"threshold {name} is {getattr(self, name):g}: {compared} is never negative")
 
 
 class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
@@ -281,14 +219,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of `measured`, and (d)
         where its baseline is assumed."""
         measured = set(self.nonfinite)
-        if self.max_per_block_growth is not None:
-            measured.add("a")
-        if self.bp_grad_norms:
-            measured.add("b")
-        if self.cross_batch_stability is not None:
-            measured.add("c")
-        if self.margin_pp is not None:
-            measured.add("d")
+        measured |= {d.letter for d in DIAGNOSTICS.values() if d.measured(self) is not None}
         return "".join(sorted(measured))
 
     @property
@@ -304,17 +235,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     @property
     def flags(self) -> frozenset[str]:
         """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
-        t = self.thresholds
         fired = set(self.nonfinite)
-        growth, g_last, margin = self.max_per_block_growth, self.g_L, self.margin_pp
-        if growth is not None and growth > t.h_norm_explosion_ratio:
-            fired.add("a")
-        if g_last is not None and g_last < t.g_norm_floor:
-            fired.add("b")
-        if self.cross_batch_stability is not None and self.cross_batch_stability > t.stability_drift_ceiling:
-            fired.add("c")
-        if margin is not None and margin < t.frozen_acc_margin_pp:
-            fired.add("d")
+        for diagnostic in DIAGNOSTICS.values():
+            if diagnostic.fires(diagnostic.measured(self), self.thresholds):
+                fired.add(diagnostic.letter)
         return frozenset(fired)
 
     @property
@@ -436,16 +360,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     def describe(self) -> list[str]:
         """One line per diagnostic: letter, number against threshold, fired / passed / not measured and why."""
-        t = self.thresholds
-        rows = (
-            ("a", "growth per block", self.max_per_block_growth, "{:.4g}", "limit", t.h_norm_explosion_ratio),
-            ("b", "deepest ‖g_L‖", self.g_L, "{:.3g}", "floor", t.g_norm_floor),
-            ("c", "drift cosine", self.cross_batch_stability, "{:+.3f}", "ceiling", t.stability_drift_ceiling),
-            ("d", "margin over frozen", self.margin_pp, "{:+.2f} pp", "needs", t.frozen_acc_margin_pp),
-        )
         flags, coverage, nonfinite = self.flags, self.coverage, self.nonfinite
         lines = []
-        for letter, name, value, pattern, bound, threshold in rows:
+        for letter, diagnostic in DIAGNOSTICS.items():
+            value = diagnostic.measured(self)
             if letter in nonfinite:
                 lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")
             elif letter not in coverage or value is None:
@@ -454,7 +372,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
                 basis = self.basis(letter)
                 kind = f" [{basis}]" if basis else ""
                 state = "FIRES" if letter in flags else "passes"
-                lines.append(f"({letter}) {state}: {name} {pattern.format(value)}{kind} ({bound} {threshold:g})")
+                bound = f"{diagnostic.bound} {diagnostic.limit(self.thresholds):g}"
+                lines.append(
+                    f"({letter}) {state}: {diagnostic.name} {diagnostic.pattern.format(value)}{kind} ({bound})"
+                )
         return lines
 
     def basis(self, letter: str) -> str:
@@ -481,57 +402,6 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 _FIXED_FIELDS = 10
 _OPTIONAL_FIELDS = DiagnosticReport.__struct_fields__[_FIXED_FIELDS:-1]
-
-
-def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
-    """The fixed verdict text.
-
-    Args:
-        flags: letters that fire.
-        coverage: letters that were measured.
-
-    Returns:
-        ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
-        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``.
-
-    Source: docs/protocol.md §3.
-
-    >>> verdict_text({"b", "a"}, "abc")
-    'needs walk-back: residual stream exploded; BP grad at numerical floor'
-    """
-    fired = set(flags)
-    if fired:
-        return WALK_BACK + "; ".join(PHRASES[letter] for letter in LETTERS if letter in fired)
-    return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
-
-
-def recorded_flags(verdict: str | None) -> frozenset[str] | None:
-    """The letters a recorded verdict names, or None where it cannot be told.
-
-    Reads this project's text and the short form of published lists.
-
-    >>> sorted(recorded_flags("walk-back: (a), (d)") or ())
-    ['a', 'd']
-    >>> sorted(recorded_flags("needs walk-back: BP grad at numerical floor") or ())
-    ['b']
-    """
-    if verdict is None:
-        return None
-    text = verdict.strip()
-    if text in (TRUSTWORTHY, NOT_MEASURED):
-        return frozenset()
-    if text.startswith(WALK_BACK):
-        by_phrase = {phrase: letter for letter, phrase in PHRASES.items()}
-        letters = [by_phrase.get(part.strip()) for part in text[len(WALK_BACK) :].split(";")]
-    elif text.startswith("walk-back:"):
-        letters = [
-            part.strip().strip("()") if part.strip().strip("()") in LETTERS else None
-            for part in text.removeprefix("walk-back:").replace(";", ",").split(",")
-        ]
-    else:
-        return None
-    known = [letter for letter in letters if letter]
-    return frozenset(known) if len(known) == len(letters) else None
 
 
 def _why_missing(report: DiagnosticReport, letter: str) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Protocol
 
 import msgspec
 
@@ -23,7 +25,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
         key: its name inside the source, e.g. ``"dfa_s42"``; unique per source.
         method: canonical method name (see `canonical_method`), e.g. ``"state_bridge"``.
         seed: None where the source names none.
-        report: the measurements; an empty report for a checkpoint nobody measured yet.
+        report: the measurements; an empty report for a checkpoint that is not measured yet.
         checkpoint: a file or run folder that `fa-tui audit` can measure, if there is one.
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
     """
@@ -37,8 +39,75 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     axes: dict[str, Any] = {}
 
 
+class RowStore(Protocol):
+    """The reports of `LazyRow`s, by slot.
+
+    Attributes:
+        numbers: what was measured, as an `AuditTable` without names (`AuditTable.of_reports`).
+        has_credit: whether any report has a credit table.
+    """
+
+    numbers: Any
+    has_credit: bool
+
+    def report(self, slot: int) -> DiagnosticReport: ...
+
+    def text(self, slot: int) -> bytes | None:
+        """A report as the file spells it; None where that is not known."""
+
+
+UNREAD = DiagnosticReport()
+"""What a `LazyRow` holds in place of its report."""
+
+_own_report: Callable[[AuditRow], DiagnosticReport] = AuditRow.__dict__["report"].__get__
+_content = attrgetter(*AuditRow.__struct_fields__)
+_names = attrgetter(*(name for name in AuditRow.__struct_fields__ if name != "report"))
+
+
+class LazyRow(AuditRow, frozen=True, kw_only=True, eq=False, gc=False):
+    """A row of a big file, in a tenth of the memory: its report is decoded on each access.
+
+    Attributes:
+        store: holds its report.
+        slot: the report's index in the store.
+    """
+
+    store: RowStore
+    slot: int
+
+    @property  # type: ignore[misc]  # over an attribute, but that is read-only too
+    def report(self) -> DiagnosticReport:
+        """The report; another one if the row was given that (`msgspec.structs.replace`)."""
+        return self.store.report(self.slot) if self.is_as_stored else _own_report(self)
+
+    @property
+    def is_as_stored(self) -> bool:
+        """Whether its report is the one in the store."""
+        return _own_report(self) is UNREAD
+
+    def __eq__(self, other: Any) -> bool:
+        if not isinstance(other, AuditRow) or _names(self) != _names(other):
+            return False
+        if isinstance(other, LazyRow) and self.is_as_stored and other.is_as_stored:
+            text = self.store.text(self.slot)
+            if text is not None and text == other.store.text(other.slot):  # a file that was replaced, mostly alike
+                return True
+        return bool(self.report == other.report)
+
+    def __ne__(self, other: Any) -> bool:
+        return not self == other  # not msgspec's own, to which other stores are other rows
+
+    def __reduce__(self) -> tuple[Callable[..., AuditRow], tuple[object, ...]]:
+        """Sent to another process it is a plain row: its store stays here."""
+        return _plain, _content(self)
+
+
+def _plain(*content: Any) -> AuditRow:
+    return AuditRow(**dict(zip(AuditRow.__struct_fields__, content, strict=True)))
+
+
 class Problem(msgspec.Struct, frozen=True):
-    """A path that could not be opened: one line for the person, nothing lost."""
+    """A path that could not be opened: one line for the user, nothing lost."""
 
     path: str
     message: str
@@ -54,7 +123,7 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     >>> split_key("model")
     ('model', None, {})
 
-    What stands behind an ``@`` only tells runs of one method and seed apart (see `fa_core.formats.write`).
+    What follows an ``@`` only distinguishes runs of one method and seed (see `fa_core.formats.write`).
 
     >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
     (('bp', 1, {}), ('dfa@home', 42, {}))

@@ -1,4 +1,4 @@
-"""A run folder: what it holds and how its manifest reads.
+"""A run folder: what it holds and how its manifest reads; where a run belongs, and what it is called among others.
 
     RUN/manifest.json          what the run is: method, network, data, recipe, seed (never code)
     RUN/model.safetensors      the weights
@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path, PurePath
 from typing import Any
 
 import msgspec
 
-from fa_core import lenient_json
 from fa_core.errors import UnreadableInput
 
 MANIFEST = "manifest.json"
@@ -28,6 +29,9 @@ CREDIT = "credit.safetensors"
 TRACE = "trace.jsonl"
 AUDIT = "audit.json"
 RESUME = "resume.pt"
+RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
+"""What is part of a run folder; further files in it are files like any other."""
+
 FORMAT = "fa-run/1"
 
 WITHOUT_BASELINE = frozenset({"frozen", "shallow", "random_init"})
@@ -102,6 +106,86 @@ def why_no_baseline(method: str) -> str:
     return f"{method} is a baseline itself"
 
 
+def run_place(source: str) -> str:
+    """Where a run is: its run folder, if the source is a file of one, or else the source itself.
+
+    >>> run_place("main/dfa_s42/trace.jsonl"), run_place("main/dfa_s42"), run_place("audits.json")
+    ('main/dfa_s42', 'main/dfa_s42', 'audits.json')
+    """
+    folder, _, name = source.rpartition(os.sep)
+    return folder if folder and name in RUN_FILES else source
+
+
+def home_of(source: str, runs: int) -> str:
+    """Where a run belongs: the file or folder whose runs are comparable with it.
+
+    A file that holds several runs is such a place; files of one run each belong to their folder, and run folders to
+    the folder they are in.
+
+    Args:
+        source: the run's.
+        runs: how many runs have this source.
+
+    >>> home_of("main/dfa_s42/audit.json", 1), home_of("main/dfa_s42", 1), home_of("main/audits.json", 15)
+    ('main', 'main', 'main/audits.json')
+    """
+    return source if runs > 1 else str(PurePath(run_place(source)).parent)
+
+
+def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
+    """A short name per run, each different: its key, led by as much of its place as distinguishes equal keys.
+
+    >>> run_names(["bp_s1", "dfa_s1", "dfa_s1"], ["a.json", "a.json", "b.json"])
+    ('bp_s1', 'a:dfa_s1', 'b:dfa_s1')
+    >>> run_names(["dfa_s42", "dfa_s42"], ["old/dfa_s42", "new/dfa_s42"])
+    ('old/dfa_s42:dfa_s42', 'new/dfa_s42:dfa_s42')
+    """
+    seen = Counter(keys)
+    places: dict[str, list[str]] = {}
+    for key, source in zip(keys, sources, strict=True):
+        if seen[key] > 1:
+            places.setdefault(key, []).append(run_place(source))
+    leads = {key: _leads(found) for key, found in places.items()}
+    names = [
+        key if seen[key] == 1 else f"{leads[key][run_place(source)]}:{key}"
+        for key, source in zip(keys, sources, strict=True)
+    ]
+    taken: set[str] = set()
+    for index, name in enumerate(names):
+        count = 1
+        while names[index] in taken:
+            count += 1
+            names[index] = f"{name}#{count}"
+        taken.add(names[index])
+    return tuple(names)
+
+
+def _leads(places: Iterable[str]) -> dict[str, str]:
+    """Each place by its file's name, or where others share that by the last parts of the path that no other ends in."""
+    stems = {place: PurePath(place).stem for place in places}
+    shared = Counter(stems.values())
+    tails = short_paths(place for place, stem in stems.items() if shared[stem] > 1)
+    return {place: tails.get(place, stem) for place, stem in stems.items()}
+
+
+def short_paths(paths: Iterable[str]) -> dict[str, str]:
+    """Each path by as few trailing parts as distinguish it from the others."""
+    names: dict[str, str] = {}
+    parts = {path: PurePath(path).parts for path in paths}
+    count = 1
+    while len(names) < len(parts):
+        # a tail that a named path has is the tail of no other, so the others need not be compared with it
+        tails = {path: each[-count:] for path, each in parts.items() if path not in names}
+        shared = Counter(tails.values())
+        for path, tail in tails.items():
+            if tail and shared[tail] == 1:
+                names[path] = str(PurePath(*tail))
+            elif tail == parts[path]:
+                names[path] = path
+        count += 1
+    return names
+
+
 _MANIFEST = msgspec.json.Decoder(Manifest)
 
 
@@ -123,7 +207,9 @@ def read_manifest(folder: Path) -> Manifest:
             manifest = _MANIFEST.decode(text)
             if manifest.format == FORMAT:
                 return manifest
-        data = lenient_json.loads(text)  # NaN, a number beyond floats, another shape: slower, and with the right words
+        import json
+
+        data = json.loads(text)  # NaN, a number beyond floats, another shape: slower, and with the right message
         if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
             raise UnreadableInput(
                 f"run format {data['format']!r} is not known here",

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from fa_core.formats.findings import TraceEpoch
 from fa_core.formats.write import SummaryRow
 from fa_core.naming import unknown_name
 from fa_core.report import WHAT_IF, DiagnosticReport
 from fa_core.runs import Manifest
+from fa_core.trace import TraceEpoch
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _RECORDED = {

@@ -7,31 +7,38 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from fa_core.columns import Bits, Floats, Indices, Mask, Objects, Ragged, margin_of, narrow, read_only
+from fa_core.columns import (
+    Bits,
+    Floats,
+    Indices,
+    Mask,
+    Objects,
+    Ragged,
+    growth_of,
+    joined,
+    margin_of,
+    objects,
+    optional,
+    read_only,
+)
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.errors import UsageError
+from fa_core.heap import give_back
 from fa_core.naming import unknown_name
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds, verdict_text
-from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, canonical_method
 from fa_core.runs import WITHOUT_BASELINE
 
-BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
-"""A diagnostic's bit in `AuditTable.flags`, `coverage` and `nonfinite`: a=1, b=2, c=4, d=8."""
-
-
-def letters_of(mask: int) -> str:
-    """The diagnostics of a bit mask, in order.
-
-    >>> letters_of(11)
-    'abd'
-    """
-    return "".join(letter for letter in LETTERS if mask & BIT[letter])
-
-
+_MANY = 10_000
+"""Rows from which what was freed while reading is worth giving back: a fifth of the table's own memory."""
+_NAMES = ("source", "key", "method", "seed", "checkpoint", "axes")
 _UNMEASURED = 1 << len(LETTERS)
 _VERDICTS = np.array([*(verdict_text(letters_of(mask), LETTERS) for mask in range(16)), verdict_text("", "")], object)
 
@@ -77,9 +84,7 @@ class AuditTable:
     _has_baseline: Mask
     _rebased: Mask
     _inexact: Mask
-    _store: Indices
-    _slot: Indices
-    _stores: tuple[Sequence[AuditRow], ...]
+    _rows: Objects
 
     def __post_init__(self) -> None:
         for column in self._columns().values():
@@ -89,32 +94,74 @@ class AuditTable:
     @classmethod
     def from_rows(cls, rows: Iterable[AuditRow], problems: Iterable[Problem] = ()) -> AuditTable:
         """A table of all the rows given, measured or not."""
-        from fa_core.table_builder import TableBuilder
+        rows = list(rows)
+        parts = [_numbers_of(store, list(group)) for store, group in groupby(rows, _store_of)]
+        names: dict[str, Any] = {name: objects(list(map(attrgetter(name), rows))) for name in _NAMES}
+        table = dataclasses.replace(
+            cls.concat(parts),
+            **names,
+            problems=tuple(problems),
+            _rows=objects(rows),
+        )
+        if len(table) >= _MANY:
+            give_back()
+        return table
 
-        builder = TableBuilder()
-        builder.problems.extend(problems)
-        builder.add_rows(rows)
-        return builder.build()
+    @classmethod
+    def of_reports(cls, reports: Sequence[DiagnosticReport]) -> AuditTable:
+        """What was measured, as a table whose rows have no names."""
+
+        def column(name: str) -> list[Any]:
+            return list(map(attrgetter(name), reports))
+
+        residual = Ragged.of(column("residual_norms"))
+        gradient = Ragged.of(column("bp_grad_norms"))
+        bounds, has_bound = optional(column("growth_bound"))
+        stability, has_stability = optional(column("cross_batch_stability"))
+        acc, has_acc = optional(column("headline_acc"))
+        baseline, has_baseline = optional(column("baseline_acc"))
+        bad_a = residual.any_nonfinite() | (has_bound & ~np.isfinite(bounds))
+        nonfinite = bits_of(a=bad_a, b=gradient.any_nonfinite(), c=has_stability & ~np.isfinite(stability))
+        measured = bits_of(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
+        nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
+        texts: dict[str | None, str | None] = {}  # one object for all equal ones
+        recorded = [texts.setdefault(text, text) for text in column("recorded_verdict")]
+        nothing = objects([None] * len(reports))
+        names: dict[str, Any] = dict.fromkeys(_NAMES, nothing)
+        return cls(
+            **names,
+            recorded_verdict=objects(recorded),
+            residual_norms=residual,
+            bp_grad_norms=gradient,
+            growth=growth_of(residual, bounds),
+            h_L=residual.last(),
+            g_L=gradient.last(),
+            stability=stability,
+            acc=acc,
+            baseline=baseline,
+            margin_pp=margin_of(acc, baseline),
+            coverage=coverage,
+            nonfinite=nonfinite,
+            _has_acc=has_acc,
+            _has_baseline=has_baseline,
+            _rebased=np.array([acc is not None for acc in column("assumed_baseline_acc")], np.bool_),
+            _inexact=np.array(list(map(bool, column("evidence"))), np.bool_),
+            _rows=nothing,
+        )
 
     @classmethod
     def concat(cls, tables: Sequence[AuditTable]) -> AuditTable:
         """The rows of all tables, one after another."""
         if not tables:
-            return cls.from_rows([])
+            return cls.of_reports([])
+        if len(tables) == 1:
+            return tables[0]
         columns: dict[str, Any] = {}
         for name, column in tables[0]._columns().items():
             parts = [getattr(table, name) for table in tables]
-            columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
-        before = np.cumsum([0, *(len(table._stores) for table in tables[:-1])])
-        columns["_store"] = np.concatenate(
-            [table._store + first for table, first in zip(tables, narrow(before), strict=True)]
-        )
-        return dataclasses.replace(
-            tables[0],
-            **columns,
-            problems=tuple(problem for table in tables for problem in table.problems),
-            _stores=tuple(store for table in tables for store in table._stores),
-        )
+            columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else joined(parts)
+        problems = tuple(problem for table in tables for problem in table.problems)
+        return cls(**columns, problems=problems)
 
     def __len__(self) -> int:
         return len(self.key)
@@ -136,11 +183,22 @@ class AuditTable:
         """The diagnostics that fire, as bits per row (shape (n,)). One pass over four columns, no loop over rows."""
         t = thresholds or DiagnosticThresholds()
         fired: Bits = self.nonfinite.copy()
-        fired |= (self.growth > t.h_norm_explosion_ratio).view(np.uint8) * np.uint8(BIT["a"])
-        fired |= (self.g_L < t.g_norm_floor).view(np.uint8) * np.uint8(BIT["b"])
-        fired |= (self.stability > t.stability_drift_ceiling).view(np.uint8) * np.uint8(BIT["c"])
-        fired |= (self.margin_pp < t.frozen_acc_margin_pp).view(np.uint8) * np.uint8(BIT["d"])
+        for letter, diagnostic in DIAGNOSTICS.items():
+            beyond = diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))
+            fired |= beyond.view(np.uint8) * np.uint8(BIT[letter])
         return fired
+
+    def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
+        """A diagnostic's numbers, and which runs can be judged by them.
+
+        Returns:
+            values (n,); finite: measured, and a threshold decides; always: measured as NaN or ±inf in some
+            layer, which fires at every threshold.
+        """
+        values: Floats = getattr(self, DIAGNOSTICS[letter].column)
+        measured = (self.coverage & BIT[letter]) != 0
+        always = (self.nonfinite & BIT[letter]) != 0
+        return values, measured & ~always & np.isfinite(values), always
 
     def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
         """The verdict text of each row."""
@@ -180,7 +238,7 @@ class AuditTable:
 
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""
-        row: AuditRow = self._stores[self._store[index]][int(self._slot[index])]
+        row: AuditRow = self._rows[index]
         if not self._rebased[index]:
             return row
         report = row.report.with_assumed_baseline(float(self.baseline[index]))
@@ -218,26 +276,19 @@ class AuditTable:
         }
         return dataclasses.replace(self, **columns)
 
-    def order_by(self, name: str, *, descending: bool = False) -> AuditTable:
-        """The rows sorted by a column or axis (``"growth"``, ``"seed"``, ``"lam"``); ties keep their order.
-
-        What is missing or NaN comes last either way.
-
-        Raises:
-            UsageError: no such column or axis.
-        """
-        axes = {axis for axes in self.axes for axis in axes}
-        sortable = {key for key, column in self._columns().items() if isinstance(column, np.ndarray) and key[0] != "_"}
-        if name in axes and name not in sortable:
-            values = [axes.get(name) for axes in self.axes]
-        elif name in sortable - {"axes"}:
-            values = getattr(self, name).tolist()
-        else:
-            raise unknown_name("column", name, (sortable - {"axes"}) | axes)
-        missing = [index for index, value in enumerate(values) if value is None or value != value]
-        present = sorted(set(range(len(self))) - set(missing))
-        present.sort(key=lambda index: _comparable(values[index]), reverse=descending)
-        return self.select([*present, *missing])
+    def surely_valid(self) -> bool:
+        """Whether every report has norms and passes `DiagnosticReport.check`; False when in doubt."""
+        h, g = self.residual_norms, self.bp_grad_norms
+        return bool(
+            len(self)
+            and h.lengths.min() > 0
+            and np.array_equal(h.lengths, g.lengths)
+            and _within(h.flat, 0.0, np.inf)
+            and _within(g.flat, 0.0, np.inf)
+            and _within(self.stability[self.measured("stability")], -1.0, 1.0)
+            and _within(self.acc[self._has_acc], 0.0, 1.0)
+            and _within(self.baseline[self._has_baseline], 0.0, 1.0)
+        )
 
     def with_frozen_baseline(
         self, default: float | None = None, by_method: Mapping[str, float] | None = None
@@ -281,11 +332,7 @@ class AuditTable:
 
     def _columns(self) -> dict[str, Any]:
         """Everything that has one entry per row (typed by name, in the class)."""
-        return {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-            if field.name not in ("problems", "_stores")
-        }
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "problems"}
 
 
 def depth_utility_bits(
@@ -303,6 +350,19 @@ def bits_of(**masks: Mask) -> Bits:
     return np.bitwise_or.reduce(columns)  # type: ignore[no-any-return]  # typed by NumPy as any
 
 
-def _comparable(value: object) -> tuple[str, object]:
-    """A key that orders numbers among numbers and text among text."""
-    return ("", value) if isinstance(value, (int, float)) else (type(value).__name__, str(value))
+def _store_of(row: AuditRow) -> RowStore | None:
+    return row.store if isinstance(row, LazyRow) and row.is_as_stored else None
+
+
+def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
+    """What was measured on some rows: from their store's columns, or from the reports."""
+    if store is None:
+        return AuditTable.of_reports([row.report for row in rows])
+    numbers: AuditTable = store.numbers
+    slots = np.fromiter((row.slot for row in rows), np.int64, len(rows))
+    return numbers if np.array_equal(slots, np.arange(len(numbers))) else numbers.select(slots)
+
+
+def _within(values: Floats, low: float, high: float) -> bool:
+    """Whether all values lie in [low, high]; a NaN does not."""
+    return bool(((values >= low) & (values <= high)).all())

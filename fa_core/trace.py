@@ -1,14 +1,126 @@
-"""What a trace holds: one JSON object per measured epoch (format 5). No torch here."""
+"""A run over its epochs: what a trace (format 5, one JSON object per epoch) holds, and how it is written. No torch."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from fa_core.atomic import write_bytes
 from fa_core.report import DiagnosticReport
+
+
+class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One epoch of a run: one line of ``trace.jsonl``. ``None`` or an empty list means *not recorded*.
+
+    Attributes:
+        epoch: the epoch's number as the file counts it.
+        step: optimiser steps done.
+        test_acc: test accuracy, a fraction in [0, 1].
+        train_acc: training accuracy, a fraction in [0, 1].
+        loss: training loss.
+        residual_norms: median ‖h_l‖₂, l = 0..L; only [‖h_L‖] in partial logs.
+        bp_grad_norms: median ‖g_l‖₂, l = 0..L; only one layer in partial logs.
+        stability_layer: the layer the cross-batch cosine was taken at.
+        cross_batch_stability: diagnostic (c)'s mean pairwise cosine.
+        frozen_baseline_acc: accuracy with frozen blocks, where the log carries it.
+        gamma: Γ_l per layer (None where undefined).
+        error_norm: median ‖e_T‖₂.
+        lr: learning rate of the last step.
+        seconds: wall time of the epoch.
+        growth_bound: lower bound on the growth per block where per-layer norms are missing.
+        evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact.
+        unmeasured: diagnostic letter → why it was not measured.
+    """
+
+    epoch: int
+    step: int | None = None
+    test_acc: float | None = None
+    train_acc: float | None = None
+    loss: float | None = None
+    residual_norms: list[float] = []
+    bp_grad_norms: list[float] = []
+    stability_layer: int | None = None
+    cross_batch_stability: float | None = None
+    frozen_baseline_acc: float | None = None
+    gamma: list[float | None] = []
+    error_norm: float | None = None
+    lr: float | None = None
+    seconds: float | None = None
+    growth_bound: float | None = None
+    evidence: dict[str, str] = {}
+    unmeasured: dict[str, str] = {}
+
+    def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
+        """The epoch as a report, so that one rule judges traces and audits."""
+        return DiagnosticReport(
+            method_name=method,
+            seed=seed,
+            residual_norms=self.residual_norms,
+            bp_grad_norms=self.bp_grad_norms,
+            stability_layer=self.stability_layer,
+            cross_batch_stability=self.cross_batch_stability,
+            headline_acc=self.test_acc,
+            frozen_baseline_acc=self.frozen_baseline_acc,
+            growth_bound=self.growth_bound,
+            error_norm=self.error_norm,
+            evidence=self.evidence,
+            unmeasured=self.unmeasured,
+        )
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """A run over its epochs.
+
+    Attributes:
+        source: the file it came from.
+        key: its name, e.g. ``"dfa_s42"``.
+        method: canonical method name.
+        seed: None where the source names none.
+        axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
+        epochs: in increasing order of ``epoch``, each number once.
+        unfinished: the last line was half written when it was read (a run that still trains).
+    """
+
+    source: str
+    key: str
+    method: str
+    seed: int | None = None
+    axes: dict[str, Any] = {}
+    epochs: list[TraceEpoch] = []
+    unfinished: bool = False
+
+
+def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> float | None:
+    """Lower bound on the growth per block from the two ends of the stream.
+
+    The largest of L ratios is at least their geometric mean:
+    max_l ‖h_{l+1}‖/‖h_l‖ ≥ (‖h_L‖/‖h_0‖)^{1/L}.
+
+    Args:
+        h_0: ‖h_0‖, or None.
+        h_L: ‖h_L‖, or None.
+        depth: number of blocks L ≥ 1, or None.
+
+    Returns:
+        The bound (NaN where a norm is non-finite), or None if an input is missing or ‖h_0‖ is not positive.
+
+    Source: docs/protocol.md §9, partial audits.
+
+    >>> growth_bound(2.0, 32.0, 4)
+    2.0
+    >>> growth_bound(None, 32.0, 4) is None
+    True
+    """
+    if h_0 is None or h_L is None or depth is None or depth < 1 or h_0 <= 0:
+        return None
+    if not (math.isfinite(h_0) and math.isfinite(h_L)):
+        return math.nan
+    return float((h_L / h_0) ** (1.0 / depth))
 
 
 def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: Any) -> dict[str, Any]:
@@ -33,7 +145,7 @@ def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: 
 
 
 def write_trace(path: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Write the whole trace, so that whoever follows it never reads half a line.
+    """Write the whole trace, so that a reader never gets half a line.
 
     Raises:
         FaError: it cannot be written.

@@ -9,9 +9,10 @@ import msgspec
 import torch
 
 from fa_core.data import DataSet
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import diagnostic_letters
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.runs import Manifest, is_run
 from fa_core.training.loop import deterministic, steps_per_epoch
 from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already

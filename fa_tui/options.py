@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, get_type_hints
 import msgspec
 import typer
 
-from fa_core.engine.devices import Placement
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow, Problem, canonical_method
 from fa_core.runs import WITHOUT_BASELINE
 
@@ -413,7 +413,7 @@ OPTIONS_of_placing: dict[str, Any] = {
             metavar="SECONDS",
             min=1,
             help="On a cluster: a run is tried on another node too after this long without a word.",
-            show_default="10 times the longest pause so far, at least 30",
+            show_default=f"{PATIENCE:.0f}",
         ),
     ],
 }

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from fa_core.atomic import write_bytes
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.settings import Fitting, config_folder, load, quoted
 

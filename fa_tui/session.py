@@ -11,15 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
-from fa_core.formats.many_rows import ManyRows
-from fa_core.report import (
-    LETTERS,
-    NOT_MEASURED,
-    DiagnosticReport,
-    DiagnosticThresholds,
-    recorded_flags,
-    verdict_text,
-)
+from fa_core.diagnostics import LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
@@ -73,7 +66,7 @@ class Session:
     """Rows, thresholds, marks; every change returns what it changed.
 
     Attributes:
-        rows: all runs, in reading order; those of a big table are made when they are looked at, until one changes.
+        rows: all runs, in reading order.
         thresholds: what judges them.
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found beside the runs; a function that reads them is called when they are wanted.
@@ -94,8 +87,8 @@ class Session:
         traces: Sequence[Trace] | Callable[[], Sequence[Trace]] = (),
     ) -> None:
         self._baseline = baseline
-        self._as_read = rows if isinstance(rows, ManyRows) else list(rows)
-        self.rows: list[AuditRow] | ManyRows = self._based()
+        self._as_read = list(rows)
+        self.rows = self._based()
         self.thresholds = thresholds or DiagnosticThresholds()
         self.problems = list(problems)
         self._traces = traces
@@ -112,7 +105,7 @@ class Session:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def _based(self) -> list[AuditRow] | ManyRows:
+    def _based(self) -> list[AuditRow]:
         """The rows with frozen-baseline accuracies filled in; as they were read, if there are none to fill in."""
         return self._baseline.apply(self._as_read) if self._baseline else self._as_read
 
@@ -236,11 +229,8 @@ class Session:
 
     def _put(self, index: int, row: AuditRow) -> None:
         """Put a row in its place, or behind the last one."""
-        if isinstance(self._as_read, ManyRows):
-            self._as_read = list(self._as_read)
-            self.rows = self._based()
         self._as_read[index : index + 1] = [row]
-        if self._baseline is not None and isinstance(self.rows, list):
+        if self._baseline is not None:
             self.rows[index : index + 1] = self._baseline.apply([row])
 
     def assumed_baseline(self, method: str, recorded: float | None = None) -> float | None:
@@ -313,9 +303,7 @@ class Session:
         return text
 
     def named(self, name: str, index: int) -> Any:
-        """One attribute of a row, but for its report; of a big table's no row is made for it."""
-        if isinstance(self.rows, ManyRows):
-            return getattr(self.table, name)[index]
+        """One attribute of a row, but for its report."""
         return getattr(self.rows[index], name)
 
     def label(self, index: int) -> str:

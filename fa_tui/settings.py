@@ -20,8 +20,8 @@ import msgspec
 import platformdirs
 from msgspec.structs import FieldInfo
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import Problem
 
 

@@ -20,9 +20,6 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 # torch's threads spin while they wait, which costs other processes, and parallel tests, most of a core
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
-# what one test has read must not serve another, nor be kept in the home of whoever runs them
-os.environ["FA_TUI_INDEX"] = "off"
-
 # a shell has a command in the background ignore Ctrl-C, and what it starts, too: tests press it
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:

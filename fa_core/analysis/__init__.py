@@ -1,8 +1,7 @@
 """Analyses of a set of runs: pure functions over an `AuditTable`, or over traces. No torch, no terminal."""
 
 from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
-from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic
-from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, next_flip, plateau, verdict_curve
+from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, plateau, verdict_curve
 from fa_core.analysis.groups import Family, families, split_groups, varying_axes
 from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
 from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
@@ -20,6 +19,7 @@ from fa_core.analysis.timeline import (
     timelines,
 )
 from fa_core.analysis.utility import Strategy, Utility, decision_utility
+from fa_core.diagnostics import DIAGNOSTICS, Diagnostic
 from fa_core.gain import backward_gain, cause_of_floor, deep_gamma
 
 __all__ = [
@@ -58,7 +58,6 @@ __all__ = [
     "flip_points",
     "frozen_baselines",
     "margins_to_flip",
-    "next_flip",
     "over_seeds",
     "partial_audit",
     "plateau",

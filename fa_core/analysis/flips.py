@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.result import Result
 from fa_core.columns import Floats, Indices, Mask, read_only
-from fa_core.report import DiagnosticThresholds
-from fa_core.table import BIT, AuditTable
+from fa_core.diagnostics import BIT, DIAGNOSTICS, Diagnostic, DiagnosticThresholds
+from fa_core.table import AuditTable
 
 
 class Plateau(NamedTuple):
@@ -40,7 +39,7 @@ def flip_points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds
 
     Source: definition of the verdict; O(n log n).
     """
-    values, finite, _ = judged(table, letter)
+    values, finite, _ = table.judged(letter)
     if thresholds is not None:
         finite = finite & _undecided(table, letter, thresholds)
     return read_only(np.unique(values[finite]))
@@ -63,7 +62,7 @@ def plateau(table: AuditTable, letter: str, value: float, thresholds: Diagnostic
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    values, finite, _ = judged(table, letter)
+    values, finite, _ = table.judged(letter)
     if thresholds is not None:
         finite = finite & _undecided(table, letter, thresholds)
     points = values[finite]
@@ -71,35 +70,6 @@ def plateau(table: AuditTable, letter: str, value: float, thresholds: Diagnostic
     return Plateau(
         float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
     )
-
-
-def next_flip(points: Floats, letter: str, value: float, up: bool) -> float | None:
-    """The nearest threshold on one side at which some verdict differs from the one at ``value``.
-
-    Args:
-        points: `flip_points` of this diagnostic.
-        letter: the diagnostic.
-        value: where the threshold stands.
-        up: towards larger thresholds or smaller ones.
-
-    Returns:
-        The flip point itself where the comparison flips at it, else its neighbouring float on the far
-        side; None when no verdict flips on that side.
-
-    >>> next_flip(np.array([2.0, 3.0]), "a", 2.5, up=True)   # v = 3 fires at 2.5, not at 3
-    3.0
-    >>> next_flip(np.array([2.0, 3.0]), "a", 3.0, up=True) is None
-    True
-    """
-    above = DIAGNOSTICS[letter].fires_above
-    at = int(np.searchsorted(points, value, side="right" if above else "left"))
-    if up and at < len(points):
-        target = float(points[at])
-        return target if above else math.nextafter(target, math.inf)
-    if not up and at > 0:
-        target = float(points[at - 1])
-        return math.nextafter(target, -math.inf) if above else target
-    return None
 
 
 class VerdictCurve(Result, frozen=True, kw_only=True):
@@ -138,7 +108,7 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
     """
     diagnostic = DIAGNOSTICS[letter]
-    values, finite, always = judged(table, letter)
+    values, finite, always = table.judged(letter)
     undecided = _undecided(table, letter, thresholds)
     ordered = np.sort(values[finite])
     is_first = np.ones(len(ordered), np.bool_)

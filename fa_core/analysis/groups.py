@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,8 @@ from fa_core.columns import Mask
 from fa_core.errors import UsageError
 from fa_core.naming import nearest
 from fa_core.rows import canonical_method
+from fa_core.runs import home_of
+from fa_core.runs import run_names as names_of
 from fa_core.table import AuditTable
 
 DEFAULT_HEALTHY = ("bp", "fa", "ep")
@@ -60,30 +61,14 @@ def varying_axes(table: AuditTable) -> tuple[str, ...]:
 
 
 def collections(table: AuditTable) -> tuple[str, ...]:
-    """For each run, the file or folder whose runs are comparable with it.
-
-    A file that holds several runs is a collection; files of one run each are collected by their
-    folder, and run folders by the folder they lie in.
-    """
-    sources = [str(source) for source in table.source]
-    runs_in = Counter(sources)
-    return tuple(source if runs_in[source] > 1 else _home(source) for source in sources)
-
-
-def _home(source: str) -> str:
-    path = PurePath(source)
-    run_file = path.name in ("audit.json", "manifest.json", "model.safetensors")
-    return str(path.parent.parent if run_file else path.parent)
+    """For each run, the file or folder whose runs are comparable with it (`home_of`)."""
+    runs_in = Counter(table.source.tolist())
+    return tuple(home_of(source, runs_in[source]) for source in table.source)
 
 
 def run_names(table: AuditTable) -> tuple[str, ...]:
-    """A short name per run: its key, led by its file's name where keys repeat."""
-    keys = [str(key) for key in table.key]
-    seen = Counter(keys)
-    return tuple(
-        key if seen[key] == 1 else f"{PurePath(str(source)).stem}:{key}"
-        for key, source in zip(keys, table.source, strict=True)
-    )
+    """A short name per run, each different (see `fa_core.runs.run_names`)."""
+    return names_of(table.key.tolist(), table.source.tolist())
 
 
 SETUP = ("arch", "arch_args", "data", "data_hash")

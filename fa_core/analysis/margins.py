@@ -7,11 +7,10 @@ from collections import Counter
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS, judged
 from fa_core.analysis.result import Result
 from fa_core.columns import Floats
-from fa_core.report import LETTERS, DiagnosticThresholds
-from fa_core.table import BIT, AuditTable, letters_of
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.table import AuditTable
 
 
 class Margin(Result, frozen=True, kw_only=True):
@@ -78,7 +77,7 @@ def margins_to_flip(table: AuditTable, index: int, thresholds: DiagnosticThresho
 def rooms(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None = None) -> Floats:
     """`Margin.room` of every run as a column (n,); NaN where not measured or non-finite."""
     diagnostic = DIAGNOSTICS[letter]
-    values, finite, _ = judged(table, letter)
+    values, finite, _ = table.judged(letter)
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
     room = limit - values if diagnostic.fires_above else values - limit
     return np.where(finite, room, np.nan)
@@ -87,12 +86,12 @@ def rooms(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | Non
 def _margin(row: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Margin:
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds)
-    values, finite, always = judged(row, letter)
+    values, finite, always = row.judged(letter)
     value = float(values[0])
     if always[0]:
         return Margin(letter=letter, unit=diagnostic.unit, value=value, threshold=limit, fires=True)
     if not finite[0]:
-        fires = bool(diagnostic.fires(values, limit)[0]) if math.isinf(value) else None
+        fires = bool(diagnostic.beyond(values, limit)[0]) if math.isinf(value) else None
         shown = value if math.isinf(value) else None
         return Margin(letter=letter, unit=diagnostic.unit, value=shown, threshold=limit, fires=fires)
     return Margin(
@@ -100,7 +99,7 @@ def _margin(row: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> M
         unit=diagnostic.unit,
         value=value,
         threshold=limit,
-        fires=bool(diagnostic.fires(values, limit)[0]),
+        fires=bool(diagnostic.beyond(values, limit)[0]),
         room=limit - value if diagnostic.fires_above else value - limit,
         factor=max(value / limit, limit / value) if diagnostic.log and value > 0 and limit > 0 else None,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.result import Result
-from fa_core.report import ASSUMED, LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport
 
 EXACT, BOUND, PROXY = "exact", "bound", "proxy"
 FIRES, PASSES, LIKELY_PASSES, UNMEASURED = "fires", "passes", "likely passes", "not measured"
@@ -80,7 +80,7 @@ def with_growth_bound(report: DiagnosticReport, h_0: float, depth: int) -> Diagn
 
     Source: docs/protocol.md §9: the largest of L ratios is at least their geometric mean.
     """
-    from fa_core.formats.findings import growth_bound
+    from fa_core.trace import growth_bound
 
     if not h_0 > 0 or depth < 1:
         raise ValueError(f"the bound needs ‖h_0‖ > 0 and at least one block, not {h_0} and {depth}")

@@ -14,10 +14,10 @@ import numpy as np
 from fa_core.analysis.timeline import STOP_ON, EarlyStop, epochs_done, stopped_at
 from fa_core.baseline import Baseline
 from fa_core.columns import Bits, Mask
-from fa_core.formats import Trace
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import BIT, LETTERS, DiagnosticThresholds
 from fa_core.rows import AuditRow
-from fa_core.table import BIT, AuditTable
+from fa_core.table import AuditTable
+from fa_core.trace import Trace
 
 
 class Replay:

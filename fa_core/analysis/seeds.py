@@ -13,10 +13,10 @@ from fa_core.analysis.groups import collections, varying_axes
 from fa_core.analysis.result import Result
 from fa_core.baseline import assumed_words
 from fa_core.columns import Bits, Floats, Indices, Mask
+from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import listed
-from fa_core.report import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
-from fa_core.table import BIT, AuditTable
+from fa_core.table import AuditTable
 
 MIXED = "MIXED"
 WALKED_BACK = "walk-back"

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS, Diagnostic, judged
 from fa_core.analysis.flips import flip_points, plateau
 from fa_core.analysis.groups import split_groups
 from fa_core.analysis.result import Result
 from fa_core.baseline import assumed_words
 from fa_core.columns import Floats, Mask, Objects, read_only
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable
 
 
@@ -108,7 +107,7 @@ def sensitivity(
     """
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(thresholds or DiagnosticThresholds())
-    values, finite, always = judged(table, letter)
+    values, finite, always = table.judged(letter)
     masks = split_groups(table, healthy)
     good, bad = (_spread(diagnostic, limit, values, finite & mask, always & mask, table.method[mask]) for mask in masks)
     separable, interval = _separation(diagnostic, good, bad)
@@ -155,7 +154,7 @@ def _spread(
         min=float(inside.min()),
         median=_middle(inside),
         max=float(inside.max()),
-        fired=int(diagnostic.fires(inside, limit).sum()) + n_always,
+        fired=int(diagnostic.beyond(inside, limit).sum()) + n_always,
     )
 
 

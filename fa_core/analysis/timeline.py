@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fa_core.analysis.result import Result
 from fa_core.baseline import Baseline
-from fa_core.report import ASSUMED, LETTERS, DiagnosticReport, DiagnosticThresholds
-from fa_core.runs import WITHOUT_BASELINE, why_no_baseline
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.runs import WITHOUT_BASELINE, run_names, why_no_baseline
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace, TraceEpoch
@@ -279,7 +282,7 @@ def timelines(
     frozen_baseline: float | None = None,
     baseline_of: Mapping[str, float] | None = None,
 ) -> list[Timeline]:
-    """`timeline` of many runs.
+    """`timeline` of many runs, each by a name of its own (`run_names`).
 
     Args:
         traces: the runs.
@@ -291,9 +294,10 @@ def timelines(
         baseline_of: method → frozen baseline, assumed in place of the audits' own.
     """
     baselines = frozen_baselines(traces, table, frozen_baseline, baseline_of)
+    names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
     return [
-        timeline(trace, thresholds, stop_on, baseline, total_epochs)
-        for trace, baseline in zip(traces, baselines, strict=True)
+        timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
+        for trace, name, baseline in zip(traces, names, baselines, strict=True)
     ]
 
 

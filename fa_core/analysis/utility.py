@@ -10,14 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from fa_core.analysis.diagnostics import DIAGNOSTICS
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.result import Result
 from fa_core.baseline import assumed_words
 from fa_core.columns import Mask
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.gain import deep_gamma
-from fa_core.report import LETTERS, DiagnosticThresholds
-from fa_core.table import BIT, AuditTable
+from fa_core.table import AuditTable
 
 CHANCE = 0.1
 """Accuracy of guessing among ten classes."""

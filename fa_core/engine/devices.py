@@ -22,7 +22,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.errors import UsageError
+from fa_core.errors import UsageError, missing_package
 from fa_core.naming import unknown_name
 
 _PROC = Path("/proc")
@@ -329,6 +329,9 @@ def _torch_has_cuda() -> bool:
 LOCAL, RAY = "local", "ray"
 ENGINES = (LOCAL, RAY)
 
+PATIENCE = 60.0
+"""Seconds that a cluster's job may send no message: it sends one per batch, the first after torch and the data."""
+
 CLUSTER_DEVICES = ("auto", "cpu", "cuda", "cuda:all")
 """What may be asked of a cluster; which of its devices a job gets is Ray's business."""
 
@@ -345,8 +348,8 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
         group: networks that a worker measures at once; None = as its memory allows on CUDA, else 1.
         address: ``host:port`` of the cluster's head; ``"auto"`` = the running one (RAY_ADDRESS, or this machine's);
             None = the running one, or else one that is started on this machine for as long as it is needed.
-        patience: seconds without a word after which a cluster's job is tried on another node; None = learned from
-            the jobs (see `fa_core.engine.cluster.patience`).
+        patience: seconds without a message after which a cluster's job is tried on another node too; None =
+            `PATIENCE`.
     """
 
     engine: str = LOCAL
@@ -389,6 +392,29 @@ class Placement(msgspec.Struct, frozen=True, kw_only=True):
             raise UsageError(
                 f"--device {self.device} with --engine ray", hint=f"Ray picks it: {', '.join(CLUSTER_DEVICES)}"
             )
-        from fa_core.engine.cluster.address import named_address
-
         named_address(self.address)
+
+
+def named_address(address: str | None) -> str | None:
+    """The ``host:port`` that was given; None = the cluster that Ray finds here. No cluster is asked anything.
+
+    Args:
+        address: ``host:port``, ``auto``, or None; the last two look at RAY_ADDRESS first, as Ray does.
+
+    Raises:
+        UsageError: ray is not installed, or an address that is none.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise missing_package("ray", "--engine ray")
+    named = address if address not in (None, "auto") else os.environ.get("RAY_ADDRESS") or None
+    if named is None or named in ("auto", "local"):
+        return None
+    if named.startswith("ray://"):
+        raise UsageError(
+            f"--address {named}: Ray's client protocol cannot stream results",
+            hint="run on a node of the cluster, with --address auto or --address HEAD:6379",
+        )
+    host, _, port = named.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"--address {named!r} is not HOST:PORT", hint="write e.g. --address 10.0.0.1:6379, or auto")
+    return named

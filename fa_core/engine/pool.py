@@ -194,9 +194,9 @@ def check_reachable(placement: Placement) -> None:
     """
     placement.check()
     if placement.engine != LOCAL:
-        from fa_core.engine.cluster.address import check_address
+        from fa_core.engine.ray_pool import find_cluster
 
-        check_address(placement.address)
+        find_cluster(placement.address)
 
 
 def make_pool(
@@ -225,6 +225,6 @@ def make_pool(
         devices = resolve_devices(device, jobs) if runs is None else workers_for(runs, device, jobs)
         threads = threads_per_worker(devices)
         return WorkerPool(devices, on_event, threads=threads, measure=measure, group=placement.group)
-    from fa_core.engine.cluster import RayPool
+    from fa_core.engine.ray_pool import RayPool
 
     return RayPool(placement, on_event, measure=measure, on_notice=on_notice)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fa_core.formats.findings import Scan, Trace, TraceEpoch, growth_bound
-from fa_core.formats.reading import iter_rows, load_audits, scan, scan_again
+from fa_core.formats.scan import Scan, load_audits, scan, scan_again
+from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 __all__ = [
     "Scan",
     "Trace",
     "TraceEpoch",
     "growth_bound",
-    "iter_rows",
     "load_audits",
     "scan",
     "scan_again",

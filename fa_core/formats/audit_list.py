@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats.document import Document, Node, convert, plain
-from fa_core.formats.stored import Finding
+from fa_core.formats.json_document import Document, Finding, Node, convert, plain
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, canonical_method
 

@@ -1,16 +1,32 @@
-"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``."""
+"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``.
+
+Of a big table the numbers become columns at once, and the rest of a report is decoded when its row is looked at.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from fa_core.errors import UnreadableInput
-from fa_core.formats.document import Document, Node, RepeatedKeys, convert, loads_keeping_repeats
-from fa_core.formats.stored import Finding, StoredRows
-from fa_core.rows import Problem
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.errors import FaError, UnreadableInput
+from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, convert, loads_keeping_repeats
+from fa_core.formats.reports import decode_report, identity_of, row_of
+from fa_core.report import DiagnosticReport
+from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
 
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+LAZY_FROM = 1 << 20
+"""Bytes from which a table's rows are lazy; those of a smaller one are decoded at once, without NumPy."""
+
+_BATCH = 2000
+"""Reports decoded at a time: so many are in memory at once."""
+
+_REMEMBERED = 1024
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
 
@@ -20,7 +36,7 @@ def sniff(document: Document) -> bool:
 
 
 def read(document: Document) -> Iterator[Finding]:
-    """The rows as they are stored, and the keys that stand more than once.
+    """The rows, the reports that are none, and the keys that occur more than once.
 
     Raises:
         UnreadableInput: ``reports`` is not an object.
@@ -31,11 +47,132 @@ def read(document: Document) -> Iterator[Finding]:
         for key in reports.repeated:
             first = key.rpartition("#")[0]
             yield Problem(document.path, f"{place}.{first}: the key stands more than once; one more is read as {key}")
-    yield StoredRows(document.path, list(reports), list(reports.values()))
+    if len(document.data) >= LAZY_FROM:
+        yield from _lazy_rows(document.path, reports)
+        return
+    for key, node in reports.items():
+        report = _report_or_problem(document.path, key, node)
+        yield report if isinstance(report, Problem) else row_of(document.path, key, report)
 
 
-def _members(document: Document, place: str) -> Mapping[str, Node]:
-    """The members of ``reports``, one level deep; `RepeatedKeys` if a key stands twice."""
+class StoredReports:
+    """The undecoded reports of one file (a `RowStore`), each a view of the file's text.
+
+    Attributes:
+        source: the file.
+        keys: their names in it.
+        nodes: the reports.
+        has_credit: whether any has a credit table.
+        numbers: what was measured, as columns.
+    """
+
+    numbers: AuditTable
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.keys: list[str] = []
+        self.nodes: list[Node] = []
+        self.has_credit = False
+        self._decoded: dict[int, DiagnosticReport] = {}
+
+    def report(self, slot: int) -> DiagnosticReport:
+        """One report. The last few are remembered: what is on screen is asked for again and again."""
+        known = self._decoded.get(slot)
+        if known is None:
+            known = decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
+            if len(self._decoded) >= _REMEMBERED:
+                self._decoded.clear()
+            self._decoded[slot] = known
+        return known
+
+    def text(self, slot: int) -> bytes | None:
+        """One report as the file spells it; None where Python's json had to read it."""
+        node = self.nodes[slot]
+        return bytes(node) if isinstance(node, msgspec.Raw) else None
+
+
+def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
+    """The reports of a big file as rows, and those that cannot be read as problems.
+
+    Args:
+        source: the file.
+        members: its reports; emptied.
+    """
+    # imported for a big table: NumPy takes longer to import than a small one to read
+    from fa_core.table import AuditTable
+
+    decode = _lean_decoder()
+    store = StoredReports(source)
+    parts: list[AuditTable] = []
+    rows: list[AuditRow] = []
+    keys, nodes = list(members), list(members.values())
+    members.clear()  # a tenth of the memory that all takes
+    for start in range(0, len(keys), _BATCH):
+        batch = list(zip(keys[start : start + _BATCH], nodes[start : start + _BATCH], strict=True))
+        try:
+            reports = [decode(node) for _, node in batch]
+            numbers = AuditTable.of_reports(reports)
+            is_valid = numbers.surely_valid()
+        except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
+            is_valid = False
+        if not is_valid:
+            read = [(item, _report_or_problem(source, *item)) for item in batch]
+            yield from (report for _, report in read if isinstance(report, Problem))
+            batch = [item for item, report in read if not isinstance(report, Problem)]
+            reports = [report for _, report in read if not isinstance(report, Problem)]
+            numbers = AuditTable.of_reports(reports)
+        parts.append(numbers)
+        for slot, ((key, _), report) in enumerate(zip(batch, reports, strict=True), start=len(store.nodes)):
+            method, seed, axes, checkpoint = identity_of(key, report)
+            rows.append(
+                LazyRow(
+                    source=source,
+                    key=key,
+                    method=method,
+                    seed=seed,
+                    report=UNREAD,
+                    checkpoint=checkpoint,
+                    axes=axes,
+                    store=store,
+                    slot=slot,
+                )
+            )
+        store.keys += [key for key, _ in batch]
+        store.nodes += [node for _, node in batch]
+        store.has_credit = store.has_credit or any(report.credit for report in reports)
+    del keys, nodes
+    store.numbers = AuditTable.concat(parts)
+    yield rows
+
+
+def _lean_decoder() -> Callable[[Node], Any]:
+    """A decoder of reports in four fifths of the time of `DiagnosticReport`: no check of thresholds, no empty lists.
+
+    It gives the attributes of a report, and as ``recorded_verdict`` what `decode_report` does.
+    """
+    numbers = [(field.name, field.type, 0.0) for field in msgspec.structs.fields(DiagnosticThresholds)]
+    thresholds = msgspec.defstruct("LeanThresholds", numbers, gc=False)
+    fields: list[tuple[str, Any, Any]] = []
+    for field in msgspec.structs.fields(DiagnosticReport):
+        kind = thresholds if field.type is DiagnosticThresholds else field.type
+        default = () if field.default is msgspec.NODEFAULT else field.default
+        name = "own_verdict" if field.name == "recorded_verdict" else field.name
+        fields.append((name, kind, msgspec.field(default=default, name=field.encode_name)))
+    fields.append(("kept_verdict", str | None, msgspec.field(default=None, name="recorded_verdict")))
+    verdict = property(lambda report: report.own_verdict if report.kept_verdict is None else report.kept_verdict)
+    namespace = {"baseline_acc": DiagnosticReport.baseline_acc, "recorded_verdict": verdict}
+    return msgspec.json.Decoder(msgspec.defstruct("LeanReport", fields, gc=False, namespace=namespace)).decode
+
+
+def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:
+    try:
+        return decode_report(node, f"{source}: $.reports.{key}")
+    except FaError as error:
+        return Problem(source, f"{error}; the report is skipped")
+
+
+def _members(document: Document, place: str) -> dict[str, Node]:
+    """The members of ``reports``, one level deep; `RepeatedKeys` if a key occurs twice."""
     node = document.members["reports"]
     members = convert(node, dict[str, msgspec.Raw], place) if isinstance(node, msgspec.Raw) else node
     if not isinstance(members, dict):
@@ -47,10 +184,10 @@ def _members(document: Document, place: str) -> Mapping[str, Node]:
 
 
 def _is_gapless(data: bytes, members: Mapping[str, msgspec.Raw]) -> bool:
-    """Whether the members fill their object from the first to the last, supposing all are set apart like the first two.
+    """Whether the members fill their object from the first to the last, supposing equal gaps between all.
 
-    A decoder drops the earlier of two equal keys without a word; then bytes are left over. Adding lengths
-    costs a hundredth of reading; what it doubts (mixed indentation, escaped keys) is read again slowly.
+    A decoder drops the earlier of two equal keys silently; then bytes are left over. Adding lengths costs a hundredth
+    of reading; what is in doubt (mixed indentation, escaped keys) is read again slowly.
     """
     names = list(members)
     joined = "".join(names)

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fa_core import lenient_json
 from fa_core.errors import UnreadableInput
-from fa_core.formats.stored import Finding
+from fa_core.formats.json_document import Finding, python_loads
 from fa_core.rows import AuditRow, canonical_method
 
 NAME = "checkpoint"
@@ -109,7 +108,7 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
             hint=_COPY_AGAIN,
         )
     try:
-        header = lenient_json.loads(file.read(length))
+        header = python_loads(file.read(length))
         if not isinstance(header, dict):
             raise ValueError("not an object")
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]

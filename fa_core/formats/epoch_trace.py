@@ -1,21 +1,49 @@
-"""Format 5: a trace, one JSON object per line or a JSON list, one per epoch."""
+"""Format 5: a trace, one JSON object per line or a JSON list, one per epoch.
+
+An epoch may be logged under any of the names that training scripts use.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats.document import Document, plain
-from fa_core.formats.epoch_fields import NORM_FIELDS, Ends, ends_of, epoch_of
-from fa_core.formats.findings import Trace, TraceEpoch
+from fa_core.errors import FaError, InvalidReport, UnreadableInput
+from fa_core.formats.json_document import Document, Finding, convert, plain
 from fa_core.formats.naming import RunName, run_name
-from fa_core.formats.stored import Finding
 from fa_core.rows import Problem, canonical_method
+from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 _PEEK = 20
+ALIASES: Mapping[str, tuple[str, ...]] = {
+    "epoch": ("epoch",),
+    "step": ("step", "global_step"),
+    "test_acc": ("test_acc", "headline_acc", "acc", "test_accuracy", "accuracy", "val_acc"),
+    "train_acc": ("train_acc", "train_accuracy"),
+    "loss": ("loss", "train_loss"),
+    "residual_norms": ("residual_norms", "hidden_norms", "h_norms"),
+    "bp_grad_norms": ("bp_grad_norms", "g_norms", "grad_norms"),
+    "stability_layer": ("stability_layer",),
+    "cross_batch_stability": ("cross_batch_stability", "stability"),
+    "frozen_baseline_acc": ("frozen_baseline_acc", "frozen_acc"),
+    "gamma": ("gamma", "gammas", "Gamma"),
+    "error_norm": ("error_norm",),
+    "lr": ("lr", "learning_rate"),
+    "seconds": ("seconds", "time", "elapsed"),
+}
+NORM_FIELDS = frozenset(
+    {*ALIASES["residual_norms"], *ALIASES["bp_grad_norms"], *ALIASES["gamma"], "h_L_norm", "h_L", "g_L_norm", "g_L"}
+)
+_H_FIRST = ("h_0_norm", "h0_norm", "h_0")
+_H_LAST = ("h_L_norm", "h_L")
+_G_LAST = ("g_L_norm", "g_L")
+_G_LAYER = re.compile(r"^g_?(?P<layer>\d{1,6})(?:_norm)?$")
+_LARGEST = 1 << 1023
+_DEPTH = ("L", "depth", "n_blocks", "num_blocks", "n_layers", "num_layers")
 
 
 def sniff(document: Document) -> bool:
@@ -106,3 +134,117 @@ def _strangers(document: Document, objects: set[int]) -> Iterator[Problem]:
     for index, _ in document.items:
         if index not in objects:
             yield Problem(document.path, f"{document.place(index)}: not a JSON object; the entry is skipped")
+
+
+class Ends(msgspec.Struct, frozen=True):
+    """What a partial log says once for all its epochs: ‖h_0‖ and the number of blocks L."""
+
+    h_0: float | None = None
+    depth: int | None = None
+
+
+def ends_of(fields: Mapping[str, Any]) -> Ends:
+    """‖h_0‖ and L from a log's header, or from the ``config``/``args`` mapping inside it."""
+    h_0: float | None = None
+    depth: int | None = None
+    for place in (fields, fields.get("config"), fields.get("args")):
+        if isinstance(place, Mapping):
+            h_0 = _number(place, _H_FIRST) if h_0 is None else h_0
+            blocks = _number(place, _DEPTH)
+            depth = int(blocks) if depth is None and blocks is not None and 1 <= blocks <= 1e6 else depth
+    return Ends(h_0, depth)
+
+
+def epoch_of(fields: Mapping[str, Any], where: str, ends: Ends) -> TraceEpoch:
+    """One epoch.
+
+    Args:
+        fields: the JSON object; unknown keys are left alone.
+        where: file and JSON path or line, for messages.
+        ends: what the log's header says of ‖h_0‖ and L.
+
+    Raises:
+        UnreadableInput: a value of the wrong type.
+        InvalidReport: numbers that contradict each other.
+    """
+    found: dict[str, Any] = {}
+    spelled: dict[str, str] = {}
+    for name, spellings in ALIASES.items():
+        for spelling in spellings:
+            if fields.get(spelling) is not None:
+                found[name], spelled[name] = fields[spelling], spelling
+                break
+    if isinstance(found.get("gamma"), (int, float)):
+        found["gamma"] = [found["gamma"]]
+    if "residual_norms" not in found:
+        found.update(_partial(fields, found, ends))
+    for own in ("growth_bound", "evidence", "unmeasured"):
+        if fields.get(own) is not None:
+            found[own] = fields[own]
+    try:
+        epoch = convert(found, TraceEpoch, where)
+    except UnreadableInput as error:
+        raise UnreadableInput(error.what, where=_respell(error.where, where, spelled), hint=error.hint) from error
+    epoch.report().check(where)
+    if epoch.train_acc is not None and epoch.train_acc > 1.0:
+        raise InvalidReport(
+            f"train_acc is {epoch.train_acc}", where=where, hint="accuracies are fractions: divide by 100"
+        )
+    return epoch
+
+
+def _partial(fields: Mapping[str, Any], found: Mapping[str, Any], ends: Ends) -> dict[str, Any]:
+    """(a) and (b) from a log that holds ‖h_L‖ and one gradient norm only.
+
+    (a) is the geometric mean where ‖h_0‖ and L are known, and not measured where they are not.
+    (b) is exact for ‖g_L‖ and a proxy for the gradient of an earlier layer.
+    """
+    h_L, h_0 = _number(fields, _H_LAST), _number(fields, _H_FIRST)
+    partial: dict[str, Any] = {}
+    evidence: dict[str, str] = {}
+    unmeasured: dict[str, str] = {}
+    if h_L is not None:
+        bound = growth_bound(ends.h_0 if h_0 is None else h_0, h_L, ends.depth)
+        partial["residual_norms"] = [h_L]
+        if bound is None:
+            unmeasured["a"] = "only ‖h_L‖ is logged: a bound on growth needs ‖h_0‖ and the number of blocks L too"
+        else:
+            partial["growth_bound"] = bound
+            evidence["a"] = "bound"
+    if "bp_grad_norms" not in found:
+        g_L = _number(fields, _G_LAST)
+        layers = {int(m["layer"]): key for key in fields if (m := _G_LAYER.match(key)) and _is_number(fields[key])}
+        if g_L is not None:
+            partial["bp_grad_norms"] = [g_L]
+        elif layers:
+            deepest = max(layers)
+            partial["bp_grad_norms"] = [fields[layers[deepest]]]
+            if deepest != ends.depth:
+                evidence["b"] = "proxy"
+    if evidence:
+        partial["evidence"] = evidence
+    if unmeasured:
+        partial["unmeasured"] = unmeasured
+    return partial
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _number(fields: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
+    for name in names:
+        value = fields.get(name)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            if isinstance(value, float) or abs(value) < _LARGEST:
+                return float(value)
+            return math.inf if value > 0 else -math.inf
+    return None
+
+
+def _respell(where: str, base: str, spelled: Mapping[str, str]) -> str:
+    """A path that names our field, as one that names the file's: `.residual_norms[1]` as `.h_norms[1]`."""
+    inner = where[len(base) :].lstrip(".")
+    name = re.split(r"[.\[]", inner, maxsplit=1)[0]
+    separator = "" if base.endswith("]") else ": $"
+    return f"{base}{separator}.{spelled[name]}{inner[len(name) :]}" if name in spelled else where

@@ -9,28 +9,21 @@ from pathlib import Path
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats.document import loads, open_document
-from fa_core.formats.findings import Trace
+from fa_core.formats.json_document import Finding, loads, open_document
 from fa_core.formats.reports import decode_report
-from fa_core.formats.stored import Finding
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, canonical_method
 from fa_core.runs import (
     AUDIT,
     CREDIT,
     MANIFEST,
-    RESUME,
     TRACE,
     WEIGHTS,
     Manifest,
     read_manifest,
     recorded_baseline,
 )
-
-OWN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
-"""What `read` covers; further files of the folder are files like any other."""
-
-ROW_FILES = (MANIFEST, AUDIT)
+from fa_core.trace import Trace
 
 _MANIFEST_LIMIT = 1 << 20
 
@@ -48,21 +41,13 @@ def sniff(folder: Path) -> bool:
 
 
 def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
-    """One row, and the trace if there is one and it is asked for; nothing if the manifest is none of ours.
+    """One row, and the trace if there is one and it is asked for; nothing if there is no manifest of ours.
 
     A broken report or trace is a problem, not the end of the run.
 
     Raises:
         UnreadableInput: the manifest cannot be read.
     """
-    for finding in read_row(folder):
-        yield finding
-        if trace and isinstance(finding, AuditRow):
-            yield from read_trace(folder, finding)
-
-
-def read_row(folder: Path) -> Iterator[AuditRow | Problem]:
-    """`read` without the trace; what it gives depends on the two files named in `ROW_FILES` alone."""
     manifest = _manifest(folder)
     if manifest is None:
         return
@@ -77,7 +62,7 @@ def read_row(folder: Path) -> Iterator[AuditRow | Problem]:
         report = _report(_file(folder, AUDIT)) or report
     except FaError as error:
         yield Problem(source, str(error))
-    yield AuditRow(
+    row = AuditRow(
         source=source,
         key=folder.name or folder.absolute().name,
         method=canonical_method(manifest.method),
@@ -86,6 +71,11 @@ def read_row(folder: Path) -> Iterator[AuditRow | Problem]:
         checkpoint=source,
         axes=dict(manifest.axes),
     )
+    yield row
+    try:
+        yield from _trace(_file(folder, TRACE), row) if trace else ()
+    except FaError as error:
+        yield Problem(source, str(error))
 
 
 def _manifest(folder: Path) -> Manifest | None:
@@ -94,21 +84,13 @@ def _manifest(folder: Path) -> Manifest | None:
         if os.stat(_file(folder, MANIFEST)).st_size > _MANIFEST_LIMIT:  # noqa: PTH116 (thousands of times)
             return None
     except OSError:
-        pass
+        return None
     try:
         return read_manifest(folder)
     except UnreadableInput:
         if sniff(folder):
             raise
         return None
-
-
-def read_trace(folder: Path, row: AuditRow) -> Iterator[Finding]:
-    """The trace in the run folder that gave a row, if there is one; a broken one is a problem."""
-    try:
-        yield from _trace(_file(folder, TRACE), row)
-    except FaError as error:
-        yield Problem(str(folder), str(error))
 
 
 def _report(path: str) -> DiagnosticReport | None:

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.measure.accuracy import AccuracyMeter
 from fa_core.measure.batches import counted, placed
@@ -20,7 +21,7 @@ from fa_core.measure.fused import pass_in_parts
 from fa_core.measure.isolate import Borrowed, borrow
 from fa_core.measure.tally import Measured, Samples, Tally
 from fa_core.measure.taps import Tapped, Taps, resolve_taps
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 
 
 class Diagnosis:

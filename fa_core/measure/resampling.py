@@ -10,11 +10,12 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor, nn
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.measure.diagnose import check_accuracies, run_diagnosis
 from fa_core.measure.norms import lower_median
 from fa_core.measure.tally import Samples
-from fa_core.report import DiagnosticReport, DiagnosticThresholds, Resampling
+from fa_core.report import DiagnosticReport, Resampling
 
 RESAMPLES = 1000
 

@@ -10,9 +10,10 @@ from typing import Any
 
 from torch import nn
 
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.errors import UsageError
 from fa_core.measure.diagnose import diagnose
-from fa_core.report import PHRASES, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_core.trace import trace_entry, write_trace
 
 
@@ -31,7 +32,7 @@ class Firing:
     report: DiagnosticReport
 
     def __str__(self) -> str:
-        told = "; ".join(f"({letter}) {PHRASES[letter]}" for letter in self.letters)
+        told = "; ".join(f"({letter}) {DIAGNOSTICS[letter].phrase}" for letter in self.letters)
         return f"step {self.step}: {told}"
 
 

@@ -1,19 +1,26 @@
-"""What goes into a paper: the reporting form as Markdown or HTML, SVG figures, CSV and Parquet."""
+"""What goes into a paper: the reporting form as Markdown or HTML, figures as SVG, PDF and PNG, CSV and Parquet.
 
-from fa_core.reporting.axis_figure import axis_figure
-from fa_core.reporting.figures import audit_figure
-from fa_core.reporting.form import reporting_form
-from fa_core.reporting.html import to_html
-from fa_core.reporting.markdown import to_markdown
-from fa_core.reporting.records import records, to_csv, to_parquet
-from fa_core.reporting.timeline_figure import timeline_figure
-from fa_core.reporting.write import KINDS, write_report
+Names load on first use: writing a number needs no NumPy, and only a figure that is drawn needs Matplotlib.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fa_core import on_first_use
+
+if TYPE_CHECKING:
+    from fa_core.reporting.figures import audit_figure, axis_figure, rendered, timeline_figure
+    from fa_core.reporting.form import reporting_form
+    from fa_core.reporting.markdown_html import to_html, to_markdown
+    from fa_core.reporting.records import to_csv, to_parquet
+    from fa_core.reporting.write import KINDS, write_report
 
 __all__ = [
     "KINDS",
     "audit_figure",
     "axis_figure",
-    "records",
+    "rendered",
     "reporting_form",
     "timeline_figure",
     "to_csv",
@@ -22,3 +29,14 @@ __all__ = [
     "to_parquet",
     "write_report",
 ]
+
+__getattr__ = on_first_use(
+    __name__,
+    {
+        **dict.fromkeys(("audit_figure", "axis_figure", "rendered", "timeline_figure"), "figures"),
+        **dict.fromkeys(("to_csv", "to_parquet"), "records"),
+        **dict.fromkeys(("to_html", "to_markdown"), "markdown_html"),
+        **dict.fromkeys(("KINDS", "write_report"), "write"),
+        "reporting_form": "form",
+    },
+)

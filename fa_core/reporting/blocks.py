@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 
@@ -44,16 +47,16 @@ class Grid(msgspec.Struct, frozen=True, tag=True):
 
 
 class Figure(msgspec.Struct, frozen=True, tag=True):
-    """An SVG figure.
+    """A figure.
 
     Attributes:
-        name: a file name's stem for forms that keep figures beside the text.
-        svg: the file's text.
+        name: a file name's stem for forms that keep figures next to the text.
+        draw: makes it, a figure of Matplotlib's; called where it is shown.
         caption: below the figure.
     """
 
     name: str
-    svg: str
+    draw: Callable[[], Any]
     caption: str
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,25 +14,22 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.sensitivity import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
-from fa_core.report import DiagnosticThresholds
-from fa_core.reporting.axis_figure import axis_figure
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
-from fa_core.reporting.figures import Look, audit_figure, styles
-from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_core.reporting.sections.beyond import beyond_table
-from fa_core.reporting.sections.confidence import confidence_tables
-from fa_core.reporting.sections.credit import credit_table
-from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
+from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
+from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, timeline_blocks, utility_blocks
+from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table
 from fa_core.reporting.sections.runs import (
+    beyond_table,
     evidence_note,
     heading_of,
     layer_tables,
+    pitfalls_block,
+    provenance,
     summary,
     thresholds_block,
     verdict_table,
 )
-from fa_core.reporting.sections.traces import timeline_blocks
-from fa_core.reporting.timeline_figure import timeline_figure
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
@@ -65,11 +63,10 @@ def reporting_form(
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
-    look = styles([*map(str, table.method), *(trace.method for trace in traces)])
     homes = np.asarray(collections(table))
     for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
-        blocks += _collection(table.select(homes == home), home, thresholds, number, look)
-    blocks += _timelines(traces, table, thresholds, look)
+        blocks += _collection(table.select(homes == home), home, thresholds, number)
+    blocks += _timelines(traces, table, thresholds)
     blocks += pitfalls_block()
     blocks += provenance(table.select(table.coverage != 0))
     return blocks
@@ -83,22 +80,18 @@ def _in_order(table: AuditTable) -> AuditTable:
     return table.select(sorted(range(len(table)), key=lambda i: (methods[i], seeds[i])))
 
 
-def _timelines(
-    traces: Sequence[Trace], table: AuditTable, thresholds: DiagnosticThresholds, look: Look
-) -> Iterator[Block]:
+def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     if not traces:
         return
     found = timelines(traces, table, thresholds)
     yield Heading("Timeline", 2)
     if any(point.coverage or point.acc is not None for one in found for point in one.points):
         caption = "Diagnostics over epochs; dotted: first fires."
-        yield Figure("timeline", timeline_figure(found, thresholds, look), caption)
+        yield Figure("timeline", partial(timeline_figure, found, thresholds), caption)
     yield from timeline_blocks(found)
 
 
-def _collection(
-    table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int, look: Look
-) -> Iterator[Block]:
+def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int) -> Iterator[Block]:
     yield heading_of(home)
     yield from verdict_table(table, thresholds)
     yield from evidence_note(table)
@@ -107,7 +100,7 @@ def _collection(
         return
     yield Figure(
         f"audit-{number}",
-        audit_figure(measured, thresholds, look),
+        partial(audit_figure, measured, thresholds),
         "The four diagnostics. Dashed: thresholds, the side that fires shaded; filled markers in (c) and (d): fires.",
     )
     for axis in varying_axes(measured):
@@ -115,7 +108,7 @@ def _collection(
             continue
         yield Figure(
             f"axis-{number}-{axis}",
-            axis_figure(measured, axis, thresholds, look),
+            partial(axis_figure, measured, axis, thresholds),
             f"Accuracy, growth and deepest gradient norm against {axis}; each line joins the means over seeds of "
             f"runs that differ in {axis} alone.",
         )

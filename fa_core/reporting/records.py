@@ -1,16 +1,19 @@
-"""A table's runs as flat records with every digit, for CSV and Parquet files."""
+"""Runs and analyses as records with every digit: for CSV and Parquet files and as JSON."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import missing_package
-from fa_core.report import DiagnosticThresholds
 
 if TYPE_CHECKING:
+    from fa_core.analysis import SeedTable, Sensitivity, Timeline
+    from fa_core.rows import AuditRow
     from fa_core.table import AuditTable
 
 COLUMNS = (
@@ -49,11 +52,19 @@ def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -
 
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
     """CSV with a header; lists and axes as JSON in their cells, an empty cell where not measured."""
+    rows = ([_cell(record[name]) for name in COLUMNS] for record in records(table, thresholds))
+    return csv_text([COLUMNS, *rows])
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Rows of cells as CSV.
+
+    >>> print(csv_text([("run", "acc"), ("a,b", 0.5)]), end="")
+    run,acc
+    "a,b",0.5
+    """
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for record in records(table, thresholds):
-        writer.writerow({name: _cell(value) for name, value in record.items()})
+    csv.writer(text, lineterminator="\n").writerows(rows)
     return text.getvalue()
 
 
@@ -114,3 +125,29 @@ def _cell(value: Any) -> str:
     if value is None or value in ([], {}):
         return ""
     return json.dumps(value, ensure_ascii=False) if isinstance(value, (list, dict)) else str(value)
+
+
+def sweep_record(
+    table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
+) -> list[dict[str, Any]]:
+    """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
+    from fa_core.analysis import verdict_curve
+
+    return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
+
+
+def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
+    """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
+    from fa_core.analysis import partial_audit
+
+    partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
+    return {**analysis.to_dict(), "partial": partial}
+
+
+def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
+    """First fires and early stops per run and per method, or why there are none."""
+    from fa_core.analysis import by_method
+
+    skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
+    methods = [one.to_dict() for one in by_method(found)]
+    return {"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped}

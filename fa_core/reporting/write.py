@@ -10,22 +10,21 @@ from urllib.parse import quote
 from fa_core.analysis.groups import families, varying_axes
 from fa_core.analysis.timeline import timelines
 from fa_core.atomic import write_bytes
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
-from fa_core.reporting.axis_figure import axis_figure
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.figures import audit_figure, styles
+from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, rendered, timeline_figure
 from fa_core.reporting.form import reporting_form
-from fa_core.reporting.html import to_html
-from fa_core.reporting.markdown import to_markdown
+from fa_core.reporting.markdown_html import to_html, to_markdown
 from fa_core.reporting.records import to_csv, to_parquet
-from fa_core.reporting.timeline_figure import timeline_figure
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure as Drawing
+
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
 
-KINDS = (".md", ".html", ".svg", ".csv", ".parquet")
+KINDS = (".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
 """File endings that `write_report` knows."""
 
 
@@ -37,14 +36,15 @@ def write_report(
     figure: str = "audit",
     title: str = "Four-diagnostic audit",
 ) -> list[Path]:
-    """Write a report; Markdown puts its figures beside it.
+    """Write a report; Markdown has its figures in files next to it.
 
     Args:
-        path: ``.md``, ``.html``, ``.svg``, ``.csv`` or ``.parquet``.
+        path: its ending is one of `KINDS`.
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: what an ``.svg`` shows: ``audit``, ``timeline``, or the name of an axis (``lam``: the penalty).
+        figure: what ``.svg``, ``.pdf`` and ``.png`` show: ``audit``, ``timeline``, or the name of an axis (``lam``:
+            the penalty).
         title: of the Markdown and HTML forms.
 
     Returns:
@@ -62,8 +62,8 @@ def write_report(
         return _write_markdown(path, table, thresholds, traces, title)
     if kind == ".html":
         content = to_html(reporting_form(table, thresholds, traces, title)).encode()
-    elif kind == ".svg":
-        content = _figure(table, thresholds, traces, figure).encode()
+    elif kind in FIGURE_KINDS:
+        content = rendered(_figure(table, thresholds, traces, figure), kind)
     elif kind == ".csv":
         content = to_csv(table, thresholds).encode()
     else:
@@ -83,25 +83,24 @@ def _write_markdown(
     figures = {block.name: block for block in blocks if isinstance(block, Figure)}
     files = {name: path.with_name(f"{path.stem}-{name}.svg") for name in figures}
     for name, file in files.items():
-        write_bytes(file, figures[name].svg.encode())
+        write_bytes(file, rendered(figures[name].draw()))
     write_bytes(path, to_markdown(blocks, {name: quote(file.name) for name, file in files.items()}).encode())
     return [path, *files.values()]
 
 
-def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], figure: str) -> str:
-    look = styles([*map(str, table.method), *(trace.method for trace in traces)])
+def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], figure: str) -> Drawing:
     if figure == "timeline":
         if not traces:
             raise UsageError("no traces here to draw over epochs", where="--figure timeline")
-        return timeline_figure(timelines(traces, table, thresholds), thresholds, look)
+        return timeline_figure(timelines(traces, table, thresholds), thresholds)
     if not len(table):
         raise UsageError("no audited run to draw", where=f"--figure {figure}")
     if figure == "audit":
-        return audit_figure(table, thresholds, look)
+        return audit_figure(table, thresholds)
     axes = varying_axes(table)
     if figure not in axes:
         known = ", ".join(("audit", "timeline", *axes))
         raise UsageError(f"no figure {figure!r} for these runs", where="--figure", hint=f"there are: {known}")
     if not families(table, figure):
         raise UsageError(f"no two runs differ in {figure} alone", where=f"--figure {figure}")
-    return axis_figure(table, figure, thresholds, look)
+    return axis_figure(table, figure, thresholds)

@@ -11,13 +11,14 @@ import msgspec
 import torch
 
 from fa_core.data import DataSet, eval_batches
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.loading import Evaluation
 from fa_core.engine.provenance import versions
 from fa_core.errors import UsageError
 from fa_core.measure.credit import method_gamma
 from fa_core.methods import make_method, method_class
 from fa_core.models import build
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.run_writer import RunWriter
 from fa_core.runs import RESUME, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry

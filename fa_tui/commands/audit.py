@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
-from fa_core.report import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
 from fa_tui.commands.verdict_rows import judged

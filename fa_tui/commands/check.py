@@ -8,8 +8,8 @@ from itertools import chain
 
 import typer
 
+from fa_core.diagnostics import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import printable
-from fa_core.report import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs

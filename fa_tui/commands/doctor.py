@@ -206,26 +206,7 @@ def folders() -> Iterator[Finding]:
             yield Finding("folders", name, State.ok, str(folder))
         else:
             yield Finding("folders", name, State.note, f"{folder} cannot be written", f"mkdir -p {folder}")
-    yield _index()
     yield from _settings()
-
-
-def _index() -> Finding:
-    """What is remembered of files that were read."""
-    from fa_core.index.store import VARIABLE, contents
-
-    found = contents()
-    if found is None:
-        return Finding(
-            "folders", "index", State.note, f"off ({VARIABLE})", f"unset {VARIABLE}   # reopens big folders fast"
-        )
-    if not _writable(found.folder):
-        what = f"{found.folder} cannot be written: big folders are read anew each time"
-        return Finding("folders", "index", State.note, what, f"export {VARIABLE}=FOLDER")
-    files = "1 file" if found.files == 1 else f"{found.files} files"
-    return Finding(
-        "folders", "index", State.ok, f"{found.folder} ({files}, {found.bytes / 1e6:.1f} MB; may be deleted)"
-    )
 
 
 def _settings() -> Iterator[Finding]:

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
-from fa_core.report import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.jobs.setup import Setup
 from fa_tui.opening import open_explorer

@@ -8,16 +8,19 @@ from typing import Annotated
 
 import typer
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.options import judging
 
 OutOption = Annotated[
-    Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .csv or .parquet.")
+    Path, typer.Option("--out", metavar="FILE", help="A name ending in .md, .html, .svg, .pdf, .png, .csv or .parquet.")
 ]
 FigureOption = Annotated[
-    str, typer.Option("--figure", metavar="NAME", help="What an .svg shows: audit, timeline, or an axis such as lam.")
+    str,
+    typer.Option(
+        "--figure", metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."
+    ),
 ]
 TitleOption = Annotated[str, typer.Option("--title", metavar="TEXT", help="Heading of .md and .html.")]
 
@@ -51,7 +54,7 @@ def report_command(
 
         fa-tui report runs/ --out appendix.md
 
-        fa-tui report penalty_runs/ --out rescue.svg --figure lam
+        fa-tui report penalty_runs/ --out rescue.pdf --figure lam
     """
     from fa_core.reporting import write_report
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.options import judging
@@ -47,10 +47,10 @@ def seeds_command(
         fa-tui seeds audit_table.json --methods dfa,ep --format json
     """
     from fa_core.analysis import over_seeds
+    from fa_core.reporting.records import seeds_record
     from fa_core.reporting.sections.analyses import seeds_blocks
     from fa_core.table import AuditTable
     from fa_tui.commands.inputs import left_out_blocks
-    from fa_tui.views.analysed import seeds_record
 
     runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
     bounded = options.bounded(runs.rows, h0, blocks)

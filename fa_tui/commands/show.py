@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands.verdict_table import Format, FormatOption, print_table
 from fa_tui.options import judging

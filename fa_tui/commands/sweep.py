@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.options import judging
@@ -53,10 +53,10 @@ def sweep_command(
     """
     from fa_core.analysis import sensitivities
     from fa_core.analysis.groups import DEFAULT_HEALTHY
+    from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
     from fa_core.table import AuditTable
     from fa_tui.commands.inputs import left_out_blocks
-    from fa_tui.views.analysed import sweep_record
 
     runs = inputs.runs(paths, baseline, methods, seeds, audits=True)
     kept = arranged(Look(filter=filter), runs.rows, thresholds)

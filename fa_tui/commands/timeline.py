@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import diagnostic_letters
-from fa_core.report import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.options import judging
@@ -53,8 +53,8 @@ def timeline_command(
         fa-tui timeline runs/ --follow
     """
     from fa_core.analysis import timelines
-    from fa_core.reporting.sections.traces import timeline_blocks
-    from fa_tui.views.analysed import timeline_record
+    from fa_core.reporting.records import timeline_record
+    from fa_core.reporting.sections.analyses import timeline_blocks
 
     letters = "".join(sorted(diagnostic_letters(stop_on, "--stop-on")))
     if not letters:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
 import typer
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable

@@ -11,14 +11,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from math import isnan
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import asdict
 
+from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import printable
-from fa_core.formats.made_rows import MadeRows
 from fa_core.gain import floor_in_words
-from fa_core.report import ASSUMED, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.views.names import labels, with_seed
 from fa_tui.views.words import LEGEND, cell_text
@@ -52,7 +52,7 @@ class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
     verdict = _Once()
 
 
-class Judged(MadeRows):
+class Judged(Sequence[AuditRow]):
     """Rows with their reports judged by some thresholds.
 
     Args:
@@ -71,9 +71,14 @@ class Judged(MadeRows):
     def __len__(self) -> int:
         return len(self.rows)
 
-    def made(self, index: int) -> AuditRow:
-        """One row."""
-        return self._judged(self.rows[index])
+    @overload
+    def __getitem__(self, index: int) -> AuditRow: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[AuditRow]: ...
+    def __getitem__(self, index: int | slice) -> AuditRow | list[AuditRow]:
+        if isinstance(index, int):
+            return self._judged(self.rows[index])
+        return [self._judged(row) for row in self.rows[index]]
 
     def __iter__(self) -> Iterator[AuditRow]:
         return map(self._judged, self.rows)
@@ -305,7 +310,7 @@ def line(row: AuditRow, label: str) -> tuple[str, ...]:
 
 def markdown(rows: Sequence[AuditRow]) -> Iterator[str]:
     """The rows as a Markdown table."""
-    from fa_core.reporting.markdown import cell
+    from fa_core.reporting.markdown_html import cell
 
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in WORDS else "---:" for heading in HEADINGS) + "|"

@@ -22,7 +22,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fa_core.report import ASSUMED, DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import ASSUMED
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands.inputs import TRACES_HINT

@@ -17,11 +17,11 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats import Scan, Trace, scan_again
-from fa_core.formats.reading import NOTHING_HERE
-from fa_core.formats.run_folder import OWN_FILES, sniff
+from fa_core.formats.run_folder import sniff
+from fa_core.formats.scan import NOTHING_HERE
 from fa_core.formats.walk import Walk
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import CREDIT, MANIFEST
+from fa_core.runs import CREDIT, MANIFEST, RUN_FILES, run_place
 
 STILL_SECONDS = 2.0
 """A file that cannot be read and has not changed for so long is broken, not being written."""
@@ -49,8 +49,7 @@ class Reading(msgspec.Struct, frozen=True):
 
     def owns(self, path: str) -> bool:
         """Whether what was read from a path was read from this place."""
-        folder, _, name = path.rpartition(os.sep)
-        return path == self.place or (folder == self.place and name in OWN_FILES)
+        return self.place in (path, run_place(path))
 
     def settles(self, problem: Problem) -> bool:
         """Whether a problem is told anew by what this place holds, or is none any more.
@@ -94,7 +93,7 @@ class Follower:
         at = Path(path)
         if at.is_dir():
             self._due.update(dict.fromkeys(_places(path)))
-        elif at.name in OWN_FILES and (str(at.parent) in self._known or sniff(at.parent)):
+        elif at.name in RUN_FILES and (str(at.parent) in self._known or sniff(at.parent)):
             self._due[str(at.parent)] = None
         elif at.name != CREDIT:
             self._due[path] = None
@@ -157,7 +156,7 @@ def _places(folder: str) -> Iterator[str]:
             if not place.is_folder:
                 yield place.path
             elif sniff(Path(place.path)):
-                walk.skip = OWN_FILES
+                walk.skip = RUN_FILES
                 yield str(Path(place.path))
             else:
                 walk.skip = frozenset({CREDIT})
@@ -166,7 +165,7 @@ def _places(folder: str) -> Iterator[str]:
 def _state(place: Path) -> tuple[_Stamp, ...] | None:
     """Size and time of a file, or of a run folder's own files; None if it is not there (any more)."""
     if place.is_dir():
-        stamps = {name: _stamp(place / name) for name in sorted(OWN_FILES)}
+        stamps = {name: _stamp(place / name) for name in sorted(RUN_FILES)}
         return None if stamps[MANIFEST] is None else tuple(stamps.values())
     stamp = _stamp(place)
     return None if stamp is None else (stamp,)

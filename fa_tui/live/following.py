@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from textual.message import Message
 
-from fa_core.formats.many_rows import column_of
 from fa_tui.session import Flip, News, Session
 from fa_tui.settings import FILE, Settings
 from fa_tui.terminal.abilities import Terminal
@@ -89,7 +88,7 @@ class FollowingApp(DressedApp):
         session, settings = self.session, self.settings
         # what is wrong with the settings was not read from a place
         wrong = (problem.path for problem in session.problems if Path(problem.path).name != FILE)
-        known = dict.fromkeys(column_of(session.rows, "source")) | dict.fromkeys(wrong)
+        known = dict.fromkeys(row.source for row in session.rows) | dict.fromkeys(wrong)
         watchers = [
             Watcher(
                 group,

@@ -20,6 +20,7 @@ from fa_core.analysis import (
 )
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.reporting.blocks import Block, Grid
+from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
 from fa_tui.screens.copy_export import look_now, reopening, reproducing
 from fa_tui.screens.explorer_panes import tidy_soon
@@ -35,9 +36,7 @@ from fa_tui.views.analysed import (
     group_words,
     parts,
     reordered,
-    seeds_record,
     strategy_words,
-    sweep_record,
     with_methods,
 )
 from fa_tui.views.diagnostics import with_keys

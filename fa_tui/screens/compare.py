@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from fa_core.reporting.numbers import short
 from fa_tui.screens.copy_export import commands, look_now, reproducing
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import SCALAR_LIMIT, Session, letters_of
@@ -26,7 +27,6 @@ from fa_tui.sharing.pieces import (
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import Filter, picking
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import covering
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.compare_view import CompareView, Scales

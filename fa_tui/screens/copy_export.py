@@ -137,7 +137,7 @@ async def export_something(app: ExplorerApp) -> None:
         return
     name = await ask(
         app,
-        f"export {kind.ending} to",
+        f"export {kind.endings} to",
         text=exporting.free_name(kind, Path()),
         hint=f"a file name; {kind.what}",
         check=lambda text: exporting.name_problem(kind, text),

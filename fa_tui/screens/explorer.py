@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.widget import Widget
 
-from fa_core.report import LETTERS
+from fa_core.diagnostics import LETTERS
 from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session

@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_tui.options import FrozenBaseline, parse_frozen_baseline
 from fa_tui.presets import PROTOCOL, Presets, name_problem
 from fa_tui.screens.copy_export import copy_something, export_something

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.words import flipped_words

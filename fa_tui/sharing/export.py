@@ -12,16 +12,22 @@ from fa_tui.sharing.pieces import Shared, table_csv, table_json
 
 
 class Kind(NamedTuple):
-    """One kind of file: the key that asks for it, its ending, what it is, and a name to begin with."""
+    """One kind of file: the key that asks for it, its ending, what it is, a name to begin with, and other endings."""
 
     key: str
     ending: str
     what: str
     name: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def endings(self) -> str:
+        """All endings that a name may have."""
+        return " or ".join((self.ending, *self.others))
 
 
 SCREEN = Kind("s", ".svg", "this screen as a picture", "fa-tui-screen")
-FIGURE = Kind("f", ".svg", "figure of growth and gradient norms", "fa-tui-figure")
+FIGURE = Kind("f", ".svg", "figure of growth and gradient norms", "fa-tui-figure", (".pdf", ".png"))
 KINDS = (
     SCREEN,
     Kind("m", ".md", "report in Markdown, figures beside it", "fa-tui-report"),
@@ -52,8 +58,8 @@ def name_problem(kind: Kind, text: str) -> str:
     path = target(kind, text)
     if path.name in ("", ".", ".."):
         return "a file needs a name"
-    if path.suffix.lower() != kind.ending:
-        return f"the name must end in {kind.ending}, or in nothing"
+    if path.suffix.lower() not in (kind.ending, *kind.others):
+        return f"the name must end in {kind.endings}, or in nothing"
     try:
         if not path.parent.is_dir():
             return f"no folder {path.parent}"

@@ -9,8 +9,6 @@ What a replay of training runs has to give away: the runs as they were at its ep
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -20,14 +18,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from fa_core.analysis import timelines
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.numbers import MISSING, brief
-from fa_core.reporting.sections.traces import timeline_blocks
+from fa_core.reporting.records import timeline_record
+from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
-from fa_tui.views.analysed import timeline_record
 from fa_tui.views.comparison import ComparedLine
 from fa_tui.views.epochs import EpochSession
 
@@ -147,9 +145,9 @@ def table_pieces(table: Table) -> Iterator[Piece]:
 
 def table_csv(table: Table) -> str:
     """The first of a screen's tables as CSV, cells as they are shown."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows([table.grid.headings, *table.grid.rows])
-    return text.getvalue()
+    from fa_core.reporting.records import csv_text
+
+    return csv_text([table.grid.headings, *table.grid.rows])
 
 
 def table_json(table: Table) -> str:
@@ -199,10 +197,10 @@ def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting import audit_figure
+    from fa_core.reporting import audit_figure, rendered
     from fa_core.table import AuditTable
 
-    return audit_figure(AuditTable.from_rows(rows), thresholds)
+    return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()
 
 
 _OF = {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}

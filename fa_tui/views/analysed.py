@@ -6,33 +6,20 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fa_core.analysis import (
-    SeedGroup,
-    SeedTable,
-    Sensitivity,
-    Strategy,
-    Timeline,
-    Utility,
-    VerdictCurve,
-    by_method,
-    deep_gamma,
-    partial_audit,
-    verdict_curve,
-)
-from fa_core.analysis.diagnostics import DIAGNOSTICS
+from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
 from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.naming import listed
-from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
+from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
-from fa_tui.views.numbers import short
 from fa_tui.views.quantities import has_no_credit
 from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.chart import Chart, Curve
@@ -320,23 +307,3 @@ def group_words(group: SeedGroup) -> Iterator[str]:
             runs = "1 run" if stat.n == 1 else f"{stat.n} runs"
             yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs}"
     yield from (f"  {note}" for note in group.notes)
-
-
-def sweep_record(
-    table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
-) -> list[dict[str, Any]]:
-    """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
-    return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
-
-
-def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
-    """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
-    partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
-    return {**analysis.to_dict(), "partial": partial}
-
-
-def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
-    """First fires and early stops per run and per method, or why there are none."""
-    skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
-    methods = [one.to_dict() for one in by_method(found)]
-    return {"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped}

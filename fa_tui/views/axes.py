@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
-from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 
 _SIGNS = {"lam": "λ"}
@@ -43,7 +42,7 @@ def axes_of(rows: Iterable[AuditRow]) -> list[str]:
 
 def own_axes(rows: Iterable[AuditRow]) -> list[str]:
     """The axes that the runs themselves name."""
-    return sorted({name for axes in column_of(rows, "axes") for name in axes})
+    return sorted({name for row in rows for name in row.axes})
 
 
 def plural(axis: str) -> str:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from fa_core.errors import UsageError, printable
-from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import own_axes, sign
@@ -69,7 +68,7 @@ def columns_of(session: Session) -> list[Column]:
 
 def _fitting(session: Session, name: str, cells: range) -> int:
     """As wide as the longest text of a column, within limits, and a gap."""
-    longest = max(map(width_of, map(printable, {*column_of(session.rows, name)})), default=0)
+    longest = max(map(width_of, map(printable, {getattr(row, name) for row in session.rows})), default=0)
     return max(cells.start, min(longest, cells.stop - 1)) + 2
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 
 _KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
 """What the commands call by an option is a key in the explorer."""

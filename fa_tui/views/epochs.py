@@ -5,9 +5,7 @@ What the timeline says about a run at an epoch, and about stopping early. Pure: 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import PurePath
 
 import numpy as np
 from msgspec.structs import replace
@@ -15,12 +13,13 @@ from msgspec.structs import replace
 from fa_core.analysis import DIAGNOSTICS, EarlyStop, Replay, frozen_baselines
 from fa_core.baseline import Baseline
 from fa_core.columns import Bits
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace
-from fa_core.report import DiagnosticThresholds
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
+from fa_core.runs import run_place
 from fa_tui.session import BITS, Flip, Session, letters_of
 from fa_tui.views.names import among
-from fa_tui.views.numbers import short
 from fa_tui.views.words import cell_text, runs_words
 
 
@@ -121,9 +120,8 @@ class EpochSession(Session):
         self._judge_all()
 
     def _rows_now(self) -> list[AuditRow]:
-        folders = _folders(self.replay.traces)
-        rows = (self.replay.row_at(run, self.epoch) for run in range(len(folders)))
-        return [replace(row, source=folder) for row, folder in zip(rows, folders, strict=True)]
+        rows = (self.replay.row_at(run, self.epoch) for run in range(len(self.replay.traces)))
+        return [replace(row, source=run_place(row.source)) for row in rows]
 
     def _judge_all(self) -> None:
         if self._judged_by != self.thresholds:
@@ -159,7 +157,7 @@ def run_of(replay: Replay, session: Session, row: int) -> int:
     """The run of the replay that a row of the session is the audit of; the first where none is."""
     wanted = session.rows[row]
     for run, trace in enumerate(replay.traces):
-        if trace.source.startswith(wanted.source) and trace.key == wanted.key:
+        if run_place(trace.source) == run_place(wanted.source) and trace.key == wanted.key:
             return run
     same = (
         run for run, trace in enumerate(replay.traces) if (trace.method, trace.seed) == (wanted.method, wanted.seed)
@@ -170,12 +168,6 @@ def run_of(replay: Replay, session: Session, row: int) -> int:
 def _name(trace: Trace) -> tuple[str, str]:
     """What tells a run from the others while its trace grows."""
     return trace.source, trace.key
-
-
-def _folders(traces: Sequence[Trace]) -> list[str]:
-    """Per run its file, or the folder of a file of its own: so that runs of one folder lie on one matrix."""
-    runs_in = Counter(trace.source for trace in traces)
-    return [trace.source if runs_in[trace.source] > 1 else str(PurePath(trace.source).parent) for trace in traces]
 
 
 Pieces = list[tuple[str, str]]

@@ -20,8 +20,8 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+from fa_core.diagnostics import LETTERS
 from fa_core.errors import UsageError
-from fa_core.report import LETTERS
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.quantities import BY_NAME, QUANTITIES, value_of

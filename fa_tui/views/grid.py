@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from operator import gt
-from pathlib import PurePath
 from typing import Any, NamedTuple
 
 import msgspec
 
 from fa_core.errors import printable
-from fa_core.formats.many_rows import column_of
 from fa_core.rows import AuditRow
+from fa_core.runs import home_of, short_paths
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, own_value, value_text
 from fa_tui.views.text import width_of
 
@@ -134,7 +132,7 @@ class _Runs(msgspec.Struct, frozen=True):
     def of(cls, rows: Sequence[AuditRow], shown: Iterable[int] | None) -> _Runs:
         indices = range(len(rows)) if shown is None else list(shown)
         # of all runs, whatever is shown: a filter renames nothing
-        homes = _homes(column_of(rows, "source"))
+        homes = _homes([row.source for row in rows])
         methods, seeds, axes = (_column(rows, name, shown is None, indices) for name in _NAMES)
         return cls(indices, homes if shown is None else [homes[index] for index in indices], methods, seeds, axes)
 
@@ -151,7 +149,7 @@ _Groups = dict[str, dict[str, Cells]]
 
 
 def _column(rows: Sequence[AuditRow], name: str, all_of_them: bool, indices: Sequence[int]) -> list[Any]:
-    column = column_of(rows, name)
+    column = [getattr(row, name) for row in rows]
     return column if all_of_them else [column[index] for index in indices]
 
 
@@ -235,40 +233,9 @@ def _homes(sources: Sequence[str]) -> Sequence[str]:
 @lru_cache(maxsize=1)
 def _names(counts: tuple[tuple[str, int], ...]) -> dict[str, str]:
     """The heading of the rows of each source, by how many rows it has."""
-    full = {source: _home(source, count) for source, count in counts}
-    names = _short_names(set(full.values()))
+    full = {source: home_of(source, count) for source, count in counts}
+    names = short_paths(set(full.values()))
     return {source: names[home] for source, home in full.items()}
-
-
-def _home(source: str, count: int) -> str:
-    if count > 1:
-        return source
-    folder, _, name = source.rpartition(os.sep)
-    return _spelled(folder) if folder and name not in ("", ".") else str(PurePath(source).parent)
-
-
-@lru_cache(maxsize=1024)
-def _spelled(folder: str) -> str:
-    """A folder as `PurePath` spells it."""
-    return str(PurePath(folder))
-
-
-def _short_names(paths: Iterable[str]) -> dict[str, str]:
-    """Each path by as few trailing parts as tell it apart from the others."""
-    names: dict[str, str] = {}
-    parts = {path: PurePath(path).parts for path in paths}
-    count = 1
-    while len(names) < len(parts):
-        # a tail that a named path shares is a tail of nobody else, so the others need not be asked
-        tails = {path: each[-count:] for path, each in parts.items() if path not in names}
-        shared = Counter(tails.values())
-        for path, tail in tails.items():
-            if tail and shared[tail] == 1:
-                names[path] = str(PurePath(*tail))
-            elif tail == parts[path]:
-                names[path] = path
-        count += 1
-    return names
 
 
 def _varying_axes(runs: _Runs) -> dict[str, set[str]]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_of, own_axes

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
+from fa_core.runs import run_place
 from fa_tui.views.axes import axes_text
 from fa_tui.views.grid import homes_of
 
@@ -84,9 +85,7 @@ def _axes(row: AuditRow) -> str:
 
 
 def _place(row: AuditRow) -> str:
-    path = Path(row.source)
-    path = path.parent if path.name in ("audit.json", "manifest.json") else path
-    return f" ({'/'.join(path.parts[-2:])})"
+    return f" ({'/'.join(Path(run_place(row.source)).parts[-2:])})"
 
 
 def _key(row: AuditRow) -> str:

@@ -12,10 +12,9 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from fa_core.formats.stored_row import StoredRow
 from fa_core.gain import deep_gamma
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session
 
 if TYPE_CHECKING:
@@ -169,7 +168,7 @@ def is_assumed(quantity: Quantity, session: Session, rows: Iterable[int]) -> boo
 
 def has_no_credit(run: AuditRow) -> bool:
     """Whether a run is known to say nothing of credit quality without reading its report."""
-    return isinstance(run, StoredRow) and run.is_as_stored and not run.store.has_credit
+    return isinstance(run, LazyRow) and run.is_as_stored and not run.store.has_credit
 
 
 OF_BASELINE = ("margin", "frozen")

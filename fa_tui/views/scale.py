@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
-from fa_tui.views.numbers import short
+from fa_core.reporting.numbers import short
 
 _SPARE = 0.04
 """Room left beyond the outermost value of a linear scale."""

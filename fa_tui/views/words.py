@@ -11,8 +11,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from fa_core.formats.many_rows import column_of
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session, letters_of
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.text import width_of
@@ -111,7 +110,7 @@ def problem_words(session: Session) -> str:
     """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in part``."""
     paths = {problem.path for problem in session.problems}
     settings = {path for path in paths if PurePath(path).name == SETTINGS}
-    in_part = paths.intersection(column_of(session.rows, "source"))
+    in_part = paths.intersection(row.source for row in session.rows)
     in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
     wrong = sum(1 for problem in session.problems if problem.path in settings)
     counts = (
@@ -151,8 +150,8 @@ def flipped_words(
     if not flips:
         return ""
     # after the first paint: decimal and dataclasses cost 7 ms
+    from fa_core.reporting.numbers import short
     from fa_tui.views.diagnostics import DIAGNOSTICS
-    from fa_tui.views.numbers import short
 
     moved = [
         f"{one.letter} {'>' if one.above else '<'} {short(one.of(session.thresholds))}"

@@ -17,8 +17,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from fa_core.reporting.numbers import short
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale, tick_labels
 from fa_tui.widgets.painted import PaintedWidget, Row
 

@@ -18,10 +18,10 @@ from textual.message import Message
 
 from fa_core.analysis.comparison import PARTS_AT
 from fa_core.report import DiagnosticReport
+from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import cut, cut_start, padded, width_of
 from fa_tui.widgets.detail_layers import peak_block

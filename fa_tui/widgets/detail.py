@@ -12,14 +12,16 @@ from collections.abc import Sequence
 
 from textual.binding import Binding
 
-from fa_core.confidence import NUMBERS, Confidence, confidence, percent
+from fa_core.confidence import Confidence, confidence, percent
+from fa_core.diagnostics import DIAGNOSTICS as FACTS
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.gain import floor_in_words
-from fa_core.report import LETTERS, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.axes import axes_text
 from fa_tui.views.diagnostics import DIAGNOSTICS, Diagnostic, with_keys
-from fa_tui.views.numbers import short
 from fa_tui.views.text import cut, folded, padded_left, width_of
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.detail_facts import fact_rows
@@ -147,7 +149,7 @@ def _verdict(report: DiagnosticReport, found: Confidence | None, width: int, gly
 
 def _resampled(diagnostic: Diagnostic, found: Confidence) -> str:
     """Where the central 95 % of the resamples lie, and how many of them fire."""
-    low, high = (short(end) for end in found.intervals[NUMBERS[diagnostic.letter]])
+    low, high = (short(end) for end in found.intervals[FACTS[diagnostic.letter].column])
     return f"{found.level:.0%}: {low} to {high}{diagnostic.unit}, fires in {percent(found.fired[diagnostic.letter])}"
 
 

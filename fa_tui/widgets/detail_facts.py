@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fa_core.report import DiagnosticReport
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.views.numbers import short
 from fa_tui.views.text import cut, cut_start, folded, padded
 from fa_tui.widgets.detail_layers import apart, signed
 from fa_tui.widgets.painted import Row

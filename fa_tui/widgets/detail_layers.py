@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
+from fa_core.reporting.numbers import short
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.painted import PaintedWidget, Row
 

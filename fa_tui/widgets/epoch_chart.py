@@ -22,13 +22,13 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.analysis import Replay
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.diagnostics import DIAGNOSTICS
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve, Level
 from fa_tui.widgets.line import Line

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import groupby, islice
 from operator import lt
 
-from fa_tui.views.numbers import just_past
+from fa_core.reporting.numbers import just_past
 
 R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
 """Renard's preferred numbers, 20 per decade: even in the logarithm, short as decimals."""

@@ -10,7 +10,6 @@ from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
 from fa_core.errors import printable
-from fa_core.formats.many_rows import column_of
 from fa_tui.session import BITS, Flip, Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
@@ -69,7 +68,7 @@ baseline that is assumed (w), not measured.
         self._read = range(len(self._session)) if shown is None else shown
         self._shown = self._ordered()
         self._columns = columns_of(self._session)
-        methods, seeds = (column_of(self._session.rows, name) for name in ("method", "seed"))
+        methods, seeds = ([getattr(row, name) for row in self._session.rows] for name in ("method", "seed"))
         if shown is not None:
             methods, seeds = ([column[row] for row in shown] for column in (methods, seeds))
         # a heading, with its arrow, is at least as wide as that

@@ -14,8 +14,8 @@ from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
+from fa_core.reporting.numbers import exact, parse
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.numbers import exact, parse
 from fa_tui.widgets.ladder import Flips
 from fa_tui.widgets.painted import PaintedWidget, Row
 from fa_tui.widgets.slider_face import PARTS, TRACK_LEGEND, Face, Rug, Track, draw_face, widths

@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from fa_core.reporting.numbers import exact, short
 from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.views.numbers import exact, short
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.ladder import R1, R3, R10, R20, Ladder
 from fa_tui.widgets.painted import Row

@@ -17,7 +17,7 @@ from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui.session import Baseline
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.diagnostics import DIAGNOSTICS

@@ -22,9 +22,9 @@ import msgspec
 from safetensors.torch import save_file
 
 from fa_core.engine import Job, WorkerPool
-from fa_core.engine.cluster import RayPool
 from fa_core.engine.devices import Placement
 from fa_core.engine.pool import Pool
+from fa_core.engine.ray_pool import RayPool
 from fa_core.models import build
 from fa_core.runs import MANIFEST, WEIGHTS, Manifest
 from tests.bench.figures import table

@@ -1,30 +1,25 @@
-"""Opening many run folders among unrelated files: scans with and without the index, and the explorer's first paint.
+"""Opening many run folders among unrelated files: a scan, and the explorer's first paint.
 
 Synthesises them from the sample runs: a manifest and an audit each, weights and trace as links.
 
     python -m tests.bench.bench_folders [--folders 10000 --strangers 5000 --pairs 5]
 
-off          scan without an index
-first time   scan that reads everything and writes the index
-again        scan that takes what did not change from the index
-paint        the explorer's first paint on the folder over a bare Textual app's, without and with the index
+scan         all of them, without traces
+paint        the explorer's first paint on the folder over a bare Textual app's
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from tests.bench.bench_explorer import BARE, EXPLORER, REPOSITORY, first_paint
-from tests.bench.bench_read import SETTLED_SECONDS
 from tests.bench.figures import amount, ratio_within, report, within
 
 _SCAN = """
@@ -60,11 +55,10 @@ def run_folders(folder: Path, runs: int, strangers: int) -> None:
         beside.write_text(contents[suffix])
 
 
-def scanned(folder: Path, index: str) -> Mapping[str, float]:
+def scanned(folder: Path) -> Mapping[str, float]:
     """One scan in a process of its own."""
-    environment = {**os.environ, "FA_TUI_INDEX": index}
     command = [sys.executable, "-c", _SCAN, str(folder)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
     times: Mapping[str, float] = json.loads(ran.stdout)
     return times
 
@@ -78,30 +72,17 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place) / "runs"
         run_folders(folder, options.folders, options.strangers)
-        time.sleep(SETTLED_SECONDS)
         scans, paints = [], []
-        for number in range(options.pairs):
-            index = str(Path(place) / f"index {number}")
-            scans.append([scanned(folder, where) for where in ("off", index, index)])
-            bare = first_paint(BARE)
-            painted = []
-            for where in ("off", index):
-                os.environ["FA_TUI_INDEX"] = where
-                painted.append(first_paint([*EXPLORER, str(folder)]))
-            paints.append([bare, *painted])
-        size = sum(path.stat().st_size for path in Path(index).iterdir()) / 1e6
-    figures = []
-    plain = statistics.median(run[0]["cpu"] for run in scans)
-    for position, name in ((1, "scan, the first time"), (2, "scan, again")):
-        cpu = amount(statistics.median(run[position]["cpu"] for run in scans), "s")
-        over = statistics.median(run[position]["cpu"] / run[0]["cpu"] for run in scans)
-        figures.append(ratio_within(f"{name}, processor", over, None, cpu, f"without an index {amount(plain, 's')}"))
-    bare = statistics.median(run[0][0] for run in paints)
-    for position, name in ((1, "first paint without an index"), (2, "first paint with it")):
-        wall = amount(statistics.median(run[position][0] for run in paints), "s")
-        over = statistics.median(run[position][0] / run[0][0] for run in paints)
-        figures.append(ratio_within(name, over, None, wall, f"bare Textual app {amount(bare, 's')}"))
-    figures.append(within("index", size, "MB", None))
+        for _ in range(options.pairs):
+            scans.append(scanned(folder))
+            paints.append((first_paint(BARE), first_paint([*EXPLORER, str(folder)])))
+    bare = amount(statistics.median(floor[0] for floor, _ in paints), "s")
+    wall = amount(statistics.median(painted[0] for _, painted in paints), "s")
+    over = statistics.median(painted[0] / floor[0] for floor, painted in paints)
+    figures = [
+        within("scan, processor", statistics.median(run["cpu"] for run in scans), "s", None),
+        ratio_within("first paint", over, None, wall, f"bare Textual app {bare}"),
+    ]
     report(f"{options.folders:,} run folders among {options.strangers:,} other files", figures)
 
 

@@ -5,8 +5,6 @@ Writes an audit table of N reports as the project writes it, reads it with each 
 
     python -m tests.bench.bench_read [--reports 100000 --pairs 5]
 
-first time   reads the table and remembers it in the index
-again        takes it from the index
 memory       of the whole program over the file's size: `load_audits`, and the explorer after its first paint, in
              the long view, and at its peak; on the table as it is written, and without a space and a summary
 """
@@ -15,13 +13,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
@@ -33,12 +29,10 @@ from tests.bench.bench_explorer import EXPLORER
 from tests.bench.figures import Figure, amount, ratio_within, report, within
 from tests.e2e.terminal import PseudoTerminal
 
-READ_BUDGET = 0.4
+READ_BUDGET = 0.5
 FLAGS_BUDGET_MS = 1.0
 MEMORY_BUDGET = 3.0
 """Over the file's size, at the peak too."""
-SETTLED_SECONDS = 2.5
-"""A table that was just written is not remembered yet."""
 METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
 
 _MEASURE = """
@@ -54,7 +48,7 @@ print(json.dumps(times))
 """
 FLOOR = _MEASURE.format(setup="", read="json.load(open(path))", after="")
 TABLE = _MEASURE.format(
-    setup="import fa_core.table_builder; from fa_core import load_audits",
+    setup="import fa_core.table; from fa_core import load_audits",
     read="load_audits([path])",
     after="""
 took = []
@@ -95,11 +89,10 @@ def table_of(count: int, path: Path) -> None:
     )
 
 
-def measured(code: str, path: Path, index: str) -> dict[str, float]:
-    """One reading in a process of its own, with an index in a folder (or ``off``)."""
-    environment = {**os.environ, "FA_TUI_INDEX": index}
+def measured(code: str, path: Path) -> dict[str, float]:
+    """One reading in a process of its own."""
     command = [sys.executable, "-c", code, str(path)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)
     times: dict[str, float] = json.loads(ran.stdout)
     return times
 
@@ -129,9 +122,9 @@ def _megabytes(terminal: PseudoTerminal, name: str) -> float:
 
 
 def memory(path: Path) -> Iterator[Figure]:
-    """Memory over the file's size, without an index."""
+    """Memory over the file's size."""
     size = path.stat().st_size / 1e6
-    taken = {"load_audits, at its peak": measured(TABLE, path, "off")["megabytes"]}
+    taken = {"load_audits, at its peak": measured(TABLE, path)["megabytes"]}
     for name, megabytes in {**taken, **explorer_megabytes(path)}.items():
         yield ratio_within(name, megabytes / size, MEMORY_BUDGET, amount(megabytes, "MB"), f"file {size:.0f} MB")
 
@@ -150,17 +143,11 @@ def main() -> None:
             writing.start()
             writing.join()
         size = path.stat().st_size / 1e6
-        time.sleep(SETTLED_SECONDS)
-        runs = []
-        for number in range(options.pairs):
-            index = str(Path(folder) / f"index {number}")
-            readers = [(FLOOR, "off"), (TABLE, "off"), (TABLE, index), (TABLE, index), (SCAN, "off")]
-            runs.append([measured(code, path, where) for code, where in readers])
-        os.environ["FA_TUI_INDEX"] = "off"
+        runs = [[measured(code, path) for code in (FLOOR, TABLE, SCAN)] for _ in range(options.pairs)]
         as_written, without_spaces = list(memory(path)), list(memory(compact))
     figures = []
     floor = statistics.median(run[0]["wall"] for run in runs)
-    for position, name in enumerate(("load_audits", "first time", "again", "scan"), 1):
+    for position, name in enumerate(("load_audits", "scan"), 1):
         wall = amount(statistics.median(run[position]["wall"] for run in runs), "s")
         over = statistics.median(run[position]["wall"] / run[0]["wall"] for run in runs)
         budget = READ_BUDGET if name == "load_audits" else None

@@ -6,7 +6,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
 norms = st.floats(min_value=0.0, max_value=1e300)

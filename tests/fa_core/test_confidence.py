@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fa_core.confidence import confidence, interval
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import InvalidReport
-from fa_core.report import DiagnosticReport, DiagnosticThresholds, ReferencePrecision, Resampling
+from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from tests.fa_core.strategies import accuracies, broken, cosines, norms, thresholds
 
 REPORT = DiagnosticReport(

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.errors import InvalidReport
-from fa_core.report import (
+from fa_core.diagnostics import (
+    DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
-    PHRASES,
     TRUSTWORTHY,
-    DiagnosticReport,
     DiagnosticThresholds,
     verdict_text,
 )
+from fa_core.errors import InvalidReport
+from fa_core.report import DiagnosticReport
 from tests.fa_core.strategies import accuracies, cosines, norms, reports, thresholds
 
 
@@ -93,7 +93,7 @@ def test_a_non_finite_value_fires_its_diagnostic(letter: str, field: str, value:
     broken = report(**{field: value(bad)})
     assert broken.flags == {letter}
     assert letter in broken.coverage
-    assert PHRASES[letter] in broken.verdict
+    assert DIAGNOSTICS[letter].phrase in broken.verdict
 
 
 def test_the_report_says_which_layer_is_not_finite() -> None:

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
+from fa_core.diagnostics import BIT, DiagnosticThresholds, letters_of
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.table import BIT, AuditTable, letters_of
+from fa_core.table import AuditTable
 from tests.fa_core.strategies import reports, thresholds
 
 
@@ -187,19 +188,6 @@ def test_selected_rows_keep_their_ragged_norms_and_reports() -> None:
         assert picked.h_L.tolist() == [3.0, 1.0]
 
 
-def test_order_puts_what_is_missing_last_both_ways() -> None:
-    table = AuditTable.from_rows([row(seed=i, headline_acc=acc) for i, acc in enumerate([0.5, None, 0.9, 0.1])])
-    assert table.order_by("acc").seed.tolist() == [3, 0, 2, 1]
-    assert table.order_by("acc", descending=True).seed.tolist() == [2, 0, 3, 1]
-
-
-def test_order_by_an_axis_and_by_an_unknown_name() -> None:
-    rows = [AuditRow(source="", key=str(lam), method="dfa", axes={"lam": lam}) for lam in (0.01, 0.0001, "off")]
-    assert AuditTable.from_rows(rows).order_by("lam").key.tolist() == ["0.0001", "0.01", "off"]
-    with pytest.raises(UsageError, match="growth"):
-        AuditTable.from_rows(rows).order_by("grwth")
-
-
 def test_concatenated_tables_keep_rows_problems_and_reports(resmlp: AuditTable, cnn: AuditTable) -> None:
     first = AuditTable.from_rows([row("fa", residual_norms=[1.0, 2.0])], [Problem("a", "b")])
     both = AuditTable.concat([first, resmlp.with_frozen_baseline(0.349), cnn])
@@ -226,7 +214,7 @@ def test_methods_stand_in_order_of_appearance_and_seeds_sorted(resmlp: AuditTabl
 def test_a_table_of_nothing_answers_everything() -> None:
     empty = AuditTable.from_rows([])
     assert (len(empty), empty.verdicts(), empty.methods, empty.flags().shape) == (0, [], [], (0,))
-    assert len(empty.order_by("growth").with_frozen_baseline(0.3).select([])) == 0
+    assert len(empty.with_frozen_baseline(0.3).select([])) == 0
 
 
 def test_many_stored_reports_give_the_same_table_as_their_rows(tmp_path: Path, published_table: Path) -> None:

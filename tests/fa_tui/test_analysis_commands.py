@@ -234,7 +234,7 @@ def test_report_writes_each_kind_and_prints_its_path(
 
 
 def test_report_of_an_unknown_kind_is_a_usage_error(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = run(capsys, "report", published_table, "--out", "/nowhere/report.pdf")
+    code, _, err = run(capsys, "report", published_table, "--out", "/nowhere/report.docx")
     assert code == 2 and ".html" in err
 
 

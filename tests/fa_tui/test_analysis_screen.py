@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis import decision_utility, sensitivities, verdict_curve
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.sections.analyses import sensitivity_blocks, utility_blocks
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
-from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
-from fa_core.reporting.sections.beyond import beyond_table
+from fa_core.reporting.sections.runs import beyond_table
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main

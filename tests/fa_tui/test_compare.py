@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from fa_core.formats import scan
+from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.compare import scales_of
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.terminal.glyphs import ASCII, UNICODE
-from fa_tui.views.numbers import short
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.compare_view import half_bar
 from fa_tui.widgets.layer_charts import layer_chart

@@ -50,24 +50,3 @@ async def test_the_explorer_has_the_colours_that_are_said(monkeypatch, no_color,
     monkeypatch.setenv("NO_COLOR", no_color)
     assert next(finding.found for finding in doctor.terminal() if finding.name == "colours") == said
     assert ExplorerApp(Session([])).no_color is bool(no_color)
-
-
-def test_the_index_is_named_with_its_size_and_how_to_do_without(monkeypatch, tmp_path):
-    def found():
-        return next(finding for finding in doctor.folders() if finding.name == "index")
-
-    monkeypatch.setenv("FA_TUI_INDEX", str(tmp_path))
-    (tmp_path / "a.index").write_bytes(bytes(3_500_000))
-    assert found().state is doctor.State.ok
-    assert f"{tmp_path} (1 file, 3.5 MB" in found().found
-    monkeypatch.setenv("FA_TUI_INDEX", "off")
-    assert found().state is doctor.State.note
-    assert "unset FA_TUI_INDEX" in found().fix
-
-
-def test_an_index_that_cannot_be_written_is_said_in_one_line(monkeypatch, tmp_path):
-    monkeypatch.setenv("FA_TUI_INDEX", str(tmp_path / "index"))
-    monkeypatch.setattr(doctor.os, "access", lambda path, mode: False)
-    finding = next(finding for finding in doctor.folders() if finding.name == "index")
-    assert finding.state is doctor.State.note
-    assert "read anew each time" in finding.found

@@ -10,11 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.formats import Trace, reading, scan, scan_again
-from fa_core.formats.many_rows import ManyRows
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.formats import Trace, audit_table, scan, scan_again
 from fa_core.formats.write import write_audit_table
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
-from fa_core.rows import AuditRow
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow, LazyRow
 from fa_tui import session as session_module
 from fa_tui.live.changes import Reading
 from fa_tui.options import FrozenBaseline
@@ -128,13 +128,13 @@ def test_a_recorded_verdict_differs_by_its_letters_and_not_by_its_words() -> Non
 def test_a_big_table_written_anew_leaves_nothing_of_the_old_one_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "SLICED_FROM", 0)
+    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
     rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
     write_audit_table(path, rows)
     session = Session(scan([path]).rows)
-    assert isinstance(session.rows, ManyRows)
-    before = weakref.ref(session.rows.parts[0])
+    assert isinstance(session.rows[0], LazyRow)
+    before = weakref.ref(session.rows[0].store)
     write_audit_table(path, [*rows[:7], msgspec.structs.replace(rows[7], report=OTHER), *rows[8:]])
     news = session.merge([Reading(str(path), scan_again(str(path)).rows)])
     gc.collect()
@@ -147,7 +147,7 @@ def test_a_big_table_written_anew_leaves_nothing_of_the_old_one_behind(
 def test_a_run_that_came_into_a_big_table_is_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: FrozenBaseline | None
 ) -> None:
-    monkeypatch.setattr(reading, "SLICED_FROM", 0)
+    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
     rows = [AuditRow(source="", key="", method="dfa", seed=seed, report=JUDGED) for seed in range(300)]
     write_audit_table(path, rows)

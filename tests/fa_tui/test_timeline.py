@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis import Replay
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths

@@ -1,18 +1,21 @@
-"""Headline numbers and verdicts per run, and the diagnostics per layer."""
+"""The runs themselves: verdicts, layers, margins to flip, pitfalls and provenance."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from fa_core.analysis.groups import run_names
-from fa_core.analysis.margins import coverage
+from fa_core.analysis.margins import Margin, coverage, margins_to_flip
 from fa_core.baseline import assumed_words
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
+from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.naming import listed
-from fa_core.report import ASSUMED, LETTERS, NOT_MEASURED, PHRASES, TRUSTWORTHY, DiagnosticReport, DiagnosticThresholds
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
-from fa_core.table import AuditTable, letters_of
+from fa_core.table import AuditTable
 
 ROWS_AT_MOST = 300
 """Per-run tables stop here; CSV and Parquet hold every run."""
@@ -20,13 +23,14 @@ ROWS_AT_MOST = 300
 
 def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
     """What every verdict of the report is judged by."""
+    phrases = "; ".join(f"({each.letter}) reads “{each.phrase}”" for each in DIAGNOSTICS.values())
     return Paragraph(
         f"Thresholds: (a) fires above a growth of {thresholds.h_norm_explosion_ratio:g}x per block, "
         f"(b) below ‖g_L‖ = {brief(thresholds.g_norm_floor)}, (c) above a cosine of "
         f"{thresholds.stability_drift_ceiling:g}, (d) below a margin of {thresholds.frozen_acc_margin_pp:g} pp "
         "over the same net with frozen random blocks. Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A walk-back because of {'; '.join(f'({x}) reads “{phrase}”' for x, phrase in PHRASES.items())}."
+        f"A walk-back because of {phrases}."
     )
 
 
@@ -132,19 +136,22 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
         ),
     ):
         rows = {i: list(getattr(table.report(i), field)) for i in shown}
-        deepest = max((len(row) for row in rows.values()), default=0)
-        if not deepest:
-            yield Paragraph(f"{what}: not measured on any run.")
-            continue
-        yield Grid(
-            headings=("run", *(f"l = {l}" for l in range(deepest))),
-            rows=tuple(
-                (names[i], *(significant(v) for v in row), *([MISSING] * (deepest - len(row))))
-                for i, row in rows.items()
-                if row
-            ),
-            caption=f"{what}, {symbol}.",
+        cells = [(names[i], *map(significant, row)) for i, row in rows.items() if row]
+        yield (
+            by_layer(("run",), cells, f"{what}, {symbol}.") if cells else Paragraph(f"{what}: not measured on any run.")
         )
+
+
+def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption: str, words: int = 1) -> Grid:
+    """A table with a column per layer behind the named ones; shorter rows end in N/A."""
+    width = max(map(len, rows))
+    layers = (f"l = {l}" for l in range(width - len(headings)))
+    return Grid(
+        headings=(*headings, *layers),
+        rows=tuple((*row, *([MISSING] * (width - len(row)))) for row in rows),
+        caption=caption,
+        words=words,
+    )
 
 
 def heading_of(collection: str) -> Heading:
@@ -152,3 +159,123 @@ def heading_of(collection: str) -> Heading:
     from pathlib import PurePath
 
     return Heading(PurePath(collection).name or collection, 2)
+
+
+def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """Per run: how far each diagnostic is from flipping, γ_L, the output error, and the cause of a fired (b)."""
+    names = run_names(table)
+    shown = range(min(len(table), ROWS_AT_MOST))
+    yield Grid(
+        headings=("run", "(a) room", "(b) room", "(c) room", "(d) room", "γ_L", "‖e_T‖", "(b) fired because"),
+        rows=tuple(
+            (
+                names[i],
+                *(_room_text(report, margin) for margin in margins_to_flip(table, i, thresholds).margins),
+                *_gain(report.with_thresholds(thresholds)),
+            )
+            for i, report in ((i, table.report(i)) for i in shown)
+        ),
+        caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
+        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error."
+        + (" ?: by an assumed frozen baseline." if table.assumed[: len(shown)].any() else ""),
+    )
+
+
+def _room_text(report: DiagnosticReport, margin: Margin) -> str:
+    text = _room(margin)
+    return f"{text}?" if margin.value is not None and report.kinds.get(margin.letter) == ASSUMED else text
+
+
+def _room(margin: Margin) -> str:
+    if margin.room is None:
+        return "fires always" if margin.fires else MISSING
+    sign = "−" if margin.fires else "+"
+    if margin.factor is not None:
+        return f"{sign}{brief(margin.factor, 3)}x"
+    return f"{sign}{brief(abs(margin.room), 3)}{' pp' if margin.unit == 'pp' else ''}"
+
+
+def _gain(report: DiagnosticReport) -> tuple[str, str, str]:
+    gains = backward_gain(report)
+    return (
+        significant(gains[-1] if gains else None, 3),
+        significant(report.error_norm, 3),
+        cause_of_floor(report) or "–",
+    )
+
+
+PITFALLS = (
+    "Norms are taken along the feature axis of each sample, never by x.norm(-1).",
+    "Cosines are computed in float64 without an eps clamp; a zero norm gives N/A.",
+    "Gradients of fp16 and bf16 models are measured in float32 unless the row says otherwise.",
+    "Γ is measured with the feedback that the net was trained with; fresh draws are used as the null only.",
+    "Every single Γ names its aggregation; the per-layer values are given.",
+    "Γ_0 is given apart; a deep mean is over l ≥ 1.",
+    "Credit that was not saved reads N/A; it is never replaced by the gradient itself.",
+)
+"""What this project does about each of the seven pitfalls (`fa-tui pitfalls` runs them)."""
+
+_FIELDS = (
+    ("batch size B", "batch_size"),
+    ("batches K for (c)", "n_batches"),
+    ("batches for (a), (b)", "norm_batches"),
+    ("arithmetic", "dtype"),
+    ("hidden states as vectors", "flatten"),
+    ("layer of (c)", "stability_layer"),
+    ("accuracy from", "headline_acc_source"),
+)
+
+
+def pitfalls_block() -> Iterator[Block]:
+    """The disclosure, for numbers measured by this project; recorded numbers are their source's."""
+    yield Heading("Pitfalls disclosure", 2)
+    yield Bullets(PITFALLS, numbered=True)
+    yield Paragraph(
+        "This holds for what fa-tui measured. Numbers read from other files are as their authors computed them."
+    )
+
+
+def provenance(table: AuditTable) -> Iterator[Block]:
+    """How the numbers were measured, per distinct setting, and where they come from."""
+    from fa_core import __version__
+
+    settings: Counter[tuple[str, ...]] = Counter()
+    extras: dict[str, Counter[str]] = {}
+    for i in range(len(table)):
+        report = table.report(i)
+        settings[tuple(_recorded(getattr(report, name)) for _, name in _FIELDS)] += 1
+        for name, value in _flat(report.provenance):
+            extras.setdefault(name, Counter())[_recorded(value)] += 1
+    yield Heading("Provenance", 2)
+    yield Grid(
+        headings=("runs", *(title for title, _ in _FIELDS)),
+        rows=tuple((str(count), *values) for values, count in settings.items()),
+        caption=f"How the numbers were measured ({MISSING}: the source does not say).",
+        words=1 + len(_FIELDS),
+    )
+    if extras:
+        yield Bullets(tuple(_extra(name, values) for name, values in sorted(extras.items())))
+    else:
+        yield Bullets(("No hashes, versions or devices are recorded with these numbers.",))
+    sources = list(dict.fromkeys(str(source) for source in table.source))
+    yield Bullets((f"Sources: {listed(sources, 12) or 'none'}", f"Judged and written by fa-tui {__version__}"))
+
+
+def _flat(nested: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Leaves of nested mappings under names such as ``versions torch``."""
+    for name, value in nested.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _recorded(value: Any) -> str:
+    return MISSING if value is None else str(value)
+
+
+def _extra(name: str, values: Counter[str]) -> str:
+    if len(values) == 1:
+        return f"{name}: {next(iter(values))}"
+    listed = "; ".join(f"{value} ({count})" for value, count in values.most_common(4))
+    return f"{name}: {len(values)} values: {listed}" + ("; …" if len(values) > 4 else "")

@@ -21,9 +21,9 @@ from fa_core.analysis import (
     timeline,
     verdict_curve,
 )
-from fa_core.formats.findings import Trace, TraceEpoch
-from fa_core.report import LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
+from fa_core.trace import Trace, TraceEpoch
 from tests.fa_core.analysis.runs import row, table
 
 T = DiagnosticThresholds()

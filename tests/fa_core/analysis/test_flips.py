@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis import DIAGNOSTICS, flip_points, next_flip, plateau, sensitivities, verdict_curve
-from fa_core.report import LETTERS, NEVER_NEGATIVE, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.analysis import DIAGNOSTICS, flip_points, plateau, sensitivities, verdict_curve
+from fa_core.diagnostics import LETTERS, NEVER_NEGATIVE, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -70,21 +70,6 @@ def test_plateau_is_the_widest_interval_of_equal_verdicts(runs: AuditTable, lett
         assert verdicts_at(runs, letter, hi if above else math.nextafter(hi, math.inf)) != here
     if math.isfinite(lo):
         assert verdicts_at(runs, letter, math.nextafter(lo, -math.inf) if above else lo) != here
-
-
-@given(tables, letters, st.floats(-2, 2), st.booleans())
-def test_jumping_to_the_next_flip_changes_a_verdict_and_skips_none(
-    runs: AuditTable, letter: str, limit: float, up: bool
-) -> None:
-    target = next_flip(flip_points(runs, letter), letter, limit, up)
-    here = verdicts_at(runs, letter, limit)
-    beyond = [t for t in probes(runs, letter) if (t > limit if up else t < limit)]
-    if target is None:
-        assert all(verdicts_at(runs, letter, t) == here for t in beyond)
-        return
-    assert (target > limit) == up and target != limit
-    assert verdicts_at(runs, letter, target) != here
-    assert all(verdicts_at(runs, letter, t) == here for t in beyond if (t < target if up else t > target))
 
 
 @given(tables, letters)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fa_core.analysis import coverage, decision_utility, over_seeds, sensitivities, sensitivity, verdict_curve
+from fa_core.diagnostics import LETTERS, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.formats import load_audits
-from fa_core.report import LETTERS, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.table import AuditTable
 
 

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from fa_core import load_audits
 from fa_core.analysis import over_seeds
 from fa_core.errors import UsageError
-from fa_core.formats import reading
-from fa_core.formats.sliced import SlicedRows
+from fa_core.formats import audit_table
+from fa_core.formats.audit_table import StoredReports
 from fa_core.naming import listed
 from tests.fa_core.analysis.runs import row, table
 
@@ -131,11 +131,11 @@ def test_the_reports_of_a_big_table_are_read_only_where_one_is_not_exact(
         for seed in range(9)
     }
     (tmp_path / "table.json").write_text(json.dumps({"reports": reports}))
-    monkeypatch.setattr(reading, "SLICED_FROM", 0)
+    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
     runs = load_audits(tmp_path / "table.json").with_frozen_baseline(0.3)
     read: list[int] = []
-    report = SlicedRows.report
-    monkeypatch.setattr(SlicedRows, "report", lambda self, slot: read.append(slot) or report(self, slot))
+    report = StoredReports.report
+    monkeypatch.setattr(StoredReports, "report", lambda self, slot: read.append(slot) or report(self, slot))
     (group,) = over_seeds(runs).groups
     assert group.evidence == {"c": "proxy", "d": "assumed"}
     assert read == [0, 5, 8]

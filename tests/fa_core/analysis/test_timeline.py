@@ -9,10 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis import by_method, timeline, timelines
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
-from fa_core.report import DiagnosticThresholds
 from fa_core.reporting.blocks import Grid
-from fa_core.reporting.sections.traces import timeline_blocks
+from fa_core.reporting.sections.analyses import timeline_blocks
 from tests.fa_core.analysis.runs import row, table
 
 EPOCHS = 100

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis import decision_utility, deep_gamma
-from fa_core.report import LETTERS
+from fa_core.diagnostics import LETTERS
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 

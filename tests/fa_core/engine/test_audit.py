@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.audit import audit, measurable
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import JobState, MeasureOptions
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.formats import scan
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
 HERE = Path(__file__).parent

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from fa_core.diagnostics import recorded_flags
 from fa_core.formats import scan
-from fa_core.report import recorded_flags
 from fa_core.rows import AuditRow
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats import iter_rows, load_audits, scan
+from fa_core.formats import load_audits, scan
 
 REPORT = {"method_name": "DFA", "residual_norms": [1.0, 100.0], "bp_grad_norms": [1e-3, 1e-3]}
 
@@ -237,7 +237,6 @@ def test_formats_are_told_by_content_under_any_name(tmp_path: Path, published_ta
     for index, original in enumerate((published_table, published_cnn)):
         (tmp_path / f"file{index}").write_bytes(original.read_bytes())
     assert len(scan([tmp_path]).rows) == 30
-    assert len(list(iter_rows([tmp_path]))) == 30
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])

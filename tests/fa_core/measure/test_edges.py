@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from fa_core.confidence import confidence
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.measure import diagnose_resampled, method_credit_quality, null_gamma, reference_precision
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build
-from fa_core.report import DiagnosticThresholds
 
 torch.set_num_threads(1)
 

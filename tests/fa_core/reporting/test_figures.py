@@ -2,31 +2,69 @@
 
 from __future__ import annotations
 
-import re
+import hashlib
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
+import numpy as np
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.formats import Trace, TraceEpoch
-from fa_core.reporting import audit_figure, axis_figure, reporting_form, write_report
+from fa_core.formats import Trace, TraceEpoch, load_audits
+from fa_core.method_style import METHOD_STYLES, method_style, method_styles
+from fa_core.reporting import audit_figure, axis_figure, rendered, reporting_form, timeline_figure, write_report
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.figures import styles
+from fa_core.reporting.figures import FIGURE_KINDS
+from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
-LEGEND = re.compile(
-    r"<line [^>]*stroke='(#\w+)' stroke-width='1.5'/>\n<\w+ [^>]*/>\n<text [^>]*font-size='11' [^>]*>([^<]+)</text>"
-)
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Drawing
+    from matplotlib.lines import Line2D
+
+BEGINS = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
 
 
-def colours(svg: str) -> dict[str, str]:
-    return {name: colour for colour, name in LEGEND.findall(svg)}
+@pytest.fixture
+def published(published_table: Path) -> AuditTable:
+    return load_audits([published_table])
 
 
-def heights(svg: str, colour: str) -> list[float]:
-    """The line's ends in each panel, top of the page 0."""
-    lines = re.findall(rf"<polyline points='([^']*)' fill='none' stroke='{colour}'", svg)
-    return [float(point.split(",")[1]) for line in lines[:1] for point in line.split()]
+def colours(figure: Drawing) -> dict[str, object]:
+    """Name → colour, as the legend says."""
+    (legend,) = figure.legends
+    return {
+        text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
+    }
+
+
+def curves(panel: Axes) -> list[Line2D]:
+    """The connected lines of a panel in data coordinates."""
+    return [
+        line
+        for line in panel.lines
+        if line.get_linestyle() == "-" and line.get_transform() == panel.transData and len(line.get_xdata()) > 0
+    ]
+
+
+def texts(figure: Drawing) -> list[str]:
+    from matplotlib.text import Text
+
+    return [found.get_text() for found in figure.findobj(Text)]
+
+
+def points(panel: Axes, filled: bool) -> list[float]:
+    """Heights of the markers without a line that are filled, or hollow."""
+    dots = [line for line in panel.lines if line.get_linestyle() == "None"]
+    return [float(y) for line in dots if (line.get_markerfacecolor() != "white") == filled for y in line.get_ydata()]
 
 
 def test_the_penalty_line_starts_at_the_same_network_without_it() -> None:
@@ -36,14 +74,17 @@ def test_the_penalty_line_starts_at_the_same_network_without_it() -> None:
         row(acc=0.20, axes={"ln": "none"}),
         row(acc=0.50, axes={"lam": 0.01}),
     )
-    svg = axis_figure(runs, "lam")
-    without, penalised = heights(svg, styles(["dfa"])["dfa"][0])
-    assert without < penalised, "the penalty lowers accuracy here; a pooled mean of 0.35 would say it raises it"
+    (curve,) = curves(axis_figure(runs, "lam").axes[0])
+    assert list(curve.get_ydata()) == [0.55, 0.50], "a pooled mean of 0.35 would say that the penalty raises accuracy"
 
 
 def test_families_of_one_method_are_named_by_what_differs() -> None:
     runs = table(*(row(acc=0.5, axes={"d": d, "input": 128, **lam}) for d in (128, 256) for lam in ({}, {"lam": 0.1})))
-    assert list(colours(axis_figure(runs, "lam"))) == ["dfa (d 128)", "dfa (d 256)"]
+    figure = axis_figure(runs, "lam")
+    assert list(colours(figure)) == ["dfa (d 128)", "dfa (d 256)"]
+    (legend,) = figure.legends
+    first, second = legend.get_lines()
+    assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
 
 
 def test_an_axis_without_two_comparable_runs_has_no_figure(tmp_path: Path) -> None:
@@ -54,8 +95,8 @@ def test_an_axis_without_two_comparable_runs_has_no_figure(tmp_path: Path) -> No
 
 
 def test_a_run_without_normalisation_is_not_mixed_up_with_one_that_does_not_say() -> None:
-    svg = axis_figure(table(row(acc=0.5), row(acc=0.4, axes={"ln": "none"})), "ln")
-    assert svg.count(">unset<") == svg.count(">none<") == 3
+    figure = axis_figure(table(row(acc=0.5), row(acc=0.4, axes={"ln": "none"})), "ln")
+    assert [[label.get_text() for label in panel.get_xticklabels()] for panel in figure.axes] == [["unset", "none"]] * 3
 
 
 def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
@@ -69,23 +110,131 @@ def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
     traces = [Trace(source="t", key=f"{m}_s1", method=m, seed=1, epochs=epochs) for m in ("ep", "dfa")]
     figures = [one for one in reporting_form(runs, traces=traces) if isinstance(one, Figure)]
     assert [one.name for one in figures] == ["audit-1", "audit-2", "axis-2-lam", "timeline"]
-    assert len({colours(one.svg)["dfa"] for one in figures}) == 1
-    assert len({colour for one in figures for colour in colours(one.svg).values()}) == 3
+    drawn = [colours(one.draw()) for one in figures]
+    assert all(colour == METHOD_STYLES[name].colour for one in drawn for name, colour in one.items())
+    assert {name for one in drawn for name in one} == {"bp", "dfa", "ep"}
 
 
-def test_methods_beyond_the_colours_differ_by_marker() -> None:
-    looks = styles([f"m{i}" for i in range(20)])
-    assert len(set(looks.values())) == 20
+def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour() -> None:
+    names = [f"m{i}" for i in range(20)]
+    together = method_styles(names)
+    assert list(together) == names and len(set(together.values())) == 20
+    assert all(together[name].colour == method_style(name).colour for name in names)
+    assert len(set(METHOD_STYLES.values())) == len({style.colour for style in METHOD_STYLES.values()})
 
 
-def test_labels_of_neighbours_without_a_value_do_not_overlap() -> None:
-    missing = [row(f"method{i}", 1, cosine=0.1, growth=2.0) for i in range(9)]
-    svg = audit_figure(table(row("bp", acc=0.5, baseline=0.4), *missing, row("nan", acc=float("nan"), baseline=0.3)))
-    labels = [
-        (float(x), float(y), len(words) * 8.5 * 0.6)
-        for x, y, words in re.findall(r"<text x='([\d.]+)' y='([\d.]+)' font-size='8.5'[^>]*>([^<]+)<", svg)
-    ]
-    assert len(labels) >= 10
-    for i, (x, y, width) in enumerate(labels):
-        for other_x, other_y, other_width in labels[:i]:
-            assert abs(y - other_y) >= 8.5 or abs(x - other_x) >= (width + other_width) / 2
+@pytest.mark.parametrize("names", [9, 24])
+def test_labels_of_neighbours_do_not_overlap(names: int) -> None:
+    missing = [row(f"method_number_{i}", 1, cosine=0.1, growth=2.0) for i in range(names)]
+    runs = table(row("bp", acc=0.5, baseline=0.4), *missing, row("nan", acc=float("nan"), baseline=0.3))
+    figure = audit_figure(runs)
+    for panel in figure.axes:
+        for labels in ([*panel.get_xticklabels()], [*panel.get_yticklabels()], panel.texts):
+            boxes = [label.get_window_extent() for label in labels if label.get_text()]
+            assert not any(one.overlaps(other) for i, one in enumerate(boxes) for other in boxes[:i])
+    (legend,) = figure.legends
+    frame = legend.get_window_extent()
+    assert frame.x0 >= 0 and frame.x1 <= figure.bbox.x1 and frame.y0 >= 0
+    assert not any(frame.overlaps(panel.get_tightbbox()) for panel in figure.axes)
+    assert sum(label.get_text() == "N/A" for label in figure.axes[3].texts) == names
+
+
+def test_a_figure_draws_one_curve_per_run_and_marks_who_fires(published: AuditTable) -> None:
+    figure = audit_figure(published)
+    stream, gradient, drift, margin = figure.axes
+    assert len(curves(stream)) == len(curves(gradient)) == 15
+    stability = np.asarray(published.stability)
+    assert sorted(points(drift, filled=False)) == sorted(stability[stability <= 0.3])
+    assert sorted(points(drift, filled=True)) == sorted(stability[stability > 0.3])
+    assert len(points(margin, filled=True)) == 9 and "N/A" in texts(figure)
+    assert list(colours(figure)) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+
+
+def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published: AuditTable) -> None:
+    figure = audit_figure(published)
+    for panel in figure.axes[:2]:
+        low, high = panel.get_ylim()
+        ticks = [tick for tick in panel.get_yticks() if low <= tick <= high]
+        assert len(ticks) >= 2 and all(math.log10(tick) == pytest.approx(round(math.log10(tick))) for tick in ticks)
+    assert "10⁻⁷" in [label.get_text() for label in figure.axes[1].get_yticklabels()]
+    assert {"floor\n1e-7", "ceiling\n0.3", "needs\n+2 pp"} <= set(texts(figure))
+    dashed = [[line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == "--"] for panel in figure.axes]
+    assert dashed == [[], [1e-7], [0.3], [2.0]]
+
+
+def test_equal_growth_still_has_two_ticks_on_its_axis() -> None:
+    panel = audit_figure(table(row(growth=2.0), row(seed=2, growth=2.0))).axes[0]
+    low, high = panel.get_ylim()
+    assert sum(low <= tick <= high for tick in panel.get_yticks()) >= 2
+
+
+def test_a_strip_of_many_runs_keeps_its_extremes() -> None:
+    runs = table(*(row(seed=i, cosine=i / 1000) for i in range(1000)))
+    drift = audit_figure(runs).axes[2]
+    shown = points(drift, filled=False) + points(drift, filled=True)
+    assert len(shown) == 200 and (min(shown), max(shown)) == (0.0, 0.999)
+
+
+def test_many_runs_are_drawn_as_medians_and_ranges() -> None:
+    runs = table(*(row(seed=i, growth=float(i + 2), g_L=1e-3) for i in range(200)))
+    assert [len(curves(panel)) for panel in audit_figure(runs).axes[:2]] == [3, 3]
+
+
+def test_the_legend_of_very_many_methods_says_how_many_more_there_are() -> None:
+    figure = audit_figure(table(*(row(f"m{i}", growth=2.0) for i in range(500))))
+    assert len(colours(figure)) == 121 and list(colours(figure))[-1] == "and 380 more"
+
+
+def test_a_name_with_dollars_is_no_formula() -> None:
+    figure = audit_figure(table(row("$\\frac$ $x_1$", growth=2.0)))
+    assert b"not an" not in rendered(figure) and "$\\frac$ $x_1$" in colours(figure)
+
+
+DRAWN: dict[str, Callable[[AuditTable], Drawing]] = {
+    "audit": audit_figure,
+    "axis": lambda runs: axis_figure(runs, "lam"),
+    "timeline": lambda runs: timeline_figure([]),
+}
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_every_figure_comes_as_svg_pdf_and_png_without_dates(name: str) -> None:
+    runs = table(row(growth=2.0, acc=0.4), row(growth=3.0, acc=0.5, axes={"lam": 0.1}))
+    figure = DRAWN[name](runs)
+    for kind in FIGURE_KINDS:
+        content = rendered(figure, kind)
+        assert content.startswith(BEGINS[kind]) and content == rendered(DRAWN[name](runs), kind)
+        assert not any(word in content for word in (b"CreationDate", b"dc:date", b"Software", b"/Producer"))
+    ElementTree.fromstring(rendered(figure))
+
+
+def test_two_processes_with_other_settings_write_the_same_bytes(tmp_path: Path, published_table: Path) -> None:
+    program = (
+        "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting import *\n"
+        "figure = audit_figure(load_audits([sys.argv[1]]))\n"
+        "kinds = ('.svg', '.pdf', '.png')\n"
+        "print(json.dumps([hashlib.sha256(rendered(figure, kind)).hexdigest() for kind in kinds]))\n"
+    )
+    (tmp_path / "matplotlibrc").write_text("font.size: 20\naxes.grid: True\nsvg.fonttype: none\n")
+    found = subprocess.run(
+        [sys.executable, "-c", program, str(published_table)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7"},
+    )
+    figure = audit_figure(load_audits([published_table]))
+    assert json.loads(found.stdout) == [hashlib.sha256(rendered(figure, kind)).hexdigest() for kind in FIGURE_KINDS]
+    assert found.stderr == ""
+
+
+def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table: Path) -> None:
+    program = (
+        "import sys; from fa_core import load_audits; from fa_core.reporting import *\n"
+        "form = reporting_form(load_audits([sys.argv[1]])); to_markdown(form)\n"
+        "assert 'matplotlib' not in sys.modules\n"
+        "import fa_core.reporting.numbers\n"
+    )
+    subprocess.run([sys.executable, "-c", program, str(published_table)], check=True)
+    program = "import sys, fa_core.reporting.numbers; assert 'numpy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -7,15 +7,13 @@ from typing import Any
 
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
-from fa_core.report import DiagnosticThresholds, ReferencePrecision, Resampling
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import ReferencePrecision, Resampling
 from fa_core.reporting import to_markdown
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
-from fa_core.reporting.sections.beyond import beyond_table
-from fa_core.reporting.sections.confidence import confidence_tables
-from fa_core.reporting.sections.credit import credit_table
-from fa_core.reporting.sections.disclosure import pitfalls_block, provenance
-from fa_core.reporting.sections.runs import evidence_note, summary
+from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table
+from fa_core.reporting.sections.runs import beyond_table, evidence_note, pitfalls_block, provenance, summary
 from tests.fa_core.analysis.runs import row, table
 
 CREDIT: dict[str, Any] = {

@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import load_file
 
 from fa_core.data import DataSet, load_data
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.methods import restore_method
 from fa_core.models import build
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.train import Moment, check_plans, train_run
 

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as configure
 from hypothesis import strategies as st
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.report import DiagnosticThresholds
 from fa_tui.presets import PROTOCOL, Presets, name_problem
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.formats import reading, recalling, scan, slices
-from fa_core.formats.stored_row import StoredRow
-from fa_core.index import stamps, store
+from fa_core.formats import audit_table, scan
+from fa_core.rows import LazyRow
 from fa_tui.live.changes import Follower
 from fa_tui.session import Session
 
@@ -23,11 +22,7 @@ def write(path: Path, **norms: float) -> None:
 
 @pytest.fixture
 def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv(store.VARIABLE, str(tmp_path / "cache"))
-    monkeypatch.setattr(reading, "SLICED_FROM", 0)
-    monkeypatch.setattr(recalling, "TABLE_FROM", 0)
-    monkeypatch.setattr(slices, "SLICE", 1)
-    monkeypatch.setattr(stamps, "SETTLED_NS", 0)
+    monkeypatch.setattr(audit_table, "LAZY_FROM", 0)
     path = tmp_path / "table.json"
     write(path)
     return path
@@ -36,7 +31,7 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_only_the_rows_that_changed_are_news(path: Path) -> None:
     scan([path])
     session = Session(scan([path]).rows)
-    assert isinstance(session.rows[0], StoredRow)
+    assert isinstance(session.rows[0], LazyRow)
     follower = Follower([str(path)])
     write(path, s2=900.0)
     follower.note(str(path))

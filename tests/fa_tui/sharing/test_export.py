@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import scan
-from fa_core.report import DiagnosticThresholds
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
 from fa_tui.options import FrozenBaseline
@@ -37,6 +37,12 @@ def test_every_kind_is_written_and_told(tmp_path: Path, rows: list[AuditRow], ki
     assert files[0] == tmp_path / f"out{kind.ending}"
     assert sorted(files) == sorted(tmp_path.iterdir())
     assert all(file.stat().st_size for file in files)
+
+
+def test_the_ending_of_a_figures_name_says_what_it_is(tmp_path: Path, rows: list[AuditRow]) -> None:
+    (file,) = export(BY_KEY["f"], str(tmp_path / "out.pdf"), Shared([], rows, "runs", STRICT))
+    assert file.name == "out.pdf" and file.read_bytes().startswith(b"%PDF")
+    assert "must end in .svg or .pdf or .png" in name_problem(BY_KEY["f"], "out.jpg")
 
 
 def test_a_report_is_judged_by_the_sliders(tmp_path: Path, rows: list[AuditRow]) -> None:

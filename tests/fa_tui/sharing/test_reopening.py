@@ -11,10 +11,11 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine import MeasureOptions, Placement
 from fa_core.formats import scan
 from fa_core.formats.write import write_audit_table
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui import opening
 from fa_tui import settings as config

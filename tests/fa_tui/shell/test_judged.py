@@ -7,7 +7,8 @@ import math
 import pytest
 from msgspec.structs import asdict
 
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands.verdict_rows import Judged, JudgedReport
 from fa_tui.options import FrozenBaseline

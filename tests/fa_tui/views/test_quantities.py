@@ -9,9 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from fa_core.formats.stored_row import UNREAD, StoredRow
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.rows import UNREAD, AuditRow, LazyRow
 from fa_tui import session as sessions
 from fa_tui.session import Session
 from fa_tui.views import quantities
@@ -71,6 +70,7 @@ def test_a_row_measured_anew_shows_its_new_number() -> None:
 
 def test_reports_are_not_decoded_for_numbers_that_stand_in_columns() -> None:
     class Store:
+        numbers = None
         has_credit = False
 
         def report(self, slot: int) -> DiagnosticReport:
@@ -80,6 +80,6 @@ def test_reports_are_not_decoded_for_numbers_that_stand_in_columns() -> None:
             raise AssertionError("looked at")
 
     session = Session([run(1.0, math.e)])
-    session.rows[0] = StoredRow(source="", key="", method="bp", report=UNREAD, store=Store(), slot=0)
+    session.rows[0] = LazyRow(source="", key="", method="bp", report=UNREAD, store=Store(), slot=0)
     assert value_of(BY_NAME["h_L"], session, 0) == math.e
     assert value_of(BY_NAME["gamma"], session, 0) is None

@@ -12,7 +12,8 @@ import pytest
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
-from fa_core.report import DiagnosticReport, DiagnosticThresholds, ReferencePrecision, Resampling
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
 from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
 from fa_tui.views.text import width_of

@@ -8,7 +8,8 @@ from array import array
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fa_core.report import DiagnosticReport, DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_tui.widgets.ladder import R10, R20, Flips, Ladder
 
 positive = st.floats(min_value=1e-200, max_value=1e200)

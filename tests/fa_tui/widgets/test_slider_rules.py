@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fa_core.report import NEVER_NEGATIVE, DiagnosticThresholds
+from fa_core.diagnostics import NEVER_NEGATIVE, DiagnosticThresholds
 from fa_tui.views.diagnostics import DIAGNOSTICS
 
 

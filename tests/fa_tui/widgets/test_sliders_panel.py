@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.app import App, ComposeResult
 
-from fa_core.report import DiagnosticThresholds
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 from tests.fa_tui.waiting import until
 

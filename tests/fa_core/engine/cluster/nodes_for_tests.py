@@ -13,14 +13,15 @@ class TestCluster:
 
     __test__ = False
 
-    def __init__(self, *, cores_of_the_head: int = 0) -> None:
+    def __init__(self) -> None:
         # not pytest's own folder: the paths of Ray's sockets would be too long
         self.folder = tempfile.mkdtemp(prefix="ray-", dir="/tmp")
-        os.environ["RAY_TMPDIR"] = self.folder
+        # five refused checks, one a second, instead of one every three: a killed node is declared dead in 5 s
+        os.environ |= {"RAY_TMPDIR": self.folder, "RAY_health_check_period_ms": "1000"}
         from ray.cluster_utils import Cluster
 
         quiet = {"include_dashboard": False, "include_log_monitor": False}
-        head = {"num_cpus": cores_of_the_head, "node_name": "head", **quiet}
+        head = {"num_cpus": 0, "node_name": "head", **quiet}
         self._cluster = Cluster(initialize_head=True, head_node_args=head)
 
     @property
@@ -30,6 +31,7 @@ class TestCluster:
 
     def add(self, name: str, *, gpus: int = 0, **environment: str) -> Any:
         """A node of one core; what it starts sees these variables."""
+        os.environ["RAY_TMPDIR"] = self.folder
         return self._cluster.add_node(num_cpus=1, num_gpus=gpus, node_name=name, env_vars=environment)
 
     def kill(self, node: Any) -> None:

@@ -1,21 +1,24 @@
+"""Addresses: what is refused, and that nothing keeps the caller waiting."""
+
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import os
 import socket
 import tempfile
 import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from fa_core.engine import Job
-from fa_core.engine.cluster import RayPool, address, line
-from fa_core.engine.cluster.address import check_address
+from fa_core.engine import Job, ray_pool
 from fa_core.engine.devices import Placement
 from fa_core.engine.pool import check_reachable, make_pool
+from fa_core.engine.ray_pool import RayPool, find_cluster
 from fa_core.errors import FaError, MeasureError, UsageError
-
-from .servers import NOT_FOUND, OK, RESIZED_OK, SETTINGS, answering_with
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +46,7 @@ def refusing(silent):
 def test_a_missing_ray_is_one_line_with_the_command_that_installs_it(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"needs ray.*pip install 'ray>=2.49'"):
-        check_address("auto")
+        find_cluster("auto")
 
 
 @pytest.mark.parametrize(
@@ -64,7 +67,7 @@ def test_an_address_that_is_none_is_refused(address, words):
 def test_an_address_where_nobody_listens_is_an_error_at_once(refusing):
     pytest.importorskip("ray")
     with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}.*ray start --head"):
-        check_address(refusing)
+        find_cluster(refusing)
 
 
 def test_ray_address_is_respected(refusing, monkeypatch):
@@ -87,91 +90,142 @@ def test_a_cluster_is_not_asked_for_one_of_its_devices():
         Placement(engine="ray", device="cuda:1").check()
 
 
+@contextlib.contextmanager
+def answering_with(words: bytes, *, hang_up: bool = False) -> Iterator[str]:
+    """The address of a server that sends this to every client, and then nothing."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        kept: list[socket.socket] = []
+
+        def serve() -> None:
+            while True:
+                try:
+                    line, _ = listening.accept()
+                except OSError:
+                    return
+                kept.append(line)
+                line.sendall(words)
+                if hang_up:
+                    line.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        try:
+            yield f"127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            for line in kept:
+                line.close()
+
+
 def test_an_address_that_accepts_and_says_nothing_is_an_error_before_anything_of_ray_starts(silent, monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(address, "KNOCK", 0.3)
-    monkeypatch.setattr(line, "ChildProcess", None)
-    words = rf"no Ray cluster answers at {silent} \(something listens there and says nothing\)"
+    monkeypatch.setattr(ray_pool, "CONNECT", 0.3)
+    monkeypatch.setattr(ray_pool, "ChildProcess", None)
+    words = rf"no Ray cluster answers at {silent} \(timed out\); is it up"
     with make_pool(Placement(engine="ray", address=silent)) as pool, pytest.raises(FaError, match=words):
         pool.connect()
 
 
 @pytest.mark.parametrize(
-    ("words", "hang_up"),
-    [
-        (b"HTTP/1.0 505 HTTP Version Not Supported\r\n\r\n", True),
-        (b"SSH-2.0-OpenSSH_9.6\r\n", False),
-        (b"", True),
-        (SETTINGS + NOT_FOUND, False),
-    ],
-    ids=["a web server", "another server", "hangs up", "a proxy"],
+    ("words", "hang_up"), [(b"SSH-2.0-OpenSSH_9.6\r\n", False), (b"", True)], ids=["another server", "hangs up"]
 )
 def test_what_answers_and_is_no_cluster_is_called_so_at_once(words, hang_up, monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(address, "KNOCK", 60.0)  # nobody is waited for
+    monkeypatch.setattr(ray_pool, "CONNECT", 60.0)  # nothing is waited for
     with (
         answering_with(words, hang_up=hang_up) as there,
         pytest.raises(MeasureError, match=rf"what answers at {there} is not a Ray cluster; .*`ray start --head`"),
     ):
-        check_address(there)
-
-
-@pytest.mark.parametrize("words", [SETTINGS + OK, SETTINGS + RESIZED_OK], ids=["plain", "resized"])
-def test_whatever_answers_in_grpc_may_be_a_cluster(words):
-    pytest.importorskip("ray")
-    with answering_with(words) as there:
-        check_address(there)
-
-
-@pytest.mark.parametrize(
-    ("words", "code"), [("RPC error: ", 12), ("RPC error: Received http2 header with status: 404", 14)]
-)
-def test_a_server_of_grpc_that_knows_no_call_of_ray_is_no_cluster(words, code, monkeypatch):
-    exceptions = pytest.importorskip("ray").exceptions
-    from fa_core.engine.cluster import connect
-
-    def refuse(named):
-        raise exceptions.RpcError(words, rpc_code=code)
-
-    monkeypatch.setattr(connect, "_await_head", refuse)
-    with pytest.raises(MeasureError, match=r"what answers at proxy:80 is not a Ray cluster; .*`ray start --head`"):
-        connect.connect("proxy:80", lambda where: None)
-
-
-def test_a_token_that_is_promised_and_not_there_is_one_line(monkeypatch):
-    exceptions = pytest.importorskip("ray").exceptions
-    tokens = pytest.importorskip("ray._private.authentication.authentication_token_setup")
-    from fa_core.engine.cluster import connect
-
-    def missing(**options):
-        raise exceptions.AuthenticationError("no token")
-
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setattr(tokens, "ensure_token_if_auth_enabled", missing)
-    with pytest.raises(MeasureError, match=r"no token here, and RAY_AUTH_MODE is token; ~/.ray/auth_token must be"):
-        connect.connect("head:6379", lambda where: None)
-
-
-def test_a_log_that_an_error_names_is_kept(told, monkeypatch, tmp_path):
-    pytest.importorskip("ray")
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(line, "check_address", lambda named: None)
-    with RayPool(Placement(engine="ray", address="head:6379", device="cpu"), told, measure="x:y") as pool:
-        monkeypatch.setattr(pool, "_arguments", [])
-        with pytest.raises(MeasureError, match=r"its driver exited with status 2; .*; log: ") as caught:
-            pool.connect()
-    assert "arguments are required" in Path(str(caught.value).rpartition("log: ")[2]).read_text()
+        find_cluster(there)
 
 
 def test_a_cluster_that_wants_a_certificate_is_only_knocked_at(silent, refusing, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_USE_TLS", "1")
-    check_address(silent)
+    assert find_cluster(silent) == silent
     with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}"):
-        check_address(refusing)
+        find_cluster(refusing)
+
+
+@pytest.fixture
+def stuck() -> Iterator[str]:
+    """The address of a server that begins as Ray's does, and then says nothing."""
+    with answering_with(b"\0\0\0\x04\0\0\0\0\0") as address:
+        yield address
 
 
 @pytest.mark.slow
+def test_a_cluster_that_cannot_be_joined_is_refused_in_one_line_within_the_limit(stuck, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(ray_pool, "JOIN", 5.0)
+    words = rf"no Ray cluster answers at {stuck} within 5 s; is it up.*`ray start --address={stuck}`"
+    begun = time.monotonic()
+    with make_pool(Placement(engine="ray", address=stuck)) as pool:
+        with pytest.raises(FaError, match=words):
+            pool.connect()
+        assert pool.pids() == []
+    assert time.monotonic() < begun + 20
+
+
+def test_a_cluster_that_refuses_this_machine_says_why_and_how_to_join(monkeypatch):
+    ray = pytest.importorskip("ray")
+    from fa_core.engine import ray_driver
+
+    def refuse(address, **options):
+        raise ConnectionError("no node of this address\nand more")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    words = r"the Ray cluster at head:6379 cannot be joined \(no node of this address\); .*`ray start --address=head"
+    with pytest.raises(MeasureError, match=words):
+        ray_driver.connect("head:6379")
+
+
+@pytest.mark.slow
+def test_a_token_that_is_promised_and_not_there_is_one_line(stuck, monkeypatch, tmp_path):
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with make_pool(Placement(engine="ray", address=stuck)) as pool, pytest.raises(FaError, match=r"token.*~/.ray/"):
+        pool.connect()
+
+
+def test_the_cluster_that_was_started_here_is_found_and_one_that_is_gone_is_refused_at_once(
+    stuck, refusing, monkeypatch, tmp_path
+):
+    pytest.importorskip("ray")
+    note = tmp_path / "ray" / "ray_current_cluster"
+    note.parent.mkdir()
+    note.write_text(stuck)
+    assert (find_cluster("auto"), find_cluster(None)) == ("auto", "auto")
+    monkeypatch.setenv("RAY_ADDRESS", "local")
+    assert find_cluster(None) == "local"
+    monkeypatch.delenv("RAY_ADDRESS")
+    note.write_text(refusing)
+    with pytest.raises(MeasureError, match=r"of this machine does not answer .*`ray stop` forgets one that is gone"):
+        find_cluster(None)
+
+
+def test_another_users_cluster_is_joined_only_when_it_is_asked_for(stuck, monkeypatch, tmp_path):
+    pytest.importorskip("ray")
+    note = tmp_path / "ray" / "ray_current_cluster"
+    note.parent.mkdir()
+    note.write_text(stuck)
+    monkeypatch.setattr(os, "getuid", lambda: note.stat().st_uid + 1)
+    assert (find_cluster("auto"), find_cluster(None)) == ("auto", "local")
+
+
+def test_a_log_that_an_error_names_is_kept(told, stuck, monkeypatch, tmp_path):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(ray_pool.wire, "encode", lambda setup: "no setup")
+    words = r"its driver exited with status 1; .*; log: "
+    with (
+        RayPool(Placement(engine="ray", address=stuck, device="cpu"), told, measure="x:y") as pool,
+        pytest.raises(MeasureError, match=words) as caught,
+    ):
+        pool.connect()
+    assert "JSONDecodeError" in Path(str(caught.value).rpartition("log: ")[2]).read_text()
+
+
 def test_auto_without_a_cluster_says_how_to_start_one(told):
     pytest.importorskip("ray")
     with (
@@ -181,10 +235,9 @@ def test_auto_without_a_cluster_says_how_to_start_one(told):
         pool.connect()
 
 
-def test_leaving_while_nobody_answers_ends_the_driver_at_once(silent, told, monkeypatch):
+def test_leaving_while_nobody_answers_ends_the_driver_at_once(stuck, told):
     pytest.importorskip("ray")
-    monkeypatch.setattr(line, "check_address", lambda named: None)  # one that fell silent after it was asked
-    pool = RayPool(Placement(engine="ray", address=silent), told, grace=600.0)
+    pool = RayPool(Placement(engine="ray", address=stuck), told, grace=600.0)
     future = pool.submit(Job(id="net", checkpoint="/net"))
     told.wait_for(lambda view: view.job.id == "net")
     while not pool.pids():

@@ -17,8 +17,8 @@ import pytest
 
 from fa_core.engine import JobCancelled, JobFailed, JobState
 from fa_core.engine.audit import audit
-from fa_core.engine.cluster import RayPool
 from fa_core.engine.devices import Placement
+from fa_core.engine.ray_pool import RayPool
 from fa_core.engine.verify import compare
 from fa_core.formats import scan
 
@@ -103,7 +103,10 @@ def test_what_a_frozen_node_holds_is_measured_elsewhere(cluster, node_c, told, g
     assert re.search(r"no word from [^;]*c \(", notes(told))
 
 
-@pytest.mark.parametrize("node_c", [{"PYTHONPATH": str(HERE / "blindfold"), "HIDDEN_FOLDER": "/"}], indirect=True)
+BLIND = {"PYTHONPATH": os.pathsep.join([str(HERE / "blindfold"), *filter(None, sys.path)]), "HIDDEN_FOLDER": "/"}
+
+
+@pytest.mark.parametrize("node_c", [BLIND], indirect=True)
 def test_a_node_that_does_not_see_a_checkpoint_is_named_and_the_others_measure_it(node_c, pool, told, gate):
     futures = [pool.submit(gate.job(f"j{number}")) for number in range(5)]
     note = told.wait_for(lambda view: "is not there on c (" in view.note).note
@@ -162,6 +165,19 @@ def test_a_gpu_is_taken_for_each_job_where_there_is_one(cluster, told, gate, tmp
         assert told.wait_for(lambda view: view.state is JobState.DONE).device.startswith("g/cuda:")
     finally:
         cluster.remove(node)
+
+
+def test_the_cluster_that_was_started_on_this_machine_is_joined_without_its_address(cluster, told, monkeypatch):
+    note = Path(cluster.folder, "ray", "ray_current_cluster")
+    note.write_text(cluster.address)
+    monkeypatch.setenv("RAY_TMPDIR", cluster.folder)
+    notices: list[str] = []
+    try:
+        with RayPool(on_event=told, on_notice=notices.append) as pool:
+            pool.connect()
+    finally:
+        note.unlink()
+    assert notices[0].startswith(f"Ray cluster at {cluster.address}: ")
 
 
 def test_without_an_address_and_a_cluster_ray_is_started_here_and_ends_with_the_pool(told, gate, monkeypatch):

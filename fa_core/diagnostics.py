@@ -1,0 +1,262 @@
+"""The four diagnostics, their thresholds and the verdict text: the one place that defines them.
+
+    (a) residual stream   growth = max_l ‖h_{l+1}‖/‖h_l‖ > h_norm_explosion_ratio
+    (b) BP gradient       ‖g_L‖ < g_norm_floor
+    (c) drift             cross-batch cosine of the batch-mean gradient > stability_drift_ceiling
+    (d) depth utility     100·(headline_acc − frozen_baseline_acc) < frozen_acc_margin_pp
+
+Comparisons are strict. Source: docs/protocol.md §3. Pure Python: no NumPy, no torch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from fa_core.report import DiagnosticReport
+
+TRUSTWORTHY = "trustworthy"
+NOT_MEASURED = "not measured"
+WALK_BACK = "needs walk-back: "
+
+NEVER_NEGATIVE: Mapping[str, str] = {
+    "g_norm_floor": "a gradient norm",
+    "h_norm_explosion_ratio": "growth per block",
+}
+"""Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
+
+_FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
+"""A threshold of `NEVER_NEGATIVE`, for decoders, which say where it stands."""
+
+
+class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
+    """The four thresholds. Comparisons are strict: a value equal to its threshold does not fire.
+
+    Attributes:
+        g_norm_floor: (b) fires below this ‖g_L‖ (batch-averaged CE, so it carries 1/B).
+        h_norm_explosion_ratio: (a) fires above this growth per block (a ratio).
+        stability_drift_ceiling: (c) fires above this mean pairwise cosine (in [-1, 1]).
+        frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage points).
+
+    Raises:
+        ValueError: if a threshold is NaN, or negative where that makes no sense (`NEVER_NEGATIVE`).
+    """
+
+    g_norm_floor: _FromZero = 1e-7
+    h_norm_explosion_ratio: _FromZero = 50.0
+    stability_drift_ceiling: float = 0.30
+    frozen_acc_margin_pp: float = 2.0
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            if math.isnan(getattr(self, name)):
+                raise ValueError(f"threshold {name} is NaN: give a number")
+        for name, compared in NEVER_NEGATIVE.items():
+            if getattr(self, name) < 0:
+                raise ValueError(f"threshold {name} is {getattr(self, name):g}: {compared} is never negative")
+
+
+Number = TypeVar("Number")
+
+
+class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
+    """One diagnostic as data.
+
+    Attributes:
+        letter: ``"a"`` to ``"d"``.
+        name: what it measures, in a few words.
+        phrase: its part of the verdict text.
+        number: the property of `DiagnosticReport` that it judges.
+        column: the column of `AuditTable` that holds it, and its name in intervals and filters.
+        threshold: the field of `DiagnosticThresholds` it is compared with.
+        bound: what the threshold is called next to its value.
+        fires_above: True if it fires for value > threshold, False for value < threshold.
+        unit: of number and threshold.
+        suffix: the unit as written after a number.
+        pattern: format of its number.
+        log: whether differences are ratios (a, b) or distances (c, d).
+        span: what a track of it shows at least.
+        step: an arrow key's step on a linear track.
+    """
+
+    letter: str
+    name: str
+    phrase: str
+    number: str
+    column: str
+    threshold: str
+    bound: str
+    fires_above: bool
+    unit: str
+    suffix: str
+    pattern: str
+    log: bool
+    span: tuple[float, float]
+    step: float = 0.0
+
+    @property
+    def default(self) -> float:
+        """The default threshold."""
+        return self.limit(DiagnosticThresholds())
+
+    def limit(self, thresholds: DiagnosticThresholds) -> float:
+        """Its threshold in a threshold set."""
+        value: float = getattr(thresholds, self.threshold)
+        return value
+
+    def moved(self, thresholds: DiagnosticThresholds, limit: float) -> DiagnosticThresholds:
+        """The threshold set with this one threshold moved."""
+        return msgspec.structs.replace(thresholds, **{self.threshold: limit})
+
+    def measured(self, report: DiagnosticReport) -> float | None:
+        """Its number in a report; None where it was not measured."""
+        value: float | None = getattr(report, self.number)
+        return value
+
+    def beyond(self, values: Number, limit: float) -> Number:
+        """Elementwise ``values > limit`` or ``values < limit``, by the side that fires; False for NaN."""
+        return values > limit if self.fires_above else values < limit  # type: ignore[operator, return-value]
+
+    def fires(self, value: float | None, thresholds: DiagnosticThresholds) -> bool:
+        """Whether a finite number fires; None (not measured) and NaN do not (`DiagnosticReport.nonfinite` does)."""
+        return value is not None and self.beyond(value, self.limit(thresholds)) is True
+
+
+DIAGNOSTICS: dict[str, Diagnostic] = {
+    diagnostic.letter: diagnostic
+    for diagnostic in (
+        Diagnostic(
+            letter="a",
+            name="growth per block",
+            phrase="residual stream exploded",
+            number="max_per_block_growth",
+            column="growth",
+            threshold="h_norm_explosion_ratio",
+            bound="limit",
+            fires_above=True,
+            unit="x",
+            suffix="×",
+            pattern="{:.4g}",
+            log=True,
+            span=(1.0, 1e4),
+        ),
+        Diagnostic(
+            letter="b",
+            name="deepest ‖g_L‖",
+            phrase="BP grad at numerical floor",
+            number="g_L",
+            column="g_L",
+            threshold="g_norm_floor",
+            bound="floor",
+            fires_above=False,
+            unit="norm",
+            suffix="",
+            pattern="{:.3g}",
+            log=True,
+            span=(1e-10, 1e-3),
+        ),
+        Diagnostic(
+            letter="c",
+            name="drift cosine",
+            phrase="BP grad direction is drift-dominated",
+            number="cross_batch_stability",
+            column="stability",
+            threshold="stability_drift_ceiling",
+            bound="ceiling",
+            fires_above=True,
+            unit="cosine",
+            suffix="",
+            pattern="{:+.3f}",
+            log=False,
+            span=(-0.2, 1.0),
+            step=0.01,
+        ),
+        Diagnostic(
+            letter="d",
+            name="margin over frozen",
+            phrase="deep blocks fail to beat frozen-random baseline",
+            number="margin_pp",
+            column="margin_pp",
+            threshold="frozen_acc_margin_pp",
+            bound="needs",
+            fires_above=False,
+            unit="pp",
+            suffix=" pp",
+            pattern="{:+.2f} pp",
+            log=False,
+            span=(-10.0, 10.0),
+            step=0.1,
+        ),
+    )
+}
+"""The diagnostics by letter, in the order of the verdict text."""
+
+LETTERS = "".join(DIAGNOSTICS)
+"""The letters in the order of the verdict text."""
+
+BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
+"""A diagnostic's bit in a mask of several: a=1, b=2, c=4, d=8."""
+
+
+def letters_of(mask: int) -> str:
+    """The diagnostics of a bit mask, in order.
+
+    >>> letters_of(11)
+    'abd'
+    """
+    return "".join(letter for letter in LETTERS if mask & BIT[letter])
+
+
+def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
+    """The fixed verdict text.
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+
+    Returns:
+        ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
+        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``.
+
+    Source: docs/protocol.md §3.
+
+    >>> verdict_text({"b", "a"}, "abc")
+    'needs walk-back: residual stream exploded; BP grad at numerical floor'
+    """
+    fired = set(flags)
+    if fired:
+        return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
+    return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
+
+
+def recorded_flags(verdict: str | None) -> frozenset[str] | None:
+    """The letters a recorded verdict names, or None where it cannot be told.
+
+    Reads this project's text and the short form of published lists.
+
+    >>> sorted(recorded_flags("walk-back: (a), (d)") or ())
+    ['a', 'd']
+    >>> sorted(recorded_flags("needs walk-back: BP grad at numerical floor") or ())
+    ['b']
+    """
+    if verdict is None:
+        return None
+    text = verdict.strip()
+    if text in (TRUSTWORTHY, NOT_MEASURED):
+        return frozenset()
+    if text.startswith(WALK_BACK):
+        by_phrase = {d.phrase: d.letter for d in DIAGNOSTICS.values()}
+        letters = [by_phrase.get(part.strip()) for part in text[len(WALK_BACK) :].split(";")]
+    elif text.startswith("walk-back:"):
+        letters = [
+            part.strip().strip("()") if part.strip().strip("()") in LETTERS else None
+            for part in text.removeprefix("walk-back:").replace(";", ",").split(",")
+        ]
+    else:
+        return None
+    known = [letter for letter in letters if letter]
+    return frozenset(known) if len(known) == len(letters) else None

@@ -1,0 +1,288 @@
+"""One JSON file, opened one level deep: its members or items stay undecoded until a format asks.
+
+msgspec decodes four times faster than json and names the path of what is wrong, but refuses the NaN and
+Infinity that Python writes and diverged runs contain; where it refuses, json reads.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from fa_core.errors import UnreadableInput
+from fa_core.rows import AuditRow, Problem
+from fa_core.trace import Trace
+
+Node: TypeAlias = Any
+"""A JSON value: `msgspec.Raw` (not decoded yet) or a Python object."""
+
+Finding: TypeAlias = AuditRow | list[AuditRow] | Trace | Problem
+"""What reading a file yields."""
+
+T = TypeVar("T")
+
+
+class _Table(msgspec.Struct):
+    reports: dict[str, msgspec.Raw]
+
+
+_TABLE = msgspec.json.Decoder(_Table)
+_MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+_HEAD = 256
+_MASKS = {b"NaN": b"9e7", b"Infinity": b"91827364"}
+_TOO_DEEP = "nested too deep"
+
+
+class RepeatedKeys(dict[str, Any]):
+    """A JSON object in which keys stood more than once: all values kept, the later ones under ``key#2``, ``key#3``."""
+
+    def __init__(self, pairs: list[tuple[str, Any]]) -> None:
+        super().__init__()
+        self.repeated: list[str] = []
+        for key, value in pairs:
+            name, count = key, 1
+            while name in self:
+                count += 1
+                name = f"{key}#{count}"
+            if count > 1:
+                self.repeated.append(name)
+            self[name] = value
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True):
+    """A JSON file one level deep.
+
+    Attributes:
+        path: the file.
+        kind: ``"object"``, ``"list"``, or ``"lines"`` (one JSON value per line).
+        data: the file's bytes in UTF-8.
+        members: of an object.
+        items: of a list, with their index; or of lines, with their line number (from 1).
+        problems: lines that are no JSON.
+        unfinished: the last line was half written.
+    """
+
+    path: str
+    kind: Literal["object", "list", "lines"]
+    data: bytes = b""
+    members: dict[str, Node] = {}
+    items: list[tuple[int, Node]] = []
+    problems: list[Problem] = []
+    unfinished: bool = False
+
+    def place(self, index: int) -> str:
+        """Where an item is, for messages: ``FILE: line 3`` or ``FILE: $[3]``."""
+        return f"{self.path}: line {index}" if self.kind == "lines" else f"{self.path}: $[{index}]"
+
+    def objects(self, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The items that are JSON objects, decoded, with their index."""
+        for index, item in self.items[:limit]:
+            value = plain(item)
+            if isinstance(value, dict):
+                yield index, value
+
+
+def open_document(path: str, data: bytes) -> Document:
+    """A file's bytes as a document.
+
+    Raises:
+        UnreadableInput: empty, truncated or malformed (with the line), or neither object nor list.
+    """
+    data = _as_utf8(path, data)
+    first = data.lstrip()[:1]
+    if not first:
+        raise UnreadableInput("empty file", where=path, hint="write it again or leave it out")
+    try:
+        if first == b"{" and b'"reports"' in data[:_HEAD]:
+            with suppress(msgspec.ValidationError):  # one pass over a table of a hundred megabytes instead of two
+                return Document(path=path, kind="object", data=data, members={"reports": _reports(data)})
+        if first == b"{":
+            return Document(path=path, kind="object", data=data, members=_MEMBERS.decode(data))
+        if first == b"[":
+            return Document(path=path, kind="list", data=data, items=list(enumerate(_ITEMS.decode(data))))
+    except (ValueError, RecursionError):
+        pass
+    return _lines(path, data) if first == b"{" and _one_per_line(data) else _by_json(path, data)
+
+
+def _reports(data: bytes) -> dict[str, msgspec.Raw]:
+    """The reports of an audit table, not decoded; those of diverged runs may hold NaN and Infinity.
+
+    msgspec refuses these literals, so it splits a copy of the text that has numbers of the same length in their
+    places; the members are views of the text itself.
+
+    Raises:
+        msgspec.ValidationError: no object of reports.
+        ValueError: malformed, or to be read slowly: a key holds one of these numbers, or occurs twice.
+    """
+    try:
+        return _TABLE.decode(data).reports
+    except msgspec.DecodeError as error:
+        if isinstance(error, msgspec.ValidationError) or not (b"NaN" in data or b"Infinity" in data):
+            raise
+    masked = data
+    for literal, number in _MASKS.items():
+        masked = masked.replace(literal, number)
+    found = _TABLE.decode(masked).reports
+    if any(number.decode() in key for key in found for number in _MASKS.values()):
+        raise ValueError("a key holds one of the numbers that replace NaN and Infinity")
+    view = memoryview(data)
+    end = 0
+    for key, value in found.items():
+        start = masked.index(bytes(value), end)
+        end = start + len(memoryview(value))
+        found[key] = msgspec.Raw(view[start:end])
+    return found
+
+
+def plain(node: Node) -> Any:
+    """A node as Python objects; None if it cannot be decoded."""
+    try:
+        return loads(bytes(node)) if isinstance(node, msgspec.Raw) else node
+    except (ValueError, RecursionError):
+        return None
+
+
+def convert(node: Node, kind: type[T], where: str) -> T:
+    """A node as a typed value.
+
+    Args:
+        node: undecoded or plain.
+        kind: the type to read it as.
+        where: file and JSON path of the node, for the message.
+
+    Raises:
+        UnreadableInput: of another shape; the message names the path inside the node.
+    """
+    try:
+        if isinstance(node, msgspec.Raw):
+            try:
+                return msgspec.json.decode(node, type=kind)
+            except msgspec.DecodeError as error:
+                if isinstance(error, msgspec.ValidationError) and "out of range" not in str(error):
+                    raise
+                node = python_loads(bytes(node))  # a number like 1e400, which is infinity to Python
+        return msgspec.convert(node, kind)
+    except (ValueError, OverflowError) as error:
+        raise shape_error(error, where) from error
+    except RecursionError as error:
+        raise UnreadableInput(_TOO_DEEP, where=where) from error
+
+
+def shape_error(error: Exception, where: str) -> UnreadableInput:
+    """A decoding error with the JSON path moved into ``where``: `$.a` in `FILE: $.b` is `FILE: $.b.a`."""
+    what, found, inner = str(error).partition(" - at `$")
+    return UnreadableInput(what, where=where + inner.rstrip("`") if found else where, hint="see `fa-tui schema`")
+
+
+def loads(data: bytes) -> Any:
+    """Any JSON, with NaN and Infinity.
+
+    Raises:
+        ValueError: malformed.
+        RecursionError: nested too deep.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except msgspec.DecodeError:
+        return python_loads(data)
+
+
+def python_loads(data: bytes, **how: Any) -> Any:
+    """Any JSON as Python's own `json` reads it: with NaN, Infinity and 1e400.
+
+    Raises:
+        json.JSONDecodeError: malformed (a ValueError).
+        RecursionError: nested too deep.
+    """
+    import json  # for the first file that needs it, not at the start
+
+    return json.loads(data, **how)
+
+
+def loads_keeping_repeats(data: bytes) -> Any:
+    """Any JSON, an object with a key twice as `RepeatedKeys` (readers silently drop all but the last).
+
+    Raises:
+        ValueError: malformed.
+        RecursionError: nested too deep.
+    """
+    return python_loads(data, object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    return members if len(members) == len(pairs) else RepeatedKeys(pairs)
+
+
+def _as_utf8(path: str, data: bytes) -> bytes:
+    """Without a byte order mark; UTF-16 (a Windows shell's redirection) becomes UTF-8."""
+    if data.startswith(codecs.BOM_UTF8):
+        return data[len(codecs.BOM_UTF8) :]
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        try:
+            return data.decode("utf-16").encode()
+        except UnicodeError as error:
+            raise UnreadableInput("not text in UTF-16, as its first bytes say", where=path) from error
+    return data
+
+
+def _by_json(path: str, data: bytes) -> Document:
+    import json
+
+    try:
+        value = loads_keeping_repeats(data)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
+            raise UnreadableInput(
+                f"truncated JSON: it ends inside a value at line {error.doc.count(chr(10)) + 1}",
+                where=path,
+                hint="copy the file again or write it again",
+            ) from error
+        where = f"{path}: line {error.lineno} column {error.colno}"
+        raise UnreadableInput(f"malformed JSON: {error.msg}", where=where, hint="correct the file") from error
+    except UnicodeDecodeError as error:
+        raise UnreadableInput(f"not UTF-8 text at byte {error.start}", where=path) from error
+    except ValueError as error:
+        raise UnreadableInput(f"malformed JSON: {error}", where=path) from error
+    except RecursionError as error:
+        raise UnreadableInput(_TOO_DEEP, where=path) from error
+    if isinstance(value, dict):
+        return Document(path=path, kind="object", data=data, members=value)
+    if isinstance(value, list):
+        return Document(path=path, kind="list", data=data, items=list(enumerate(value)))
+    raise UnreadableInput("neither a JSON object nor a list", where=path)
+
+
+def _one_per_line(data: bytes) -> bool:
+    """Whether the first line with something on it is a whole JSON object and more lines follow."""
+    head, newline, rest = data.lstrip().partition(b"\n")
+    if not newline or not rest.strip():
+        return False
+    try:
+        return isinstance(loads(head), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _lines(path: str, data: bytes) -> Document:
+    items: list[tuple[int, Node]] = []
+    problems: list[Problem] = []
+    unfinished = False
+    lines = data.split(b"\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            items.append((number, loads(line)))
+        except (ValueError, RecursionError) as error:
+            if number == len(lines):
+                unfinished = True
+            else:
+                problems.append(Problem(path, f"{path}: line {number}: malformed JSON: {error}; the line is skipped"))
+    return Document(path=path, kind="lines", data=data, items=items, problems=problems, unfinished=unfinished)

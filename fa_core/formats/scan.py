@@ -1,0 +1,299 @@
+"""Everything that files and folders hold: the one way in for the explorer and every command."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from fa_core.errors import FaError, UnreadableInput
+from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats.json_document import Document, Finding, open_document
+from fa_core.formats.reports import MEASURED
+from fa_core.formats.walk import Identity, Place, Walk
+from fa_core.rows import AuditRow, Problem
+from fa_core.runs import CREDIT, RUN_FILES
+from fa_core.trace import Trace
+
+if TYPE_CHECKING:
+    from fa_core.table import AuditTable
+
+Paths: TypeAlias = Sequence[Path | str]
+
+HEAD = 1 << 18
+"""Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
+
+_FIRST = 4096
+_JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
+NOTHING_HERE = "nothing here that this project reads"
+"""What is reported of a folder that holds no run (yet)."""
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """Everything found under some paths, in the order it was found.
+
+    Attributes:
+        rows: audits, and checkpoints that are not measured yet (`coverage` of their report is ``""``).
+        traces: runs over epochs.
+        problems: what could not be read, with the reason.
+    """
+
+    rows: list[AuditRow] = []
+    traces: list[Trace] = []
+    problems: list[Problem] = []
+
+
+class Format(msgspec.Struct, frozen=True):
+    """A kind of JSON file. Its module has ``sniff`` and ``read`` and is imported for the first file that may be one.
+
+    Attributes:
+        name: for messages.
+        markers: one of these bytes is in the head of every such file.
+        home: its module in this package.
+    """
+
+    name: str
+    markers: tuple[bytes, ...]
+    home: str
+
+    @property
+    def _module(self) -> ModuleType:
+        return importlib.import_module(f"fa_core.formats.{self.home}")
+
+    def marks(self, text: bytes) -> bool:
+        """Whether a text shows one of the markers."""
+        return any(marker in text for marker in self.markers)
+
+    def sniff(self, document: Document) -> bool:
+        """Whether a document is of this kind."""
+        return self.marks(document.data) and bool(self._module.sniff(document))
+
+    def read(self, document: Document) -> Iterator[Finding]:
+        """What a document of this kind holds."""
+        found: Iterator[Finding] = self._module.read(document)
+        return found
+
+
+FORMATS: tuple[Format, ...] = (
+    Format("audit table", (b'"reports"', b'"summary"'), "audit_table"),
+    Format("penalty log", (b'"log"',), "penalty_log"),
+    Format("epoch trace", (b'"epoch"',), "epoch_trace"),
+    Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
+    Format("audit list", (b'"method"', b'"method_name"'), "audit_list"),
+)
+"""The JSON formats, in the order they are asked: a new one is a module and a line here."""
+
+_KNOWN = ", ".join([*(form.name for form in FORMATS), checkpoint_file.NAME])
+
+
+def scan(paths: Paths, *, run_traces: bool = True) -> Scan:
+    """Audits, unmeasured checkpoints and traces under some paths.
+
+    Folders are searched recursively, in sorted order, hidden ones left out; a file that is none of ours is an
+    error when named and nothing to speak of in a folder. What cannot be read is listed, and the rest is returned.
+
+    Args:
+        paths: files and folders.
+        run_traces: whether to read the traces in run folders, which take longer than all the rest.
+
+    Raises:
+        UnreadableInput: the only path given cannot be read, or is a file in which nothing can be.
+    """
+    with _without_collector():
+        found = _collected(findings(paths, run_traces=run_traces))
+    if not found.rows and not found.traces:
+        _refuse_lone_file(paths, found.problems)
+    return found
+
+
+def scan_again(path: str) -> Scan:
+    """What one place found by `scan` in a folder holds now: a file, or a run folder without what lies deeper in it.
+
+    Nothing is raised: what cannot be read is a problem, and a file that is none of ours holds nothing.
+
+    Args:
+        path: the file or run folder.
+    """
+    try:
+        place = Path(path)
+        return _collected(
+            run_folder.read(place) if place.is_dir() else _in_file(Place(path, is_folder=False, named=False))
+        )
+    except FaError as error:
+        return Scan(problems=[Problem(path, str(error))])
+
+
+def _collected(found: Iterable[Finding]) -> Scan:
+    """Findings, sorted by kind."""
+    result = Scan([], [], [])
+    for finding in found:
+        if isinstance(finding, AuditRow):
+            result.rows.append(finding)
+        elif isinstance(finding, list):
+            result.rows.extend(finding)
+        elif isinstance(finding, Trace):
+            result.traces.append(finding)
+        else:
+            result.problems.append(finding)
+    return result
+
+
+def load_audits(paths: Paths | Path | str, strict: bool | None = None) -> AuditTable:
+    """The audits under some paths as a table: rows with something measured. Checkpoints without audit are left out.
+
+    Args:
+        paths: files and folders, or one of them.
+        strict: None: raise if the only path given cannot be read, else list it in the table's `problems`;
+            True: raise on the first problem; False: never raise.
+
+    Raises:
+        UnreadableInput: as `strict` says.
+    """
+    from fa_core.table import AuditTable
+
+    paths = [paths] if isinstance(paths, (str, Path)) else paths
+    with _without_collector():
+        found = _collected(findings(paths, lone_raises=strict is not False))
+        if strict and found.problems:
+            raise UnreadableInput(found.problems[0].message)
+        measured = [row for row in found.rows if row.checkpoint != row.source or row.report.coverage]
+        table = AuditTable.from_rows(measured, found.problems)
+    if strict is None and not len(table):
+        _refuse_lone_file(paths, found.problems)
+    return table
+
+
+def findings(paths: Paths, *, lone_raises: bool = True, run_traces: bool = True) -> Iterator[Finding]:
+    """Everything found, in order.
+
+    Args:
+        paths: files and folders.
+        lone_raises: whether an only path that cannot be read raises.
+        run_traces: whether to read the traces in run folders.
+
+    Raises:
+        UnreadableInput: as `lone_raises` says.
+    """
+    seen: set[Identity] = set()
+    lone = lone_raises and len(paths) == 1
+    for path in paths:
+        yield from _under(os.fspath(path), seen, named_raises=lone, run_traces=run_traces)
+
+
+def _under(path: str, seen: set[Identity], *, named_raises: bool, run_traces: bool) -> Iterator[Finding]:
+    """What one named path holds; what cannot be read becomes a problem, unless it is the named path and that raises."""
+    walk = Walk(path, seen)
+    empty = True
+    try:
+        for place in walk:
+            for finding in _at(place, walk, run_traces):
+                empty = False
+                yield finding
+    except FaError as error:
+        if named_raises:
+            raise
+        yield Problem(path, str(error))
+        return
+    yield from walk.problems
+    if empty and not walk.problems and Path(path).is_dir():
+        yield Problem(path, f"{path}: {NOTHING_HERE}; it reads: {_KNOWN}")
+
+
+def _at(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
+    try:
+        yield from _in_folder(place, walk, run_traces) if place.is_folder else _in_file(place)
+    except FaError as error:
+        if place.named and not place.is_folder:
+            raise
+        yield Problem(place.path, str(error))
+
+
+def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
+    """A run folder's row and trace; nothing for another folder."""
+    walk.skip = frozenset({CREDIT})
+    for finding in run_folder.read(Path(place.path), trace=run_traces):
+        walk.skip = RUN_FILES
+        yield finding
+
+
+def _in_file(place: Place) -> Iterator[Finding]:
+    """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
+    path = place.path
+    try:
+        with Path(path).open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(_FIRST)
+            kind = checkpoint_file.kind_of(head, path)
+            if kind:
+                yield from checkpoint_file.read(path, kind, file, size)
+                return
+            if not _is_ours(place, head):
+                return
+            head += file.read(HEAD - len(head))
+            if size > len(head) and not _may_be_known(head):
+                if place.named:
+                    raise _stranger(path)
+                return
+            file.seek(0)
+            data = file.read()
+    except OSError as error:
+        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
+    try:
+        document = open_document(path, data)
+    except UnreadableInput:
+        if place.named or _may_be_known(head) or path.lower().endswith(_JSON_SUFFIXES):
+            raise
+        return
+    form = next((form for form in FORMATS if form.sniff(document)), None)
+    if form is not None:
+        yield from form.read(document)
+    elif place.named:
+        raise _stranger(path)
+
+
+def _may_be_known(head: bytes) -> bool:
+    """Whether the head of a JSON file shows a key of some format."""
+    return any(form.marks(head) for form in FORMATS)
+
+
+def _is_ours(place: Place, head: bytes) -> bool:
+    """Whether the first bytes may be JSON of ours; a file that only promises to be a checkpoint is complained about."""
+    text = head.removeprefix(b"\xef\xbb\xbf").lstrip()
+    if text[:1] in (b"{", b"[") or head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return True
+    if checkpoint_file.promises_checkpoint(place.path):
+        raise checkpoint_file.not_a_checkpoint(place.path, head)
+    if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
+        raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
+    if place.named:
+        raise _stranger(place.path)
+    return False
+
+
+def _stranger(path: str) -> UnreadableInput:
+    return UnreadableInput("nothing this project reads", where=path, hint=f"it reads: {_KNOWN}")
+
+
+def _refuse_lone_file(paths: Paths, problems: Sequence[Problem]) -> None:
+    """Raise if the only path is a file in which nothing could be read: a table of nothing hides the reason."""
+    if len(paths) == 1 and problems and Path(paths[0]).is_file():
+        raise UnreadableInput(problems[0].message)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Pause the cycle collector: reports hold no cycles, and looking for some triples the time to make many."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()

@@ -1,0 +1,239 @@
+"""How firm the verdicts are, by intervals and float64 gradients; and the credit quality per layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from fa_core.analysis.groups import run_names
+from fa_core.confidence import Confidence, confidence, percent
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.gain import deep_gamma
+from fa_core.naming import listed
+from fa_core.report import DiagnosticReport
+from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
+from fa_core.reporting.numbers import MISSING, brief, fixed, significant
+from fa_core.reporting.sections.runs import ROWS_AT_MOST, by_layer
+from fa_core.table import AuditTable
+
+_TITLES = ("(a) growth", "(b) ‖g_L‖", "(c) cosine", "(d) pp")
+_SHOWN: Mapping[str, Callable[[float], str]] = {
+    "growth": lambda value: significant(value, 3) if value < 1000 else brief(value),
+    "g_L": lambda value: significant(value, 3),
+    "stability": lambda value: fixed(value, 3, sign=True),
+    "margin_pp": lambda value: fixed(value, 2, sign=True),
+    "acc": lambda value: fixed(value, 4),
+}
+
+
+def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
+    """Per run: the share of resamples with its verdict, an interval per diagnostic, 1 − cos(g, g in float64).
+
+    Source: PROTOCOL §8.
+    """
+    names = run_names(table)
+    reports = [table.report(i).with_thresholds(thresholds) for i in range(min(len(table), ROWS_AT_MOST))]
+    yield from _resamples(names, reports)
+    yield from _precision(names, reports)
+
+
+def _resamples(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
+    found = {i: confidence(report) for i, report in enumerate(reports)}
+    known = {i: one for i, one in found.items() if one is not None}
+    if not known:
+        yield Paragraph("Intervals: N/A, no run was resampled (`fa-tui audit --resamples 1000`).")
+        return
+    sizes = sorted({one.resamples for one in known.values()})
+    yield Grid(
+        headings=("run", "same verdict", *_TITLES, "acc"),
+        rows=tuple(
+            (names[i], percent(one.same_verdict), *(_judged(one, x) for x in LETTERS), _interval(one, "acc"))
+            for i, one in known.items()
+        ),
+        caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sizes))} resamples: share with the same "
+        "verdict, and the central 95% of each number with the share in which it fires. (a), (b): samples of the norm "
+        "batches; (c): batches; accuracy: samples of the test part. The baseline of (d) is taken as exact.",
+        marked=frozenset(row for row, one in enumerate(known.values()) if one.same_verdict < 0.95),
+    )
+    missing = [names[i] for i, one in found.items() if one is None]
+    if missing:
+        yield Paragraph(f"Not resampled: {listed(missing)}.")
+
+
+def _judged(one: Confidence, letter: str) -> str:
+    if letter not in one.fired:
+        return MISSING
+    return f"{_interval(one, DIAGNOSTICS[letter].column)}, {percent(one.fired[letter])}"
+
+
+def _interval(one: Confidence, name: str) -> str:
+    if name not in one.intervals:
+        return MISSING
+    low, high = (_SHOWN[name](end) if math.isfinite(end) else brief(end) for end in one.intervals[name])
+    return f"[{low}, {high}]"
+
+
+def _precision(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
+    known = {i: report.reference_precision for i, report in enumerate(reports) if report.reference_precision}
+    if not known:
+        yield Paragraph(
+            "Reference precision: N/A, no gradient was compared with its float64 version (`fa-tui audit --precision`)."
+        )
+    else:
+        deepest = max(len(one.cosine) for one in known.values())
+        yield Grid(
+            headings=("run", "arithmetic", *(f"l = {l}" for l in range(deepest)), "worst sample", "lost"),
+            rows=tuple(
+                (
+                    names[i],
+                    one.dtype,
+                    *(_apart(cosine) for cosine in one.cosine),
+                    *([MISSING] * (deepest - len(one.cosine))),
+                    _apart(_lowest(one.worst)),
+                    str(sum(one.lost)),
+                )
+                for i, one in known.items()
+            ),
+            caption="Reference precision: 1 − cos(g_l as measured, g_l in float64) per layer, mean over samples; lost: "
+            "gradients that are 0 as measured and not in float64, over all layers.",
+            words=2,
+            marked=frozenset(row for row, one in enumerate(known.values()) if any(one.lost)),
+        )
+    reasons = ((names[i], report.unmeasured.get("reference_precision")) for i, report in enumerate(reports))
+    said = tuple(f"{name}: reference precision is N/A: {why}" for name, why in reasons if why)
+    if said:
+        yield Bullets(said)
+
+
+def _lowest(cosines: Sequence[float | None]) -> float | None:
+    """The smallest, NaN before any number."""
+    known = [cosine for cosine in cosines if cosine is not None]
+    return min(known, key=lambda cosine: (not math.isnan(cosine), cosine), default=None)
+
+
+def _apart(cosine: float | None) -> str:
+    if cosine is None or math.isnan(cosine):
+        return MISSING if cosine is None else "NaN"
+    return significant(max(0.0, 1 - cosine), 2)
+
+
+NOT_SAVED = "the credit signal (feedback matrices or bridge nets) is not with the numbers"
+
+_UNTRAINED = {"random_init": "a control has no credit rule", "frozen": "frozen blocks are not trained"}
+"""Control → why its layers have no credit."""
+
+_METRICS = {
+    "gamma": "Γ",
+    "rho": "ρ, ε = 1e-3",
+    "rho_relative": "ρ, ε = 1e-3·‖h‖",
+    "nudge": "nudge, η = 0.01",
+    "nudge_relative": "nudge, η = 0.01·‖h‖",
+}
+"""Name in the file → in the table."""
+
+
+def credit_table(table: AuditTable) -> Iterator[Block]:
+    """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and the null."""
+    names = run_names(table)
+    credits: list[Mapping[str, Any]] = [table.report(i).credit or {} for i in range(len(table))]
+    rows = [
+        (name, _METRICS.get(metric, metric), _shown(metric, _deep_mean(values)), *(_shown(metric, v) for v in values))
+        for name, credit in zip(names, credits, strict=True)
+        for metric, values in credit.items()
+        if _per_layer(values) and any(value is not None for value in values)
+    ]
+    if rows:
+        yield by_layer(
+            ("run", "metric", "mean over l ≥ 1"),
+            rows,
+            "Credit quality per layer (mean over samples at each layer). nudge: change of the loss when h_l moves "
+            "by η against the credit, in nats; negative is good.",
+            words=2,
+        )
+    yield from _nulls(names, credits)
+    yield from _reasons(table, names, credits)
+
+
+def _per_layer(values: Any) -> bool:
+    return (
+        isinstance(values, list) and len(values) > 1 and all(v is None or isinstance(v, (int, float)) for v in values)
+    )
+
+
+def _deep_mean(values: Sequence[float | None]) -> float | None:
+    mean = deep_gamma({"gamma": values})
+    return None if math.isnan(mean) else mean
+
+
+def _shown(metric: str, value: float | None) -> str:
+    if value is None or math.isnan(value):
+        return MISSING
+    # a loss changes by 1e-8 in a collapsed network: its sign is what counts
+    return f"{brief(value, 3)}" if metric.startswith("nudge") else fixed(float(value), 4, sign=True)
+
+
+def _nulls(names: Sequence[str], credits: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    """Deep Γ with the feedback of the training next to that with fresh feedback."""
+    rows = []
+    for name, credit in zip(names, credits, strict=True):
+        null = credit.get("null")
+        if not isinstance(null, Mapping) or not isinstance(null.get("deep_gamma_mean"), float):
+            continue
+        fresh = f"{fixed(null['deep_gamma_mean'], 4, sign=True)} ± {fixed(null.get('deep_gamma_std'), 4)}"
+        rank = null.get("rank")
+        layers: list[float | None] = null["gamma"] if _per_layer(null.get("gamma")) else []
+        rows.append(
+            (
+                name,
+                _shown("gamma", credit.get("deep_gamma")),
+                fresh,
+                str(null.get("draws")),
+                MISSING if rank is None else brief(rank, 2),
+                *(_shown("gamma", value) for value in layers),
+            )
+        )
+    if rows:
+        yield by_layer(
+            ("run", "deep Γ", "with fresh feedback", "draws", "rank"),
+            rows,
+            "Null: deep Γ (mean over l ≥ 1) with the feedback of the training, and with freshly drawn feedback as mean "
+            "± std over draws; rank: share of draws that reach the former; then the fresh Γ per layer. A layer that "
+            "drawn feedback does not reach (FA's last: its credit comes from the head) keeps its own Γ, also in the "
+            "mean.",
+            words=1,
+        )
+
+
+def _reasons(table: AuditTable, names: Sequence[str], credits: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+    """What is N/A, and why: one line per reason."""
+    why: dict[tuple[str, str], list[str]] = {}
+    for i, (name, credit) in enumerate(zip(names, credits, strict=True)):
+        missing = credit.get("missing")
+        if not credit:
+            missing = {"gamma, rho, nudge": table.report(i).unmeasured.get("credit", NOT_SAVED)}
+        stated = missing if isinstance(missing, Mapping) else {}
+        for metric, reason in stated.items():
+            why.setdefault((_greek(metric), str(reason)), []).append(name)
+        if not any("gamma" in metric for metric in stated) and (where := _gaps(credit.get("gamma"))):
+            reason = _UNTRAINED.get(str(table.method[i]), "no credit there, or a gradient of norm 0")
+            why.setdefault((f"Γ and what follows it at {where}", reason), []).append(name)
+    said = tuple(f"{metric}: N/A for {listed(runs)}: {reason}." for (metric, reason), runs in why.items())
+    if len(said) > 1:
+        yield Bullets(said)
+    elif said:
+        yield Paragraph(said[0])
+
+
+def _gaps(values: Any) -> str:
+    """The layers without a value, e.g. ``l ≥ 1``; ``""`` if there are none."""
+    if not _per_layer(values):
+        return ""
+    gaps = [l for l, value in enumerate(values) if value is None]
+    if len(gaps) > 1 and gaps == list(range(gaps[0], len(values))):
+        return "every layer" if gaps[0] == 0 else f"l ≥ {gaps[0]}"
+    return f"l = {', '.join(map(str, gaps))}" if gaps else ""
+
+
+def _greek(metrics: str) -> str:
+    return metrics.replace("gamma", "Γ").replace("rho", "ρ")

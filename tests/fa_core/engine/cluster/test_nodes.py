@@ -1,0 +1,103 @@
+"""What is said of nodes that come and go, without a cluster."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("ray")
+
+from fa_core.engine import ray_driver
+from fa_core.engine.ray_driver import Nodes
+from fa_core.engine.ray_messages import Capacity, Notice, Waiting
+
+NONE = (
+    "no node of the cluster has a core to measure on; waiting for one to join "
+    "(`ray start --address=head:6379`; Ctrl-C ends, and what is measured is kept)"
+)
+
+
+@pytest.fixture
+def listed(monkeypatch):
+    """What Ray says of the nodes: name → alive."""
+    found: dict[str, bool] = {}
+
+    def nodes():
+        return [
+            {
+                "NodeID": name,
+                "NodeName": name,
+                "NodeManagerAddress": "10.0.0.1",
+                "NodeManagerHostname": "host",
+                "NodeManagerPort": 1,
+                "Alive": alive,
+                "Resources": {} if name == "head" else {"CPU": 1.0},
+            }
+            for name, alive in {"head": True, **found}.items()
+        ]
+
+    monkeypatch.setattr("ray.nodes", nodes)
+    monkeypatch.setattr("ray.available_resources", lambda: {"CPU": 1.0})
+    return found
+
+
+@pytest.fixture
+def looking(listed):
+    """Looks while so many runs are not over, some of them begun; what was said."""
+    said = []
+    nodes = Nodes("CPU", "head:6379", said.append)
+
+    def look(runs: int, **begun: int):
+        said.clear()
+        look.departed = nodes.look(runs, begun)
+        return [*said]
+
+    look.nodes = nodes
+    return look
+
+
+def test_runs_that_no_node_can_measure_wait_and_it_is_said_once_and_again_for_the_next_time(looking, listed):
+    assert looking(0) == [Capacity(0)]
+    assert looking(2) == [Waiting(NONE)]
+    assert looking(2) == []
+    listed.update(a=True)
+    assert looking(2) == [Capacity(1), Waiting(""), Notice("going on: 1 core to measure on")]
+    listed.update(a=False)
+    assert looking(2) == [Capacity(0), Notice("node a (10.0.0.1) is gone"), Waiting(NONE)]
+    assert looking(0) == [Waiting("")]
+
+
+def test_a_node_that_is_gone_is_named_once_with_the_runs_it_had(looking, listed):
+    listed.update(a=True, b=True)
+    assert looking(2, a=2) == [Capacity(2)]
+    listed.update(a=False)
+    assert looking(2, a=2) == [Capacity(1), Notice("node a (10.0.0.1) is gone; its 2 runs are measured elsewhere")]
+    assert looking.departed == {"a"}
+    assert (looking(2), looking.departed) == ([], set())
+
+
+def test_a_node_that_is_avoided_is_so_until_it_is_heard_of_or_for_a_while(listed, monkeypatch):
+    listed.update(a=True, b=True)
+    nodes = Nodes("CPU", "head:6379", print)
+    nodes.avoid(["a", "b"])
+    nodes.heard("a")
+    assert nodes.avoided() == {"b"}
+    monkeypatch.setattr(ray_driver, "AVOIDED_FOR", 0.0)
+    nodes.avoid(["b"])
+    assert nodes.avoided() == set()
+    assert (nodes.silent(60.0), nodes.silent(-1.0)) == ({"b"}, {"a", "b"})
+
+
+def test_runs_that_no_node_begins_because_others_have_it_all_are_said_to_wait(looking, listed, monkeypatch):
+    listed.update(a=True)
+    monkeypatch.setattr("ray.available_resources", dict)
+    assert looking(1) == [Capacity(1)]
+    monkeypatch.setattr(ray_driver, "PLACED_WITHIN", 0.0)
+    assert looking(1) == [Waiting("every core of the cluster is taken; waiting for one to be free")]
+    assert looking(1, a=1) == [Waiting(""), Notice("going on: 1 core to measure on")]
+
+
+def test_the_cluster_is_described_by_what_it_cannot_do(looking, listed):
+    assert looking.nodes.describe() == "1 node, which cannot measure"
+    listed.update(a=True)
+    assert looking.nodes.describe() == "2 nodes, 1 core"
+    assert Nodes("GPU", "", print).describe() == "2 nodes, 1 core, none of which can measure"

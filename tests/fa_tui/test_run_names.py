@@ -1,0 +1,78 @@
+"""Runs of one name in two folders are told apart by every analysis, as they are by the verdict table."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fa_core.runs import run_names
+from fa_tui.cli import main
+
+
+@pytest.fixture
+def folders(tmp_path: Path, sample_runs: Path) -> Path:
+    """Two folders with a run folder ``dfa_s42`` each."""
+    for folder, run in (("first", "dfa_s42"), ("second", "ep_s42")):
+        shutil.copytree(sample_runs / "main" / run, tmp_path / folder / "dfa_s42")
+        manifest = tmp_path / folder / "dfa_s42" / "manifest.json"
+        manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "method": "dfa"}))
+    return tmp_path
+
+
+def printed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
+    main([str(arg) for arg in args])
+    return capsys.readouterr().out
+
+
+def printed_json(capsys: pytest.CaptureFixture[str], *args: str | Path) -> Any:
+    return json.loads(printed(capsys, *args, "--format", "json"))
+
+
+def test_the_verdict_table_tells_them_apart(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert {Path(row["source"]).parent.name for row in printed_json(capsys, "show", folders)} == {"first", "second"}
+    text = printed(capsys, "show", folders, "--format", "markdown")
+    assert "first/dfa_s42" in text and "second/dfa_s42" in text
+
+
+def test_decision_utility_names_each_run_once(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    full = printed_json(capsys, "utility", folders)["strategies"][-1]["walked_back"]
+    assert sorted(full) == sorted(set(full))
+    assert set(full) <= {"first/dfa_s42:dfa_s42", "second/dfa_s42:dfa_s42"}
+    assert "first/dfa_s42:dfa_s42" in full
+
+
+def test_the_timelines_have_a_name_each(folders: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = json.dumps(printed_json(capsys, "timeline", folders))
+    names = re.findall(r'"key": "([^"]*)"', found)
+    assert sorted(names) == ["first/dfa_s42:dfa_s42", "second/dfa_s42:dfa_s42"]
+
+
+def test_the_report_has_a_name_for_each(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report = tmp_path / "out" / "report.md"
+    printed(capsys, "report", folders, "--out", report)
+    lines = [line for line in report.read_text().splitlines() if line.startswith("| first/dfa_s42:dfa_s42 ")]
+    assert len(lines) == 1  # of the timelines; the other tables are one per folder
+
+
+@given(
+    runs=st.lists(
+        st.tuples(
+            st.sampled_from(["dfa_s42", "bp_s1", "a:dfa_s42", "dfa_s42#2"]),
+            st.sampled_from(
+                ["a.json", "b/a.json", "b/a.jsonl", "a/dfa_s42", "b/dfa_s42", "b/dfa_s42/trace.jsonl", "/a"]
+            ),
+        ),
+        max_size=8,
+    )
+)
+def test_every_run_has_a_name_of_its_own(runs: list[tuple[str, str]]) -> None:
+    names = run_names([key for key, _ in runs], [source for _, source in runs])
+    assert len(set(names)) == len(runs)
+    assert all(key in name for (key, _), name in zip(runs, names, strict=True))
