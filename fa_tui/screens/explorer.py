@@ -73,16 +73,15 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding(
         "escape", "back", "Back", show=False, tooltip="from the sliders to the runs, from the long view to the matrix"
     ),
-    Binding("C", "app.show_lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
-    Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
-    Binding("A", "app.show_lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
-    Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
-    Binding(
-        "P",
-        "app.show_problems",
-        "Problems",
-        key_display="P",
-        tooltip="files and settings that were not read, or only in part, and why",
+    *(
+        Binding(key, f"app.show_{what}", name, key_display=key, tooltip=tooltip)
+        for key, what, name, tooltip in (
+            ("C", "lens('compare')", "Compare", "marked runs, or seeds, by layer"),
+            ("T", "lens('timeline')", "Timeline", "the runs over their epochs"),
+            ("A", "lens('analysis')", "Analysis", "sweep, utility, seeds"),
+            ("J", "jobs", "Jobs", "queue, progress, logs, cancel, retry"),
+            ("P", "problems", "Problems", "files and settings that were not read, or only in part, and why"),
+        )
     ),
 ]
 

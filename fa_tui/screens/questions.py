@@ -30,6 +30,11 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
+def leaving(keys: str, tooltip: str, *, priority: bool = False) -> Binding:
+    """The keys that close a question without an answer."""
+    return Binding(keys, "dismiss(None)", "Never mind", key_display="esc", tooltip=tooltip, priority=priority)
+
+
 class Question(ModalScreen[ResultT]):
     """Closes with the first answer. One that comes while it closes, or while another screen covers it, does nothing.
 
@@ -202,7 +207,7 @@ The key in front of a line takes it at once, and so does a click. Or move with â
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", tooltip="close the list"),
+        leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
     ]
 
@@ -229,9 +234,6 @@ The key in front of a line takes it at once, and so does a click. Or move with â
         self.set_focus(self.query_one(ChoiceList))
 
 
-_NOTHING_WRONG: Callable[[str], str] = lambda text: ""  # noqa: E731
-
-
 class EntryScreen(Question[str | None]):
     """Returns what was typed, or None after Esc.
 
@@ -251,14 +253,7 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "Take", priority=True, tooltip="take what is typed"),
-        Binding(
-            "escape,ctrl+c,ctrl+q",
-            "dismiss(None)",
-            "Never mind",
-            key_display="esc",
-            priority=True,
-            tooltip="leave everything as it was",
-        ),
+        leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
 
@@ -282,7 +277,7 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
         glyphs: Glyphs,
         text: str = "",
         hint: str = "",
-        check: Callable[[str], str] = _NOTHING_WRONG,
+        check: Callable[[str], str],
     ) -> None:
         super().__init__()
         self._asks, self._text, self._hint, self._check = asks, text, hint, check

@@ -22,6 +22,7 @@ from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 from fa_tui.views.quantities import has_no_credit
 from fa_tui.views.scale import Scale, covering
+from fa_tui.views.words import runs_words
 from fa_tui.widgets.chart import Chart, Curve
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ class Analysed:
     @property
     def title(self) -> tuple[str, str]:
         """How many runs there are, and why not all; the second part is emphasized."""
-        total = f"{len(self._session)} run{'' if len(self._session) == 1 else 's'}"
+        total = runs_words(len(self._session))
         if self._filter is None:
             return total, ""
         if self.rows is None:
@@ -304,6 +305,5 @@ def group_words(group: SeedGroup) -> Iterator[str]:
         yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"
     for name, stat in group.stats.items():
         if stat.min is not None and stat.max is not None:
-            runs = "1 run" if stat.n == 1 else f"{stat.n} runs"
-            yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs}"
+            yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs_words(stat.n)}"
     yield from (f"  {note}" for note in group.notes)
