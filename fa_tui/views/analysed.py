@@ -170,8 +170,8 @@ def left_out_words(
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
 
 
-_SEEDS_NAMED = 60
-"""Seeds named in a heading: not ten thousand."""
+_LISTED = 60
+"""Runs or seeds of a list: not ten thousand."""
 _LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
 SLICES = 400
 """Steps drawn at most: a braille dot is no finer on the widest screen."""
@@ -286,9 +286,9 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
     seen = set(strategy.walked_back)
     missed = [name for name in full.walked_back if name not in seen]
     yield f"# {strategy.name}: {strategy.looks_at}"
-    yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _NAMED) or 'none'}"
+    yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _LISTED) or 'none'}"
     if strategy.name != full.name:
-        yield f"  lets pass what {full.name} walks back: {listed(missed, _NAMED) or 'none'}"
+        yield f"  lets pass what {full.name} walks back: {listed(missed, _LISTED) or 'none'}"
     yield f"  could look at what it needs on {strategy.judged} of {analysis.runs} runs"
     counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
     if counts:
@@ -297,7 +297,7 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
 
 def group_words(group: SeedGroup) -> Iterator[str]:
     """One method over its seeds: its verdicts, and every number's range."""
-    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _SEEDS_NAMED)
+    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _LISTED)
     yield f"# {group.method}: seeds {seeds}"
     for text, count in group.verdicts.items():
         yield f"  {count} × {text}"
