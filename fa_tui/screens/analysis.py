@@ -148,7 +148,7 @@ Analyses of the runs, as the commands of the same names print them
         self.action_open((self._open + step) % len(NAMES))
 
     def action_open(self, place: int) -> None:
-        """Open one of the analyses; its cursor stands where it was left."""
+        """Open one of the analyses; its cursor is where it was left."""
         self._lines[self._open] = self.table.line
         self._open = place
         for number, name in enumerate(NAMES):
@@ -187,7 +187,7 @@ Analyses of the runs, as the commands of the same names print them
                 ],
                 default if chosen is None else chosen,
                 default=default,
-                tell=self._choose_healthy,
+                report=self._choose_healthy,
                 glyphs=self.glyphs,
             )
         )

@@ -71,7 +71,7 @@ async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, D
 
 
 async def ask_what_if(app: ExplorerApp) -> None:
-    """Ask for frozen-baseline accuracies to assume, and judge all runs anew."""
+    """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
     text = await ask(
         app,
         "what if the frozen baseline were",

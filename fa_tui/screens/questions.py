@@ -321,7 +321,7 @@ class SeveralScreen(Dialog[None]):
         names: what there is, each with more to say about it.
         chosen: of these.
         default: what is chosen again with a key.
-        tell: called with the names that are chosen, in their order.
+        report: called with the names that are chosen, in their order.
         glyphs: characters to draw with.
     """
 
@@ -354,12 +354,12 @@ at once. There is nothing to confirm: Esc closes the list.
         chosen: Iterable[str],
         *,
         default: Iterable[str],
-        tell: Callable[[tuple[str, ...]], object],
+        report: Callable[[tuple[str, ...]], object],
         glyphs: Glyphs,
     ) -> None:
         super().__init__(glyphs=glyphs)
         self._title, self._names = title, list(names)
-        self._chosen, self._default, self._tell = set(chosen), set(default), tell
+        self._chosen, self._default, self._report = set(chosen), set(default), report
 
     def body(self) -> Iterable[Widget]:
         yield Line(self.glyphs, id="choice-title")
@@ -389,7 +389,7 @@ at once. There is nothing to confirm: Esc closes the list.
     def _choose(self, chosen: set[str]) -> None:
         self._chosen = set(chosen)
         self.query_one(ChoiceList).set_choices(self._choices())
-        self._tell(tuple(name for name, _ in self._names if name in self._chosen))
+        self._report(tuple(name for name, _ in self._names if name in self._chosen))
 
 
 class QuitScreen(Dialog[str | None]):
@@ -397,7 +397,7 @@ class QuitScreen(Dialog[str | None]):
 
     Args:
         jobs: how many runs are queued or measured.
-        commands: how many commands run beside the explorer.
+        commands: how many commands run next to the explorer.
         glyphs: characters to draw with.
     """
 

@@ -12,7 +12,7 @@ _PLURALS = {"method": "methods", "seed": "seeds", "source": "sources"}
 
 
 class Axes(NamedTuple):
-    """What tells the lines of the matrix apart, and what the columns."""
+    """The axis that the lines of the matrix are, and that of its columns."""
 
     lines: str = "method"
     columns: str = "seed"
@@ -55,7 +55,7 @@ def plural(axis: str) -> str:
 
 
 def sign(axis: str) -> str:
-    """An axis as it stands before its value: ``λ`` for ``lam``."""
+    """An axis as it is written before its value: ``λ`` for ``lam``."""
     return _SIGNS.get(axis, axis)
 
 

@@ -118,7 +118,7 @@ def split(text: str) -> list[str]:
 
 
 def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
-    """A filter that leaves just these runs, or ``""`` where their names cannot be told apart or typed."""
+    """A filter that leaves just these runs, or ``""`` where their names are not unique or cannot be typed."""
     wanted = set(indices)
     by_key, by_run = (lambda row: row.key), (lambda row: f"{row.source}:{row.key}")
     for name, of in (("key", by_key), ("run", by_run)):

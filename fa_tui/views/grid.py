@@ -162,9 +162,9 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
         axes: what the lines and the columns are.
 
     Methods × seeds shows every run in a cell of its own: an axis that varies within a source is named on
-    the line (one that does not, in the heading), and two runs that no axis tells apart get lines of
+    the line (one that does not, in the heading), and two runs that agree on every axis get lines of
     their own (``dfa``, ``dfa #2``). Along other axes all runs that agree on both share a cell. Runs of
-    different sources never share one, unless the source is an axis and tells them apart itself.
+    different sources never share one, unless the source is an axis.
     """
     runs = _Runs.of(rows, shown)
     values = in_order(axes.columns, runs.on(axes.columns))
