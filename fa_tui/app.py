@@ -307,7 +307,8 @@ class ExplorerApp(App[int]):
 
     def action_show_lens(self, name: str) -> None:
         """Open compare, timeline or analysis; a threshold moved there is moved here too."""
-        from fa_tui.screens.lenses import lens
+        from fa_core.errors import FaError
+        from fa_tui.screens.explorer import lens
 
         try:
             self.push_screen(lens(name, self), lambda _: self.explorer.catch_up())
@@ -316,7 +317,7 @@ class ExplorerApp(App[int]):
 
     def action_show_problems(self) -> None:
         """Open the list of what could not be read."""
-        from fa_tui.screens.problems import ProblemsScreen
+        from fa_tui.screens.help import ProblemsScreen
 
         self.push_screen(ProblemsScreen(self.session, glyphs=self.terminal.glyphs))
 
@@ -399,7 +400,7 @@ class ExplorerApp(App[int]):
         if not runs and not commands:
             self.exit(0)
             return
-        from fa_tui.screens.quit import QuitScreen
+        from fa_tui.screens.questions import QuitScreen
 
         self.push_screen(QuitScreen(runs, commands, glyphs=self.terminal.glyphs), self._leave)
 

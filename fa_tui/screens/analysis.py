@@ -22,8 +22,8 @@ from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.screens.copy_export import reopening, reproducing
-from fa_tui.screens.explorer_panes import look_given, tidy_soon
+from fa_tui.screens.copy_export import look_now, reopening, reproducing
+from fa_tui.screens.explorer_panes import tidy_soon
 from fa_tui.screens.questions import SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
@@ -147,7 +147,7 @@ Analyses of the runs, as the commands of the same names print them
         self.action_open((self._open + step) % len(NAMES))
 
     def action_open(self, place: int) -> None:
-        """Open one of the analyses; its cursor stands where it was left."""
+        """Open one of the analyses; its cursor is where it was left."""
         self._lines[self._open] = self.table.line
         self._open = place
         for number, name in enumerate(NAMES):
@@ -186,7 +186,7 @@ Analyses of the runs, as the commands of the same names print them
                 ],
                 default if chosen is None else chosen,
                 default=default,
-                tell=self._choose_healthy,
+                report=self._choose_healthy,
                 glyphs=self.glyphs,
             )
         )
@@ -229,19 +229,20 @@ Analyses of the runs, as the commands of the same names print them
         table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
             self._found = sensitivities(table, thresholds, self.runs.healthy(), points=False)
-            self._blocks = list(sensitivity_blocks(self._found))
-            grid, self._said = parts(self._blocks)
-            # what is looked at first must be on a narrow screen too
-            grid = reordered(grid, ("fires when", "gap", "plateau"))
+            blocks = sensitivity_blocks(self._found)
         elif self._open == 1:
             self._found = decision_utility(table, thresholds, gammas=self.runs.gammas)
-            self._blocks = list(utility_blocks(self._found))
-            grid, self._said = parts(self._blocks)
-            grid = with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
+            blocks = utility_blocks(self._found)
         else:
             self._found = over_seeds(table, thresholds)
-            self._blocks = list(seeds_blocks(self._found))
-            grid, self._said = parts(self._blocks)
+            blocks = seeds_blocks(self._found)
+        self._blocks = list(blocks)
+        grid, self._said = parts(self._blocks)
+        if self._open == 0:
+            # what is looked at first must be on a narrow screen too
+            grid = reordered(grid, ("fires when", "gap", "plateau"))
+        elif isinstance(self._found, Utility):
+            grid = with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
@@ -254,7 +255,7 @@ Analyses of the runs, as the commands of the same names print them
         session, name, rows = self.session, NAMES[self._open], self.runs.chosen
         healthy = self.runs.healthy() if name == "sweep" else None
         options = ["--healthy", ",".join(healthy)] if healthy else []
-        look = look_given(session, self.app.explorer.shown_runs)
+        look = look_now(self.app)
         if self.runs.rows is not None:
             options += Look(filter=look.filter).options()
         else:

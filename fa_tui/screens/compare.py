@@ -7,16 +7,15 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_core.reporting.numbers import short
-from fa_tui.screens.copy_export import reopening, reproducing
-from fa_tui.screens.explorer_panes import look_given
+from fa_tui.screens.copy_export import commands, look_now, reproducing
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
-from fa_tui.session import SCALAR_LIMIT, Session, letters_of
+from fa_tui.session import Session, letters_of
 from fa_tui.sharing.pieces import (
-    Piece,
     Shared,
     Table,
     cell_piece,
@@ -29,7 +28,6 @@ from fa_tui.sharing.pieces import (
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import Filter, picking
-from fa_tui.views.look import Look
 from fa_tui.views.scale import covering
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.compare_view import CompareView, Scales
@@ -38,8 +36,6 @@ from fa_tui.widgets.line import Line
 
 if TYPE_CHECKING:
     from fa_core.columns import Ragged
-
-_UNNAMED = "of all runs: no filter names the compared ones"
 
 
 class CompareScreen(JudgedScreen):
@@ -131,7 +127,7 @@ class CompareScreen(JudgedScreen):
         return None if self._filter is None else self._filter.rows(self.session)
 
     def _group_again(self) -> None:
-        """Group other runs; what the person chose is compared again as soon as it passes."""
+        """Group other runs; what the user chose is compared again as soon as it passes."""
         self._groups, self._all = groups_of(self.session, self._passing), None
         self._at = place_of(self._wanted, self._groups, self._at)
         self._show()
@@ -164,12 +160,13 @@ class CompareScreen(JudgedScreen):
         verdicts = [cell_text(letters_of(session.flags[row]), letters_of(session.coverage[row])) for row in group.rows]
         table = Table("comparison", [compared_grid(names, self.view.lines, verdicts)], self._table_line())
         of = f"{group.name}: {runs_words(len(rows))}"
+        look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
         return Shared(
             [
                 *cell_piece(self._value_here()),
                 *table_pieces(table),
                 *run_pieces(rows, of, session.thresholds),
-                *self._commands(group),
+                *commands(self.app, look, "compared"),
             ],
             rows,
             of,
@@ -177,13 +174,6 @@ class CompareScreen(JudgedScreen):
             lambda: traces_of(rows, session.traces),
             table,
         )
-
-    def _commands(self, group: Group) -> list[Piece]:
-        """The command lines that print and open the runs that are compared."""
-        picked = picking(self.session.rows, group.rows)
-        look = look_given(self.session, self.app.explorer.shown_runs)._replace(filter=picked)
-        commands = [reproducing(self.app, "show", *Look(filter=picked).options()), reopening(self.app, look)]
-        return commands if picked else [piece._replace(note=_UNNAMED) for piece in commands]
 
     def _value_here(self) -> str:
         """The value under the cursor with its digits."""
@@ -230,7 +220,7 @@ class CompareScreen(JudgedScreen):
             (" compare ", "accent"),
             (f" {group.name} ", "strong"),
             (f"{group.home} " if group.home else "", "dim"),
-            (f"  {window.words} run{'' if window.total == 1 else 's'}", "dim"),
+            (f"  {window.words} {'run' if window.total == 1 else 'runs'}", "dim"),
             (" (< >)" if window.hides else "", "dim"),
             (f"   {self._at + 1}/{len(self._groups)} (n p)", "dim"),
             ("" if self._shared or not self._draws else "   bars: own scale (z)", "accent"),
@@ -254,11 +244,8 @@ class CompareScreen(JudgedScreen):
                 (f"; agree on {', '.join(agree)}" if agree else "", "dim"),
             ]
         flags = letters_of(reduce(or_, (flags for flags, _ in judged)))
-        ascii_only = self.glyphs.name == "ascii"
-        return [
-            (f" {who} agree: ", "dim"),
-            (cell_text(flags, agree, ascii_only=ascii_only), "bad" if flags else "good"),
-        ]
+        cell = cell_text(flags, agree, ascii_only=self.glyphs.name == "ascii")
+        return [(f" {who} agree: ", "dim"), (cell, "bad" if flags else "good")]
 
     def _say_here(self) -> None:
         """The value under the cursor with every digit worth reading, and where its run comes from."""
@@ -273,39 +260,29 @@ class CompareScreen(JudgedScreen):
             extremes = extremes_words(entry, self._labels)
             line.set((f" {extremes}  " if extremes else "", ""), (over, "dim"))
             return
-        row = self.session.rows[group.rows[column]]
-        value = entry.spread.values[column] if entry.spread else None
-        what = {"h": f"‖h_{entry.label}‖", "g": f"‖g_{entry.label}‖", "growth": f"growth {entry.label}"}
-        name = what.get(entry.kind, entry.label)
-        said = f"{name} = {short(value, 6)}" if value is not None else f"{name} was not measured"
-        if value is not None and column in entry.assumed:
-            said += f" (frozen baseline {row.report.baseline_words()})"
-        if value is None and entry.kind in ("h", "g", "growth"):
-            said = f"no {name} in this run"
+        index = group.rows[column]
+        row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None
         if entry.kind == "verdict":
-            said = self.session.verdict(group.rows[column])
-        line.set((f" {self.session.label(group.rows[column])}: ", "strong"), (said, ""), (f"   {row.source}", "dim"))
+            text = self.session.verdict(index)
+        elif value is not None:
+            text = f"{entry.name} = {short(value, 6)}"
+            if column in entry.assumed:
+                text += f" (frozen baseline {row.report.baseline_words()})"
+        else:
+            is_layer = entry.kind in ("h", "g", "growth")
+            text = f"no {entry.name} in this run" if is_layer else f"{entry.name} was not measured"
+        line.set((f" {self.session.label(index)}: ", "strong"), (text, ""), (f"   {row.source}", "dim"))
 
 
 def scales_of(session: Session, rows: Sequence[int]) -> Scales:
     """One logarithmic scale for ‖h‖ and one for ‖g‖ that hold all layers of the runs."""
-    if len(rows) > SCALAR_LIMIT:
-        table = session.table
-        return Scales(
-            *(covering(_ends(norms, rows), log=True) for norms in (table.residual_norms, table.bp_grad_norms))
-        )
-    reports = [session.rows[row].report for row in rows]
-    return Scales(
-        covering((value for report in reports for value in report.residual_norms), log=True),
-        covering((value for report in reports for value in report.bp_grad_norms), log=True),
-    )
+    norms = (session.table.residual_norms, session.table.bp_grad_norms)
+    return Scales(*(covering(_ends(each, rows), log=True) for each in norms))
 
 
 def _ends(norms: Ragged, rows: Sequence[int]) -> list[float]:
-    """The least and the largest norm of many runs that can be drawn on a logarithmic scale."""
-    import numpy as np
-
-    flat = norms.take(np.asarray(rows)).flat
+    """The least and the largest norm of some runs that can be drawn on a logarithmic scale."""
+    flat = norms.take(np.asarray(rows, dtype=np.intp)).flat
     drawn = flat[np.isfinite(flat) & (flat > 0)]
     return [float(drawn.min()), float(drawn.max())] if len(drawn) else []
 

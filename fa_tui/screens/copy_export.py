@@ -1,23 +1,36 @@
-"""Copy and export: of the screen that the person is on."""
+"""Copy and export what the open screen shows."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.sharing import export as exporting
 from fa_tui.sharing.clipboard import copy
-from fa_tui.sharing.pieces import Piece, Shared, Sharing, command_line, command_piece, opening_piece
+from fa_tui.sharing.pieces import (
+    Piece,
+    Shared,
+    Sharing,
+    cell_piece,
+    command_line,
+    command_piece,
+    opening_piece,
+    run_pieces,
+    runs_words,
+    traces_of,
+)
+from fa_tui.views.filters import picking
+from fa_tui.views.look import Look
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
-    from fa_tui.views.look import Look
 
 
 def shared_by(app: ExplorerApp) -> Shared:
-    """What the screen that is open has to give away; one that says nothing gives its looks alone."""
+    """What can be copied from the open screen; of one without `shared`, its picture alone."""
     return app.screen.shared() if isinstance(app.screen, Sharing) else Shared([])
 
 
@@ -27,7 +40,7 @@ def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece
     Args:
         app: whose paths, thresholds and baseline it names.
         command: the command.
-        options: what else the screen was told.
+        options: what else the screen depends on.
     """
     session = app.session
     return command_piece(command_line(app.paths, session.thresholds, app.session.baseline, command, options))
@@ -44,6 +57,53 @@ def reopening(app: ExplorerApp, look: Look) -> Piece:
     options = [*look.options(prefers.show), *app.setup.as_options()]
     line = command_line(app.paths, thresholds, app.session.baseline, "open", options, usual=prefers.thresholds)
     return opening_piece(line)
+
+
+def look_now(app: ExplorerApp) -> Look:
+    """The look of the main screen, as a command understands it: a command knows no marks."""
+    shown = app.explorer.shown_runs
+    if "is:marked" in shown.filter_text:
+        return shown.look._replace(filter=picking(app.session.rows, shown.rows or ()))
+    return shown.look
+
+
+def commands(app: ExplorerApp, look: Look, unnamed: str) -> list[Piece]:
+    """The command lines that print and open the runs of a look.
+
+    Args:
+        app: as for `reproducing`.
+        look: whose filter names the runs, if one can.
+        unnamed: what to call runs that no filter names, or ``""``.
+    """
+    lines = [reproducing(app, "show", *Look(filter=look.filter, sort=look.sort).options()), reopening(app, look)]
+    if unnamed and not look.filter:
+        return [line._replace(note=f"of all runs: no filter names the {unnamed} ones") for line in lines]
+    return lines
+
+
+def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
+    """Copies of the chosen runs; exports of the marked ones, or of all that are shown.
+
+    Args:
+        app: whose main screen shows them.
+        chosen: the marked runs, or the one under the cursor.
+    """
+    session, shown = app.session, app.explorer.shown_runs
+    rows = [session.rows[index] for index in chosen]
+    name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
+    indices = sorted(session.marked) or shown.rows
+    exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
+    return Shared(
+        [
+            *cell_piece(shown.cell_text()),
+            *run_pieces(rows, name, session.thresholds),
+            *commands(app, look_now(app), "marked" if shown.filter_text else ""),
+        ],
+        exported,
+        runs_words(len(exported)),
+        session.thresholds,
+        lambda: session.traces if indices is None else traces_of(exported, session.traces),
+    )
 
 
 async def copy_something(app: ExplorerApp) -> None:

@@ -1,12 +1,8 @@
-"""The sizes of terminal that the main screen tells apart, as classes for its style sheet.
-
-The keys of the main screen; those of its panes are with the panes.
-
-The main screen: the matrix (or the long view), the run under the cursor, the sliders, what happens now.
-"""
+"""The main screen: the matrix (or the long view), the run under the cursor, the sliders, what happens now."""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,15 +10,15 @@ from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.geometry import Size
-from textual.screen import Screen
 from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS
-from fa_tui.screens.explorer_panes import LatePanes, RunsShown
+from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
+from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import short_paths
-from fa_tui.views.words import title_pieces
+from fa_tui.views.words import count_words, title_pieces
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
@@ -32,12 +28,15 @@ from fa_tui.widgets.table import LineTable
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
     from fa_tui.jobs.listing import Listed
+    from fa_tui.screens.threshold_screen import JudgedScreen
     from fa_tui.sharing.pieces import Shared
     from fa_tui.views.axes import Axes
     from fa_tui.views.look import Look
+    from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
+    from fa_tui.widgets.layer_charts import LineCharts
     from fa_tui.widgets.run_table import RunTable
-    from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
+    from fa_tui.widgets.sliders_panel import ThresholdsChanged
 
 
 WIDTHS = [(0, "-tiny"), (40, "-slim"), (60, "-narrow"), (100, "-wide"), (168, "-widest")]
@@ -74,16 +73,15 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding(
         "escape", "back", "Back", show=False, tooltip="from the sliders to the runs, from the long view to the matrix"
     ),
-    Binding("C", "app.show_lens('compare')", "Compare", key_display="C", tooltip="marked runs, or seeds, by layer"),
-    Binding("T", "app.show_lens('timeline')", "Timeline", key_display="T", tooltip="the runs over their epochs"),
-    Binding("A", "app.show_lens('analysis')", "Analysis", key_display="A", tooltip="sweep, utility, seeds"),
-    Binding("J", "app.show_jobs", "Jobs", key_display="J", tooltip="queue, progress, logs, cancel, retry"),
-    Binding(
-        "P",
-        "app.show_problems",
-        "Problems",
-        key_display="P",
-        tooltip="files and settings that were not read, or only in part, and why",
+    *(
+        Binding(key, f"app.show_{what}", name, key_display=key, tooltip=tooltip)
+        for key, what, name, tooltip in (
+            ("C", "lens('compare')", "Compare", "marked runs, or seeds, by layer"),
+            ("T", "lens('timeline')", "Timeline", "the runs over their epochs"),
+            ("A", "lens('analysis')", "Analysis", "sweep, utility, seeds"),
+            ("J", "jobs", "Jobs", "queue, progress, logs, cancel, retry"),
+            ("P", "problems", "Problems", "files and settings that were not read, or only in part, and why"),
+        )
     ),
 ]
 
@@ -93,7 +91,7 @@ _SETTLE_SECONDS = 0.01
 """How often it is looked whether the first paint is on its way, before anything else is imported."""
 
 
-class ExplorerScreen(Uniform, Screen[None]):
+class ExplorerScreen(Uniform, SlidersScreen):
     """Wires the matrix, the detail, the sliders and the status line to the session.
 
     Args:
@@ -104,34 +102,33 @@ class ExplorerScreen(Uniform, Screen[None]):
         classes: as for any widget.
     """
 
-    app: ExplorerApp
-
     HORIZONTAL_BREAKPOINTS = WIDTHS
     VERTICAL_BREAKPOINTS = HEIGHTS
 
     BINDINGS: ClassVar[list[BindingType]] = EXPLORER_KEYS
 
     def __init__(self, session: Session, *, title: str, glyphs: Glyphs, look: Look, classes: str = "") -> None:
-        super().__init__(classes=classes)
-        self._session = session
+        super().__init__(session, glyphs=glyphs, classes=classes)
         self._title = title
-        self._glyphs = glyphs
         self.shown_runs = RunsShown(session, glyphs, look)
         self.matrix = self.shown_runs.matrix
         # it gets the focus when it is there; known now, it is not styled a second time for that
         self.runs.set_reactive(Widget.has_focus, True)
         self.status = StatusLine(glyphs, self.matrix, id="status")
-        self._tell_view()
-        self.panes = LatePanes(session, self.shown_runs, glyphs)
+        self._show_view()
+        self.detail: DetailPane | None = None
+        self.charts: LineCharts | None = None
         self._detail_due = False
         self._can_measure = False
         self._filter_line: FilterLine | None = None
 
     def compose(self) -> ComposeResult:
-        glyphs = self._glyphs
+        glyphs = self.glyphs
         yield Line(glyphs, id="title")
         with Place(id="body"):
-            yield from self.shown_runs.views
+            yield self.matrix
+            if self.shown_runs.table is not None:
+                yield self.shown_runs.table
             yield Place(id="detail-place")
         yield Place(id="sliders-place")
         yield KeyBar(glyphs)
@@ -152,13 +149,49 @@ class ExplorerScreen(Uniform, Screen[None]):
         if not self.app.painter.has_painted:
             self.set_timer(_SETTLE_SECONDS, self._settle)
             return
-        await self.panes.come(self, self.status, self.app.history)
+        await self._mount_panes()
         self._offer_measuring()
 
+    async def _mount_panes(self) -> None:
+        """Mount the run under the cursor, the sliders and the charts in the places that were kept free."""
+        from fa_tui.widgets.detail import DetailPane
+        from fa_tui.widgets.layer_charts import LineCharts
+        from fa_tui.widgets.sliders_panel import SlidersPanel
+
+        # what is there now stays: later collections need not look at it
+        gc.freeze()
+        gc.enable()
+        self.detail = DetailPane(glyphs=self.glyphs, id="detail")
+        self.sliders = SlidersPanel(self.app.history, glyphs=self.glyphs, id="sliders")
+        self.charts = LineCharts(self.session, self.matrix, self.glyphs)
+        self._show_run()
+        self.count(())
+        self.show_rugs()
+        with self.app.batch_update():
+            await self.query_one("#detail-place").mount(self.detail)
+            await self.query_one("#sliders-place").mount(self.sliders, self.status)
+            await self.query_one("#body").mount(self.charts)
+        self.call_after_refresh(self._draw_charts)
+        tidy_soon(self, self.session)
+
+    def _show_run(self) -> None:
+        """Show the run under the cursor, and draw its line where there is space."""
+        row = self.row
+        if self.detail is not None:
+            run, gone = None if row is None else self.session.rows[row], row in self.session.gone
+            self.detail.show(run, self.session.thresholds, gone=gone)
+        self._draw_charts()
+
+    def _draw_charts(self) -> None:
+        if self.charts is not None:
+            self.charts.follow()
+
     @property
-    def sliders(self) -> SlidersPanel | None:
-        """The thresholds, once they are on screen."""
-        return self.panes.sliders
+    def passing(self) -> Sequence[int] | None:
+        return self.shown_runs.rows
+
+    def counted(self) -> str:
+        return count_words(self.session, self.passing)
 
     @property
     def row(self) -> int | None:
@@ -189,12 +222,12 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def _show_detail(self) -> None:
         self._detail_due = False
-        self.panes.show_run()
+        self._show_run()
         self._offer_measuring()
 
     def _offer_measuring(self) -> None:
         """Show the key only where it would do something."""
-        offered = bool(self._session.measurable(self._chosen()))
+        offered = bool(self.session.measurable(self._chosen()))
         if offered != self._can_measure:
             self._can_measure = offered
             self.refresh_bindings()
@@ -211,19 +244,14 @@ class ExplorerScreen(Uniform, Screen[None]):
         return action != "measure" or self._can_measure
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
-        before = self._session.thresholds
-        flips = self._session.set_thresholds(message.thresholds)
+        before = self.session.thresholds
+        flips = self.session.set_thresholds(message.thresholds)
         if self.shown_runs.verdicts_changed(flips):
             self._show_title()
-        self.panes.show_counts(flips, before)
+        self.count(flips, before)
         # nothing to say takes back what was said of the change before
         self.status.say(message.words, "dim")
         self._show_detail()
-
-    def action_slider(self, letter: str) -> None:
-        """Go to one threshold."""
-        if self.sliders is not None:
-            self.set_focus(self.sliders.slider(letter))
 
     async def action_back(self) -> None:
         """From the sliders to the runs, from the long view to the matrix; a filter stays."""
@@ -235,13 +263,13 @@ class ExplorerScreen(Uniform, Screen[None]):
     async def action_toggle_table(self) -> None:
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
         await self.shown_runs.toggle(self.query_one("#body"))
-        self._tell_view()
+        self._show_view()
         self.order_changed()
-        self.panes.draw_charts()
+        self._draw_charts()
         self.set_focus(self.runs)
 
-    def _tell_view(self) -> None:
-        """Let what stands around the runs know which view of them is on screen."""
+    def _show_view(self) -> None:
+        """Show around the runs which view of them is on screen."""
         in_table = self.shown_runs.in_table
         self.set_class(in_table, "-table")
         self.status.explains_numbers = not in_table
@@ -252,7 +280,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     @on(LineTable.Ordered)
     def order_changed(self) -> None:
-        """The runs stand in another order, or in the other view: say so."""
+        """Show that the runs are in another order, or in the other view."""
         self._show_title()
         self.status.show()
         self.refresh_bindings()
@@ -264,7 +292,7 @@ class ExplorerScreen(Uniform, Screen[None]):
         if self._filter_line is not None and not self._filter_line.is_done:
             self.set_focus(self._filter_line.entry)
             return
-        line = self._filter_line = FilterLine(self._session, self.shown_runs.filter_text, glyphs=self._glyphs)
+        line = self._filter_line = FilterLine(self.session, self.shown_runs.filter_text, glyphs=self.glyphs)
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
 
@@ -287,7 +315,7 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
         self.shown_runs.apply(message.filter, message.rows)
-        self.panes.show_counts()
+        self.recount()
         self._show_title()
         self._show_detail()
 
@@ -303,37 +331,41 @@ class ExplorerScreen(Uniform, Screen[None]):
 
     def catch_up(self) -> None:
         """Show thresholds that were moved on another screen."""
-        self.panes.follow_thresholds()
+        if self.sliders is not None:
+            if self.sliders.thresholds != self.session.thresholds:
+                # what flipped on the way was shown elsewhere
+                self._flipped = ""
+            self.sliders.follow()
         self.shown_runs.lay_out()
-        self.panes.show_counts()
+        self.recount()
         self._show_title()
         self._show_detail()
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
-        """Rows came, changed, went, or are judged otherwise: show them anew.
+        """Show rows that came, changed, went, or are judged otherwise.
 
         Args:
             flips: the verdicts that flipped with it.
             only: the rows, where none came; then nothing has to be laid out again.
         """
         self.shown_runs.rows_changed(only)
-        self.panes.show_counts(flips)
-        self.panes.show_rugs()
+        self.count(flips)
+        self.show_rugs()
         self._show_detail()
         self._show_title()
 
     def shared(self) -> Shared:
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
-        from fa_tui.screens.explorer_panes import given_runs
+        from fa_tui.screens.copy_export import given_runs
 
-        return given_runs(self.app, self._session, self.shown_runs, self._chosen())
+        return given_runs(self.app, self._chosen())
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
         self.app.jobs.measure(self._chosen(), self.shown_runs.rows)
 
     def _chosen(self) -> list[int]:
-        return sorted(self._session.marked) or ([] if self.row is None else [self.row])
+        return sorted(self.session.marked) or ([] if self.row is None else [self.row])
 
     def marks_changed(self) -> None:
         """Marks were taken away elsewhere."""
@@ -353,7 +385,7 @@ class ExplorerScreen(Uniform, Screen[None]):
     @on(LineTable.Marked)
     def _marked(self) -> None:
         if self.shown_runs.marks_changed():
-            self.panes.show_counts()
+            self.recount()
             self._show_detail()
         self._show_title()
         self._offer_measuring()
@@ -366,20 +398,35 @@ class ExplorerScreen(Uniform, Screen[None]):
         # what was hidden in a tiny terminal has lost the focus: without it no key would move anything
         if self.focused is None and not is_too_small(self.size):
             self.set_focus(self.runs)
-        self.panes.draw_charts()
+        self._draw_charts()
 
     def _show_title(self) -> None:
-        title, session = self.query_one("#title", Line), self._session
         if is_too_small(self.size):
-            title.set(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
+            self.set_title(("too small,", "warn"), (" < 40x10" if self.size.width < 24 else " 40x10 at least", ""))
             return
-        title.set(*title_pieces(self.shown_runs.overview(), session, self.size.width, self._opened))
+        self.set_title(*title_pieces(self.shown_runs.overview(), self.session, self.size.width, self._opened))
 
     def _opened(self, room: int) -> str:
         """What is open, in some cells."""
-        return self._title or short_paths(self.app.paths, room, self._glyphs.ellipsis)
+        return self._title or short_paths(self.app.paths, room, self.glyphs.ellipsis)
 
     @on(Matrix.ShowsChanged)
     def _shows_changed(self) -> None:
         self._show_title()
         self.status.say("")
+
+
+def lens(name: str, app: ExplorerApp) -> JudgedScreen:
+    """A new screen on what the explorer shows now: ``compare``, ``timeline`` or ``analysis``, imported when opened."""
+    session, glyphs, explorer = app.session, app.terminal.glyphs, app.explorer
+    if name == "compare":
+        from fa_tui.screens.compare import CompareScreen
+
+        return CompareScreen(session, at=explorer.row, filter=explorer.shown_runs.filter, glyphs=glyphs)
+    if name == "timeline":
+        from fa_tui.screens.timeline import TimelineScreen
+
+        return TimelineScreen(session, at=explorer.row, glyphs=glyphs)
+    from fa_tui.screens.analysis import AnalysisScreen
+
+    return AnalysisScreen(session, filter=explorer.shown_runs.filter, glyphs=glyphs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,12 +32,11 @@ _NONE_YET = """\
 """
 
 
+@dataclass
 class MachineSeen(Message):
     """How busy the machine is (posted from a thread)."""
 
-    def __init__(self, machine: Machine) -> None:
-        self.machine = machine
-        super().__init__()
+    machine: Machine
 
 
 class JobLog(TextLines):
@@ -136,7 +136,7 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         self.jobs_changed()
 
     def jobs_changed(self) -> None:
-        """Show how the jobs stand."""
+        """Show the state of the jobs."""
         jobs = self._jobs.listed()
         self.query_one(JobsTable).set_jobs(jobs)
         active = sum(not job.over for job in jobs)

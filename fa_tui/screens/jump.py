@@ -13,7 +13,7 @@ from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_tui.screens.questions import Question
+from fa_tui.screens.questions import Question, leaving
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.slider import ThresholdSlider
@@ -57,13 +57,7 @@ The sliders have the letters of their diagnostics.
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "escape,ctrl+o,ctrl+c,ctrl+q",
-            "dismiss(None)",
-            "Never mind",
-            key_display="esc",
-            tooltip="stay where you are",
-        ),
+        leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"),
     ]
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import TYPE_CHECKING, cast
 
+from textual.app import SystemCommand
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 
 from fa_tui.screens.questions import Question
@@ -48,39 +49,31 @@ _LESS = 0.9
 """What is found in a command's explanation counts a little less than what is found in its name."""
 
 
-class Command(NamedTuple):
-    """One entry: what it is called, what it does, and the key that does it too."""
-
-    name: str
-    explains: str
-    run: Callable[[], Awaitable[None] | None]
-
-
 class ExplorerCommands(Provider):
     """The bindings of the screen with a tooltip, what the matrix can show, and the themes."""
 
     async def discover(self) -> Hits:
         say = self._explorer_app.terminal.glyphs.say
         for command in self._commands():
-            yield DiscoveryHit(say(command.name), command.run, help=say(command.explains))
+            yield DiscoveryHit(say(command.title), command.callback, help=say(command.help))
 
     async def search(self, query: str) -> Hits:
         matcher, say = self.matcher(query), self._explorer_app.terminal.glyphs.say
         for command in self._commands():
-            name, explains = say(command.name), say(command.explains)
+            name, explains = say(command.title), say(command.help)
             score = max(matcher.match(name), _LESS * matcher.match(explains))
             if score:
-                yield Hit(score, matcher.highlight(name), command.run, help=explains)
+                yield Hit(score, matcher.highlight(name), command.callback, help=explains)
 
-    def _commands(self) -> Iterator[Command]:
+    def _commands(self) -> Iterator[SystemCommand]:
         yield from self._bindings()
         yield from self._quantities()
         app = self._explorer_app
         yield from self._presets()
         for name in app.themes_here:
-            yield Command(f"Theme: {name}", "change the colours, now and from now on", partial(app.dress, name))
+            yield SystemCommand(f"Theme: {name}", "change the colours, now and from now on", partial(app.dress, name))
 
-    def _bindings(self) -> Iterator[Command]:
+    def _bindings(self) -> Iterator[SystemCommand]:
         app, seen = self._explorer_app, set[str]()
         for active in self.screen.active_bindings.values():
             binding = active.binding
@@ -92,30 +85,30 @@ class ExplorerCommands(Provider):
             async def run(action: str = binding.action, node: object = active.node) -> None:
                 await app.run_action(action, node)  # type: ignore[arg-type]
 
-            yield Command(binding.description, f"{binding.tooltip} ({key})", run)
+            yield SystemCommand(binding.description, f"{binding.tooltip} ({key})", run)
 
-    def _quantities(self) -> Iterator[Command]:
+    def _quantities(self) -> Iterator[SystemCommand]:
         from fa_tui.screens.explorer import ExplorerScreen
         from fa_tui.views.quantities import QUANTITIES
 
         if not isinstance(self.screen, ExplorerScreen):
             return
         matrix = self.screen.matrix
-        yield Command("Show verdicts", "letters in the matrix", lambda: matrix.show(None))
+        yield SystemCommand("Show verdicts", "letters in the matrix", lambda: matrix.show(None))
         for quantity in QUANTITIES:
-            yield Command(
+            yield SystemCommand(
                 f"Show {quantity.label}",
                 "a number per run instead of letters",
                 partial(matrix.show, quantity),
             )
 
-    def _presets(self) -> Iterator[Command]:
+    def _presets(self) -> Iterator[SystemCommand]:
         from fa_tui.presets import Presets
         from fa_tui.screens.preset_dialogs import use_preset
 
         app = self._explorer_app
         for name, thresholds in Presets().read().items():
-            yield Command(f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds))
+            yield SystemCommand(f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds))
 
     @property
     def _explorer_app(self) -> ExplorerApp:

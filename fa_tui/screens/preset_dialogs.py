@@ -1,4 +1,4 @@
-"""What the explorer asks a person, and does with the answer: presets, another baseline."""
+"""Questions of the explorer and what it does with the answers: presets, another baseline, axes, orders."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from fa_core.errors import FaError, UsageError
 from fa_tui.options import FrozenBaseline, parse_frozen_baseline
 from fa_tui.presets import PROTOCOL, Presets, name_problem
 from fa_tui.screens.copy_export import copy_something, export_something
-from fa_tui.screens.explorer_panes import choose_axis, choose_order
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import baseline_text
+from fa_tui.views.axes import axes_of, plural, value_on
+from fa_tui.views.columns import every_column
+from fa_tui.views.grid import homes_of
 from fa_tui.views.text import briefly
 from fa_tui.views.words import flip_text
+from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 if TYPE_CHECKING:
@@ -68,7 +71,7 @@ async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, D
 
 
 async def ask_what_if(app: ExplorerApp) -> None:
-    """Ask for frozen-baseline accuracies to assume, and judge all runs anew."""
+    """Ask for frozen-baseline accuracies to assume, and judge all runs by them."""
     text = await ask(
         app,
         "what if the frozen baseline were",
@@ -93,6 +96,40 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
     flipped = flip_text(app.session, flips, shown=app.explorer.shown_runs.rows)
     app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
+
+
+_KEYS = "123456789abcdefgilmnopqrstuvwxyz"
+"""Without h j k, which move the cursor in lists."""
+
+
+async def choose_axis(app: ExplorerApp, place: str) -> None:
+    """Ask what the columns or the lines of the matrix are."""
+    session, matrix = app.session, app.explorer.matrix
+    other, now = (matrix.axes.lines, matrix.axes.columns)[:: 1 if place == "columns" else -1]
+    homes = homes_of(session.rows, range(len(session)))
+    choices = []
+    for key, axis in zip(_KEYS, axes_of(session.rows), strict=False):
+        count = len({value_on(axis, row, homes[index]) for index, row in enumerate(session.rows)})
+        values = f"{count} value{'' if count == 1 else 's'}"
+        note = "now" if axis == now else f"changes places with {plural(now)}" if axis == other else values
+        choices.append(Choice(key, plural(axis), note, axis))
+    chosen = await choose(app, f"The {place} of the matrix", choices)
+    if chosen is not None:
+        app.explorer.lay_out_along(matrix.axes if chosen == now else matrix.axes.having(place, chosen))
+
+
+async def choose_order(app: ExplorerApp) -> None:
+    """Ask what the long view is sorted by."""
+    table = app.explorer.runs
+    if not isinstance(table, RunTable):
+        return
+    choices = [Choice("0", "as the runs were read", "" if table.order else "now", "")]
+    for key, column in zip(_KEYS, every_column(app.session), strict=False):
+        note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
+        choices.append(Choice(key, column.title, note, column.name))
+    chosen = await choose(app, "Sort by", choices)
+    if chosen is not None:
+        table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {

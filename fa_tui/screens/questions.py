@@ -1,12 +1,6 @@
-"""Questions: screens over another one that are answered once; most are a framed box in the middle.
+"""Screens over another one that are answered once: a list, a line to type, several of a list, whether to leave.
 
-A short list to choose from, by key, arrow or mouse.
-
-One line to type something in, at the bottom of the screen; what is wrong with it is said while it is typed.
-
-A short list of which several can be chosen, by key, arrow or mouse; what is behind follows.
-
-One question at a time, its answer awaited.
+Most are a framed box in the middle.
 """
 
 from __future__ import annotations
@@ -36,6 +30,11 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
+def leaving(keys: str, tooltip: str, *, priority: bool = False) -> Binding:
+    """The keys that close a question without an answer."""
+    return Binding(keys, "dismiss(None)", "Never mind", key_display="esc", tooltip=tooltip, priority=priority)
+
+
 class Question(ModalScreen[ResultT]):
     """Closes with the first answer. One that comes while it closes, or while another screen covers it, does nothing.
 
@@ -52,7 +51,7 @@ class Question(ModalScreen[ResultT]):
 
 
 class Dialog(Question[ResultT]):
-    """A subclass gives the body; the keys that work stand below it, inside the frame.
+    """A framed box. A subclass gives the body; the keys that work are below it, inside the frame.
 
     Args:
         glyphs: characters to draw with.
@@ -85,7 +84,7 @@ class Dialog(Question[ResultT]):
 
 
 class Choice(NamedTuple):
-    """One entry: the key that takes it (``""`` if none), what it is, what more there is to say, what it stands for."""
+    """One entry: the key that takes it (``""`` if none), its text, a note, the value that it returns."""
 
     key: str
     text: str
@@ -153,22 +152,19 @@ class ChoiceList(PaintedScroll, can_focus=True):
 
     def action_move(self, step: int) -> None:
         """Go to another entry."""
-        if self.choices:
-            self.at = (self.at + step) % len(self.choices)
-            self.scroll_to_region_of(self.at)
-            self.repaint()
+        self._go_to(self.at + step)
 
     def action_edge(self, direction: int) -> None:
         """Go to the first entry, or the last one."""
-        if self.choices:
-            self.at = 0 if direction < 0 else len(self.choices) - 1
-            self.scroll_to_region_of(self.at)
-            self.repaint()
+        self._go_to(0 if direction < 0 else -1)
 
-    def scroll_to_region_of(self, index: int) -> None:
-        """Bring an entry into view."""
-        top, height = self.scroll_offset.y, self.scrollable_content_region.height
-        self.scroll_to(y=min(index, max(top, index - height + 1)), animate=False, immediate=True)
+    def _go_to(self, place: int) -> None:
+        """Move the cursor, round the ends, and bring it into view."""
+        if self.choices:
+            self.at = place % len(self.choices)
+            top, height = self.scroll_offset.y, self.scrollable_content_region.height
+            self.scroll_to(y=min(self.at, max(top, self.at - height + 1)), animate=False, immediate=True)
+            self.repaint()
 
     def action_take(self) -> None:
         """Choose the entry under the cursor."""
@@ -203,7 +199,7 @@ The key in front of a line takes it at once, and so does a click. Or move with â
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", tooltip="close the list"),
+        leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
     ]
 
@@ -230,17 +226,14 @@ The key in front of a line takes it at once, and so does a click. Or move with â
         self.set_focus(self.query_one(ChoiceList))
 
 
-_NOTHING_WRONG: Callable[[str], str] = lambda text: ""  # noqa: E731
-
-
 class EntryScreen(Question[str | None]):
     """Returns what was typed, or None after Esc.
 
     Args:
         asks: what to type.
         glyphs: characters to draw with.
-        text: what stands there at first; typing replaces it.
-        hint: said while nothing is wrong.
+        text: what is there at first; typing replaces it.
+        hint: shown while nothing is wrong.
         check: what is wrong with a text, or ``""``; Enter takes only a text without fault.
     """
 
@@ -252,14 +245,7 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "Take", priority=True, tooltip="take what is typed"),
-        Binding(
-            "escape,ctrl+c,ctrl+q",
-            "dismiss(None)",
-            "Never mind",
-            key_display="esc",
-            priority=True,
-            tooltip="leave everything as it was",
-        ),
+        leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
 
@@ -283,7 +269,7 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
         glyphs: Glyphs,
         text: str = "",
         hint: str = "",
-        check: Callable[[str], str] = _NOTHING_WRONG,
+        check: Callable[[str], str],
     ) -> None:
         super().__init__()
         self._asks, self._text, self._hint, self._check = asks, text, hint, check
@@ -320,14 +306,14 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
 
 
 class SeveralScreen(Dialog[None]):
-    """Stays until Esc, and tells at once what is chosen.
+    """Stays until Esc, and reports at once what is chosen.
 
     Args:
         title: what is chosen.
         names: what there is, each with more to say about it.
         chosen: of these.
         default: what is chosen again with a key.
-        tell: called with the names that are chosen, in their order.
+        report: called with the names that are chosen, in their order.
         glyphs: characters to draw with.
     """
 
@@ -360,12 +346,12 @@ at once. There is nothing to confirm: Esc closes the list.
         chosen: Iterable[str],
         *,
         default: Iterable[str],
-        tell: Callable[[tuple[str, ...]], object],
+        report: Callable[[tuple[str, ...]], object],
         glyphs: Glyphs,
     ) -> None:
         super().__init__(glyphs=glyphs)
         self._title, self._names = title, list(names)
-        self._chosen, self._default, self._tell = set(chosen), set(default), tell
+        self._chosen, self._default, self._report = set(chosen), set(default), report
 
     def body(self) -> Iterable[Widget]:
         yield Line(self.glyphs, id="choice-title")
@@ -376,12 +362,9 @@ at once. There is nothing to confirm: Esc closes the list.
         self.set_focus(self.query_one(ChoiceList))
 
     def _choices(self) -> list[Choice]:
-        keys = [*"123456789"]
         return [
-            Choice(
-                keys[place] if place < len(keys) else "", f"[{'x' if name in self._chosen else ' '}] {name}", note, name
-            )
-            for place, (name, note) in enumerate(self._names)
+            Choice(str(number) if number < 10 else "", f"[{'x' if name in self._chosen else ' '}] {name}", note, name)
+            for number, (name, note) in enumerate(self._names, 1)
         ]
 
     def _turn(self, choice: Choice) -> None:
@@ -392,13 +375,77 @@ at once. There is nothing to confirm: Esc closes the list.
         self.query_one(ChoiceList).action_take()
 
     def action_default(self) -> None:
-        """Choose what is chosen where nobody chose."""
+        """Reset to the default."""
         self._choose(self._default)
 
     def _choose(self, chosen: set[str]) -> None:
         self._chosen = set(chosen)
         self.query_one(ChoiceList).set_choices(self._choices())
-        self._tell(tuple(name for name, _ in self._names if name in self._chosen))
+        self._report(tuple(name for name, _ in self._names if name in self._chosen))
+
+
+class QuitScreen(Dialog[str | None]):
+    """Asks once; returns ``"leave"``, ``"stop"`` (leave, and stop the commands), or None to stay.
+
+    Args:
+        jobs: how many runs are queued or measured.
+        commands: how many commands run next to the explorer.
+        glyphs: characters to draw with.
+    """
+
+    help_text = """\
+Leaving while something runs
+Runs that are measured here end with the explorer: those that are finished are on disk, the others can be
+measured again.
+
+Commands (training, audits) are processes of their own. They go on, and the shell tells their process and log,
+unless you stop them: then they leave what is complete, and --resume goes on from there.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y,q,enter", "dismiss('leave')", "Leave", key_display="y", tooltip="leave; commands go on"),
+        Binding("s", "stop", "Stop and leave", tooltip="leave, and stop the commands"),
+        Binding("n,escape,ctrl+c,ctrl+q", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
+    ]
+
+    DEFAULT_CSS = """
+    QuitScreen {
+        & > Vertical { width: 60; padding: 1 1; background: $panel; border: round $warning; }
+        & KeyBar { margin-top: 1; }
+    }
+    """
+
+    def __init__(self, jobs: int, commands: int = 0, *, glyphs: Glyphs) -> None:
+        super().__init__(glyphs=glyphs)
+        self._jobs, self._commands = jobs, commands
+
+    def body(self) -> Iterable[Widget]:
+        yield Line(self.glyphs, id="question")
+        yield Line(self.glyphs, id="answer")
+
+    def on_mount(self) -> None:
+        jobs, commands = self._jobs, self._commands
+        waiting = [
+            "1 job is not finished" if jobs == 1 else f"{jobs} jobs are not finished" if jobs else "",
+            "1 command runs" if commands == 1 else f"{commands} commands run" if commands else "",
+        ]
+        self.query_one("#question", Line).set((f" {', '.join(filter(None, waiting))}. Leave?", "strong"))
+        answers = {
+            (False, False): "Finished runs are on disk already.",
+            (True, False): "Leaving cancels the jobs; finished runs are on disk.",
+            (False, True): "Commands go on after you left, unless you stop them.",
+            (True, True): "Jobs are cancelled; commands go on, unless stopped.",
+        }
+        self.query_one("#answer", Line).set((f" {answers[jobs > 0, commands > 0]}", "dim"))
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Only commands can be left or stopped."""
+        return action != "stop" or self._commands > 0
+
+    def action_stop(self) -> None:
+        """Leave, and stop the commands."""
+        self.dismiss("stop")
 
 
 async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> str | None:

@@ -98,7 +98,7 @@ class FieldRow(Vertical):
 
     @property
     def value(self) -> str:
-        """What stands there."""
+        """What is typed or picked."""
         return self.entry.value
 
     def say_fault(self, text: str) -> None:
@@ -114,7 +114,7 @@ class StartScreen(Question[Planned | None]):
     Args:
         command: ``train`` or ``audit``, as click holds it.
         fields: of that command.
-        values: what stands in the fields at first, by name; what is missing is the default.
+        values: what is in the fields at first, by name; what is missing is the default.
         glyphs: characters to draw with.
     """
 
@@ -205,7 +205,7 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         self.query_one("#start-note", Line).set((" ", ""), self._note(fault))
 
     def _note(self, fault: Fault) -> tuple[str, str]:
-        """What would be written, or what is wrong; of what stands below its field, only where that is."""
+        """What would be written, or what is wrong; of what is shown below its field, only where that is."""
         if isinstance(self._plan, Planned):
             return _says(self._plan), "good"
         field = next((row.field for row in self._rows if row.field.name == fault.field), None)

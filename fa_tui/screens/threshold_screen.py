@@ -1,11 +1,10 @@
-"""A screen that shows judged runs, with the four sliders at hand: what it shows follows the thresholds."""
+"""Screens that show judged runs, with the four sliders at hand: what they show follows the thresholds."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
@@ -17,20 +16,84 @@ from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.words import flipped_words
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+    from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
 
 ROOMY = 48
-"""From this many lines on there is room for more than a screen must have."""
+"""From this many lines on there is space for more than a screen must have."""
 
 
-class JudgedScreen(Screen[None]):
-    """Title, body, sliders, keys. A subclass gives the body and says what a new judgement changes.
+class SlidersScreen(Screen[None]):
+    """A title, and sliders that show the runs' numbers and how many walk back.
 
-    On a tall screen the sliders stand below the body; on a low one they come one by one with the
+    Args:
+        session: the runs and what judges them.
+        glyphs: characters to draw with.
+        classes: as for any widget.
+    """
+
+    app: ExplorerApp
+
+    def __init__(self, session: Session, *, glyphs: Glyphs, classes: str = "") -> None:
+        super().__init__(classes=classes)
+        self.session = session
+        self.glyphs = glyphs
+        self.sliders: SlidersPanel | None = None
+        self._flipped = ""
+
+    @property
+    def judged(self) -> Session:
+        """The runs that the sliders show and count."""
+        return self.session
+
+    @property
+    def passing(self) -> Sequence[int] | None:
+        """The rows that a filter leaves on this screen, rising; None without one."""
+        return None
+
+    def set_title(self, *pieces: tuple[str, str]) -> None:
+        """Show the top line."""
+        self.query_one("#title", Line).set(*pieces)
+
+    def show_rugs(self) -> None:
+        """Put every run's number on the sliders' tracks."""
+        if self.sliders is not None:
+            for letter in LETTERS:
+                self.sliders.set_runs(letter, self.judged.values(letter))
+
+    def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
+        """Show how many runs are walked back, and what just flipped.
+
+        Args:
+            flips: the runs.
+            before: the thresholds until now, where it was they that changed.
+        """
+        self._flipped = flipped_words(self.judged, flips, before, self.passing if flips else None)
+        self.recount()
+
+    def recount(self) -> None:
+        """Show how many runs are walked back, and again what flipped last."""
+        if self.sliders is not None:
+            self.sliders.set_summary(self.counted(), self._flipped)
+
+    def counted(self) -> str:
+        """How many runs are walked back."""
+        return f"{self.judged.walk_backs()} of {self.judged.measured()} walk back"
+
+    def action_slider(self, letter: str) -> None:
+        """Go to one threshold."""
+        if self.sliders is not None:
+            # at once: keys typed after the letter belong to the slider
+            self.set_focus(self.sliders.slider(letter))
+
+
+class JudgedScreen(SlidersScreen):
+    """Title, body, sliders, keys. A subclass gives the body and what a new judgement changes.
+
+    On a tall screen the sliders are below the body; on a low one they come one by one with the
     keys a b c d and go with Esc.
 
     Args:
@@ -38,7 +101,7 @@ class JudgedScreen(Screen[None]):
         glyphs: characters to draw with.
     """
 
-    app: ExplorerApp
+    sliders: SlidersPanel
 
     VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
@@ -65,14 +128,11 @@ class JudgedScreen(Screen[None]):
     """
 
     def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
-        super().__init__()
-        self.session = session
-        self.glyphs = glyphs
-        self._flipped = ""
+        super().__init__(session, glyphs=glyphs)
         self.is_due = False
 
     def body(self) -> Iterable[Widget]:
-        """What stands between title and sliders; the first of it that can gets the focus."""
+        """What is between title and sliders; the first of it that can gets the focus."""
         raise NotImplementedError
 
     def judge(self) -> None:
@@ -80,27 +140,19 @@ class JudgedScreen(Screen[None]):
         raise NotImplementedError
 
     def reread(self) -> None:
-        """Take the session's runs anew: some came, went or changed."""
+        """Read the session's runs again: some came, went or changed."""
         raise NotImplementedError
 
-    @property
-    def judged(self) -> Session:
-        """The runs that the sliders show and count."""
-        return self.session
-
-    @property
-    def passing(self) -> Sequence[int] | None:
-        """The rows that a filter leaves on this screen, rising; None without one."""
-        return None
-
     def compose(self) -> ComposeResult:
+        from fa_tui.widgets.sliders_panel import SlidersPanel
+
+        self.sliders = SlidersPanel(self.app.history, glyphs=self.glyphs, id="sliders")
         yield Line(self.glyphs, id="title")
         yield from self.body()
-        yield SlidersPanel(self.app.history, glyphs=self.glyphs, id="sliders")
+        yield self.sliders
         yield KeyBar(self.glyphs)
 
     def on_mount(self) -> None:
-        self.sliders = self.query_one(SlidersPanel)
         self.focus_body()
         self.show_rugs()
         self.count(())
@@ -112,35 +164,8 @@ class JudgedScreen(Screen[None]):
                 widget.focus()
                 return
 
-    def set_title(self, *pieces: tuple[str, str]) -> None:
-        """What the top line says."""
-        self.query_one("#title", Line).set(*pieces)
-
-    def show_rugs(self) -> None:
-        """Put every run's number on the sliders' tracks."""
-        for letter in LETTERS:
-            self.sliders.set_runs(letter, self.judged.values(letter))
-
-    def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
-        """Say how many runs are walked back, and what just flipped.
-
-        Args:
-            flips: the runs.
-            before: the thresholds until now, where it was they that changed.
-        """
-        self._flipped = flipped_words(self.judged, flips, before, self.passing if flips else None)
-        self.recount()
-
-    def recount(self) -> None:
-        """Say how many runs are walked back, and again what flipped last."""
-        self.sliders.set_summary(self.counted(), self._flipped)
-
-    def counted(self) -> str:
-        """How many runs are walked back."""
-        return f"{self.judged.walk_backs()} of {self.judged.measured()} walk back"
-
     def runs_changed(self) -> None:
-        """Runs were measured or read anew, or thresholds or baselines set elsewhere: show it."""
+        """Show runs that were measured or read again, thresholds or baselines that were set elsewhere."""
         self.sliders.follow()
         self.reread()
         if self.judged is not self.session:
@@ -149,8 +174,7 @@ class JudgedScreen(Screen[None]):
         self.count(())
         self.judge()
 
-    @on(ThresholdsChanged)
-    def _thresholds_changed(self, message: ThresholdsChanged) -> None:
+    def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         before = self.session.thresholds
         flips = self.session.set_thresholds(message.thresholds)
         if self.judged is not self.session:
@@ -172,10 +196,9 @@ class JudgedScreen(Screen[None]):
         self.judge()
 
     def action_slider(self, letter: str) -> None:
-        """Go to one threshold."""
+        """Go to one threshold; show its slider where none are shown."""
         self.add_class("-sliding")
-        # at once: keys typed after the letter belong to the slider
-        self.set_focus(self.sliders.slider(letter))
+        super().action_slider(letter)
 
     def action_back(self) -> None:
         """From the sliders to the body, from the body to where the screen was opened."""

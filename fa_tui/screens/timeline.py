@@ -12,8 +12,7 @@ from textual.widget import Widget
 
 from fa_core.analysis import EarlyStop
 from fa_core.errors import UsageError
-from fa_tui.screens.copy_export import reopening, reproducing
-from fa_tui.screens.explorer_panes import look_given
+from fa_tui.screens.copy_export import look_now, reopening, reproducing
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
@@ -231,7 +230,7 @@ The runs over their epochs
         table = timeline_table(self.session, self._epochs, self._stop_on)
         lines = [
             reproducing(self.app, "timeline", "--stop-on", self._stop_on),
-            reopening(self.app, look_given(self.session, self.app.explorer.shown_runs)),
+            reopening(self.app, look_now(self.app)),
         ]
         return shared_replay(self._epochs, self.run_chosen, table, lines)
 

@@ -190,9 +190,6 @@ def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
     return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()
 
 
-_OF = {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}
-
-
 def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], verdicts: Sequence[str]) -> Grid:
     """One line per layer and number, one column per run, then the ratio of the largest to the smallest.
 
@@ -205,7 +202,7 @@ def compared_grid(names: Sequence[str], lines: Sequence[ComparedLine], verdicts:
         ("verdict", *verdicts, "")
         if line.spread is None
         else (
-            _OF.get(line.kind, "{}").format(line.label),
+            line.name,
             *(
                 MISSING if value is None else brief(value, 6) + (" (assumed)" if place in line.assumed else "")
                 for place, value in enumerate(line.spread.values)

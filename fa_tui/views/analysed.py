@@ -1,13 +1,12 @@
-"""The runs that an analysis is of: those that the matrix's filter leaves, or all. Pure.
-
-What the analysis screen says about the line under its cursor. Pure.
-"""
+"""Which runs an analysis is of, what its screen says about the line under the cursor, and its JSON. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
 from fa_core.analysis.groups import DEFAULT_HEALTHY
@@ -19,6 +18,7 @@ from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.filters import Filter
 from fa_tui.views.quantities import has_no_credit
+from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -49,7 +49,7 @@ class Analysed:
         self.read()
 
     def read(self) -> None:
-        """Take the session's runs anew: some came, went or changed."""
+        """Read the session's runs again: some came, went or changed."""
         self._gammas = {
             row: deep_gamma(each.report.credit)
             for row, each in enumerate(self._session.rows)
@@ -100,8 +100,8 @@ class Analysed:
 
     @property
     def title(self) -> tuple[str, str]:
-        """How many runs there are, and why not all; the second part stands out."""
-        total = f"{len(self._session)} run{'' if len(self._session) == 1 else 's'}"
+        """How many runs there are, and why not all; the second part is emphasized."""
+        total = runs_words(len(self._session))
         if self._filter is None:
             return total, ""
         if self.rows is None:
@@ -119,7 +119,7 @@ class Analysed:
         return Counter(self.table.method[self.table.coverage != 0].tolist())
 
     def healthy(self) -> tuple[str, ...] | None:
-        """The healthy methods that the person chose, as far as runs of them are analysed; None for the default."""
+        """The healthy methods that the user chose, as far as runs of them are analysed; None for the default."""
         chosen = self._session.healthy
         if chosen is None:
             return None
@@ -165,13 +165,13 @@ def left_out_words(
         yield f"Only some runs of a method pass the filter: {listed(partly, _NAMED)}."
 
 
-_lens_text_NAMED = 60
-"""So many runs of a list are read; nobody reads ten thousand."""
+_LISTED = 60
+"""Runs or seeds of a list: not ten thousand."""
 _LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L‖", "g_L": "‖g_L‖"}
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
-    """The table among some blocks, and what is said beside it."""
+    """The table among some blocks, and the text around it."""
     grid, said = Grid(headings=("",), rows=()), []
     for block in blocks:
         if isinstance(block, Grid):
@@ -186,13 +186,8 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
 def reordered(grid: Grid, first: Sequence[str]) -> Grid:
     """The table with some columns moved to the front, all set left."""
     order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
-    return Grid(
-        headings=tuple(grid.headings[i] for i in order),
-        rows=tuple(tuple(row[i] for i in order) for row in grid.rows),
-        caption=grid.caption,
-        words=len(order),
-        marked=grid.marked,
-    )
+    headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
+    return replace(grid, headings=headings, rows=tuple(rows), words=len(order))
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
@@ -208,15 +203,10 @@ def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], roo
         tuple(f"{strategy.by_method.get(method, 0)}/{runs}" for method, runs in measured.items())
         for strategy in analysis.strategies
     ]
-    wide = Grid(
-        headings=(*grid.headings, *measured),
-        rows=tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True)),
-        caption=grid.caption,
-        words=grid.words,
-        marked=grid.marked,
-    )
-    widths = [max(map(len, column)) + 2 for column in zip(wide.headings, *wide.rows, strict=True)]
-    return wide if sum(widths) <= room else grid
+    headings = (*grid.headings, *measured)
+    rows = tuple((*row, *more) for row, more in zip(grid.rows, counts, strict=True))
+    width = sum(max(map(len, column)) + 2 for column in zip(headings, *rows, strict=True))
+    return replace(grid, headings=headings, rows=rows) if width <= room else grid
 
 
 def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
@@ -237,9 +227,9 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
     seen = set(strategy.walked_back)
     missed = [name for name in full.walked_back if name not in seen]
     yield f"# {strategy.name}: {strategy.looks_at}"
-    yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _NAMED) or 'none'}"
+    yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _LISTED) or 'none'}"
     if strategy.name != full.name:
-        yield f"  lets pass what {full.name} walks back: {listed(missed, _NAMED) or 'none'}"
+        yield f"  lets pass what {full.name} walks back: {listed(missed, _LISTED) or 'none'}"
     yield f"  could look at what it needs on {strategy.judged} of {analysis.runs} runs"
     counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
     if counts:
@@ -247,8 +237,8 @@ def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Ite
 
 
 def group_words(group: SeedGroup) -> Iterator[str]:
-    """One method over its seeds: verdicts in words, and every number's range."""
-    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _lens_text_NAMED)
+    """One method over its seeds: its verdicts, and every number's range."""
+    seeds = listed(["no seed" if seed is None else seed for seed in group.seeds], _LISTED)
     yield f"# {group.method}: seeds {seeds}"
     for text, count in group.verdicts.items():
         yield f"  {count} × {text}"
@@ -256,6 +246,5 @@ def group_words(group: SeedGroup) -> Iterator[str]:
         yield f"  seeds disagree on {', '.join(f'({x})' for x in group.disagree)}"
     for name, stat in group.stats.items():
         if stat.min is not None and stat.max is not None:
-            runs = "1 run" if stat.n == 1 else f"{stat.n} runs"
-            yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs}"
+            yield f"  {_LABELS.get(name, name):<12}{short(stat.min)} to {short(stat.max)} over {runs_words(stat.n)}"
     yield from (f"  {note}" for note in group.notes)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import islice
-from operator import lt
+from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from fa_core.rows import AuditRow
@@ -14,7 +12,7 @@ _PLURALS = {"method": "methods", "seed": "seeds", "source": "sources"}
 
 
 class Axes(NamedTuple):
-    """What tells the lines of the matrix apart, and what the columns."""
+    """The axis that the lines of the matrix are, and that of its columns."""
 
     lines: str = "method"
     columns: str = "seed"
@@ -57,7 +55,7 @@ def plural(axis: str) -> str:
 
 
 def sign(axis: str) -> str:
-    """An axis as it stands before its value: ``λ`` for ``lam``."""
+    """An axis as it is written before its value: ``λ`` for ``lam``."""
     return _SIGNS.get(axis, axis)
 
 
@@ -113,19 +111,12 @@ def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
     >>> in_order("lam", [0.1, None, 0.01]), in_order("method", ["dfa", "bp", "dfa"])
     ([0.01, 0.1, None], ['dfa', 'bp'])
     """
-    if isinstance(values, list) and _are_rising_ints(values):
-        return values
     once = list(dict.fromkeys(values))
     if axis in ("method", "source"):
         return once
     if all(type(value) is int for value in once):  # a hundred thousand seeds in a tenth of the memory
         return sorted(once)  # type: ignore[type-var]  # of ints only
     return sorted(once, key=_rank)
-
-
-def _are_rising_ints(values: Sequence[Hashable]) -> bool:
-    """Whether they are once each and in order already, as the seeds of one method may be: found out in no memory."""
-    return all(type(value) is int for value in values) and all(map(lt, values, islice(values, 1, None)))  # type: ignore[arg-type]  # ints
 
 
 def _rank(value: Hashable) -> tuple[bool, bool, float, str]:

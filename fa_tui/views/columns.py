@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from fa_core.errors import UsageError, printable
-from fa_core.rows import AuditRow
 from fa_tui.session import Session
-from fa_tui.views.axes import own_axes, sign
+from fa_tui.views.axes import number_or_word, own_axes, sign
 from fa_tui.views.quantities import QUANTITIES, Quantity, is_assumed, value_of
 from fa_tui.views.text import cut_start, width_of
 
 _KEYS, _SOURCES = range(7, 25), range(7, 33)
-"""Cells for the names of runs and of their files: what they leave is for the words beside them."""
+"""Cells for the names of runs and of their files: what they leave is for the text next to them."""
 
 
 class Column(NamedTuple):
@@ -26,7 +25,7 @@ class Column(NamedTuple):
         width: cells, the gap included.
         key: (session, row index) → what to sort by; None goes last.
         text: (session, row index) → what to show.
-        right: whether it stands at the right edge.
+        right: whether it is set at the right edge.
         letter: the diagnostic that judges it, or ``""``.
     """
 
@@ -42,8 +41,8 @@ class Column(NamedTuple):
 def identity_columns() -> list[Column]:
     """Method and seed, which never scroll away; their widths follow the runs."""
     return [
-        Column("method", "method", 0, _method, _method),
-        Column("seed", "seed", 0, lambda session, row: session.rows[row].seed, _seed),
+        Column("method", "method", 0, _own("method"), _own("method")),
+        Column("seed", "seed", 0, _own("seed"), _seed),
     ]
 
 
@@ -53,16 +52,10 @@ def columns_of(session: Session) -> list[Column]:
         Column("verdict", "verdict", 10, lambda session, row: session.flags[row], lambda session, row: ""),
         *(_of_quantity(quantity) for quantity in QUANTITIES),
         *(_of_axis(name) for name in own_axes(session.rows)),
-        Column("key", "run", _fitting(session, "key", _KEYS), lambda session, row: session.rows[row].key, _key),
-        Column(
-            "source",
-            "source",
-            _fitting(session, "source", _SOURCES),
-            lambda session, row: session.rows[row].source,
-            _source,
-        ),
+        Column("key", "run", _fitting(session, "key", _KEYS), _own("key"), _own("key")),
+        Column("source", "source", _fitting(session, "source", _SOURCES), _own("source"), _source),
         Column("words", "verdict in words", 60, Session.verdict, Session.verdict),
-        Column("recorded", "recorded, if it differs", 60, _recorded, _recorded_text),
+        Column("recorded", "recorded, if it differs", 60, _recorded, lambda *run: _recorded(*run) or ""),
     ]
 
 
@@ -100,17 +93,14 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     return sorted(known, key=lambda row: keys[row], reverse=order.startswith("-")) + missing
 
 
-def _method(session: Session, row: int) -> str:
-    return session.rows[row].method
+def _own(name: str) -> Callable[[Session, int], Any]:
+    """What a run itself has under a name."""
+    return lambda session, row: getattr(session.rows[row], name)
 
 
 def _seed(session: Session, row: int) -> str:
     seed = session.rows[row].seed
     return "-" if seed is None else str(seed)
-
-
-def _key(session: Session, row: int) -> str:
-    return session.rows[row].key
 
 
 def _of_quantity(quantity: Quantity) -> Column:
@@ -137,7 +127,7 @@ def _of_axis(name: str) -> Column:
 
     def text(session: Session, row: int) -> str:
         value = key(session, row)
-        return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+        return "" if value is None else number_or_word(value)
 
     return Column(name, sign(name), 10, lambda session, row: _sortable(key(session, row)), text, right=True)
 
@@ -151,18 +141,12 @@ def _sortable(value: Any) -> tuple[bool, float, str] | None:
 
 
 def _source(session: Session, row: int) -> str:
-    """The end of the source's path, which tells runs apart."""
-    entry: AuditRow = session.rows[row]
-    text = f"{entry.source}"
-    return cut_start(printable(text), 31, "…")
+    """The end of the source's path, which distinguishes runs."""
+    return cut_start(printable(session.rows[row].source), 31, "…")
 
 
 def _recorded(session: Session, row: int) -> str | None:
     return session.recorded(row) if session.recorded_differs(row) else None
-
-
-def _recorded_text(session: Session, row: int) -> str:
-    return _recorded(session, row) or ""
 
 
 def _is_missing(value: Any) -> bool:

@@ -1,7 +1,4 @@
-"""The part of a row of things that is on screen, where there are more than fit side by side. Pure.
-
-Runs side by side: which belong together, and the lines that compare them. Pure; drawn by the compare view.
-"""
+"""Runs side by side: which belong together, which of them are on screen, and the lines that compare them. Pure."""
 
 from __future__ import annotations
 
@@ -110,6 +107,11 @@ class ComparedLine(NamedTuple):
     quantity: Quantity | None = None
     assumed: frozenset[int] = frozenset()
 
+    @property
+    def name(self) -> str:
+        """``‖h_3‖``, ``growth 0→1``, ``margin pp``"""
+        return {"h": "‖h_{}‖", "g": "‖g_{}‖", "growth": "growth {}"}.get(self.kind, "{}").format(self.label)
+
 
 def groups_of(session: Session, shown: Iterable[int] | None = None) -> list[Group]:
     """What can be compared: the marked runs if there are two or more, then every method over its seeds.
@@ -168,18 +170,13 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     None of it depends on the thresholds.
     """
     norms = [report.residual_norms for report in reports]
-    lines = [ComparedLine("verdict", "verdict")]
-    lines += _section("h", "‖h_l‖ residual stream", norms, depth_words(norms))
-    lines += _section("growth", "growth per block", [growths(each) for each in norms])
-    lines += _section("g", "‖g_l‖ BP gradient", [report.bp_grad_norms for report in reports])
-    numbers = _numbers(reports)
-    return [*lines, *([ComparedLine("heading", _numbers_heading(reports))] if numbers else []), *numbers]
-
-
-def _numbers_heading(reports: Sequence[DiagnosticReport]) -> str:
-    """``judged numbers (?: by an assumed frozen baseline)``, where there is one."""
-    assumed = any(report.assumed_baseline_acc is not None for report in reports)
-    return "judged numbers" + ("   ?: by an assumed frozen baseline" if assumed else "")
+    return [
+        ComparedLine("verdict", "verdict"),
+        *_section("h", "‖h_l‖ residual stream", norms, depth_words(norms)),
+        *_section("growth", "growth per block", [growths(each) for each in norms]),
+        *_section("g", "‖g_l‖ BP gradient", [report.bp_grad_norms for report in reports]),
+        *_numbers(reports),
+    ]
 
 
 def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[int, int]]]:
@@ -268,14 +265,8 @@ def _section(kind: str, title: str, curves: Sequence[Sequence[float]], remark: s
     ]
 
 
-def _assumed(name: str, reports: Sequence[DiagnosticReport]) -> frozenset[int]:
-    """The runs whose number of this name is not all measured."""
-    if name not in OF_BASELINE:
-        return frozenset()
-    return frozenset(place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None)
-
-
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
+    assumed = frozenset(place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None)
     lines = []
     for name in ("growth", "g_L", "stability", "margin", "acc", "frozen"):
         quantity = BY_NAME[name]
@@ -292,5 +283,9 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
             mean=known.mean,
             std=known.std,
         )
-        lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=_assumed(name, reports)))
-    return lines
+        places = assumed if name in OF_BASELINE else frozenset[int]()
+        lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
+    if not lines:
+        return []
+    heading = "judged numbers" + ("   ?: by an assumed frozen baseline" if assumed else "")
+    return [ComparedLine("heading", heading), *lines]

@@ -1,7 +1,4 @@
-"""The runs as they were at an epoch: what the timeline's matrix shows. No terminal code.
-
-What the timeline says about a run at an epoch, and about stopping early. Pure: pieces of lines with their tones.
-"""
+"""The runs as they were at an epoch, and what the timeline shows of them and of stopping early. No terminal code."""
 
 from __future__ import annotations
 
@@ -20,6 +17,7 @@ from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui.session import BITS, Flip, Session, letters_of
 from fa_tui.views.names import among
+from fa_tui.views.quantities import BY_NAME
 from fa_tui.views.words import cell_text, runs_words
 
 
@@ -28,7 +26,7 @@ class EpochSession(Session):
 
     Attributes:
         replay: all epochs of all runs; row i of the session is its run i.
-        epoch: where the session stands.
+        epoch: the one that is shown.
         fired: the diagnostics that fire, per record of the replay.
 
     Args:
@@ -53,7 +51,7 @@ class EpochSession(Session):
         return [Flip(run, old, new) for run, (old, new) in enumerate(after) if old != new]
 
     def follow(self, replay: Replay) -> dict[int, int]:
-        """Take longer traces, or other ones. Who stood at the last epoch stands at the last one again.
+        """Take longer traces, or other ones. From the last epoch it goes to the last one again.
 
         Returns:
             Run before → the same run now; those that are gone are missing.
@@ -166,7 +164,7 @@ def run_of(replay: Replay, session: Session, row: int) -> int:
 
 
 def _name(trace: Trace) -> tuple[str, str]:
-    """What tells a run from the others while its trace grows."""
+    """What distinguishes a run from the others while its trace grows."""
     return trace.source, trace.key
 
 
@@ -218,18 +216,13 @@ def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
 def number_words(epochs: EpochSession, run: int) -> Pieces:
     """What was measured on the run at the epoch."""
     report = epochs.rows[run].report
-    numbers = (
-        ("a", "growth", report.max_per_block_growth, 3),
-        ("b", "‖g_L‖", report.g_L, 3),
-        ("c", "stability", report.cross_batch_stability, 3),
-        ("", "acc", report.headline_acc, 4),
+    shown = ((BY_NAME["growth"], 3), (BY_NAME["g_L"], 3), (BY_NAME["stability"], 3), (BY_NAME["acc"], 4))
+    texts = (
+        f"{quantity.label if quantity.letter else 'acc'} {short(value, digits)}{_kind(report.kinds, quantity.letter)}"
+        for quantity, digits in shown
+        if (value := quantity.of(report)) is not None
     )
-    said = (
-        f"{name} {short(value, digits)}{_kind(report.kinds, letter)}"
-        for letter, name, value, digits in numbers
-        if value is not None
-    )
-    return [("  ".join(said), "")]
+    return [("  ".join(texts), "")]
 
 
 def fire_words(fires: Mapping[str, int | None], kinds: Mapping[str, str]) -> Pieces:
@@ -276,7 +269,7 @@ def all_words(stops: Sequence[EarlyStop | None], saved: float, stop_on: str) -> 
     stopped = sum(stop is not None for stop in stops)
     return [
         (f"stop on {' or '.join(stop_on)} (s): ", "dim"),
-        (f"{stopped} of {len(stops)} run{'' if len(stops) == 1 else 's'}", ""),
+        (f"{stopped} of {runs_words(len(stops))}", ""),
         (f", saves {saved:.0%} of all epochs", "strong" if stopped else "dim"),
     ]
 

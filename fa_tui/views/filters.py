@@ -1,14 +1,13 @@
-"""Names as people type them: in another case, or as the screen spells them.
-
-Filters as people type them: ``method:dfa flag:b growth>100 -seed:42``.
+"""Filters as people type them: ``method:dfa flag:b growth>100 -seed:42``.
 
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
     name:text       method, source, key, run (source:key), seed, verdict, flag, covers, is, or an axis such as lam;
                     ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
     number<value    growth, g_L, stability, margin, acc, h_L, frozen, gamma, seed or an axis; < <= > >= =
-and ``-`` before it turns it around. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
+and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
 ``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:differs``, ``is:nonfinite``.
+Names may be typed in another case, or as the screen spells them.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from fa_core.diagnostics import LETTERS
@@ -43,14 +43,30 @@ def meant(typed: str, known: Collection[str]) -> str | None:
 
 
 Test = Callable[[Session, int], bool]
+Value = Callable[[Session, int], Any]
 
 _COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq}
 _TERM = re.compile(r"^(?P<name>[^<>=:]*)(?P<sign><=|>=|<|>|=|:)(?P<value>.*)$")
 _BREAKS = re.compile(r"[\s,]")
 """What a name cannot have in a filter."""
 _BLANKS = re.compile(r"\s*(<=|>=|<|>|=)\s*|:\s+")
-_WORDS = ("method", "source", "key", "run", "verdict")
-_LETTERS = ("flag", "covers")
+_LETTERS: dict[str, Callable[[Session], Sequence[int]]] = {
+    "flag": lambda session: session.flags,
+    "covers": lambda session: session.coverage,
+}
+
+
+def _named(name: str) -> Value:
+    return lambda session, row: session.named(name, row)
+
+
+_WORDS: dict[str, Value] = {
+    "method": _named("method"),
+    "source": _named("source"),
+    "key": _named("key"),
+    "run": lambda session, row: f"{session.named('source', row)}:{session.named('key', row)}",
+    "verdict": Session.verdict,
+}
 _STATES: dict[str, Test] = {
     "marked": lambda session, row: row in session.marked,
     "measured": lambda session, row: bool(session.coverage[row]),
@@ -102,27 +118,18 @@ def split(text: str) -> list[str]:
 
 
 def picking(rows: Sequence[AuditRow], indices: Iterable[int]) -> str:
-    """A filter that leaves just these runs, or ``""`` where their names cannot be told apart or typed."""
+    """A filter that leaves just these runs, or ``""`` where their names are not unique or cannot be typed."""
     wanted = set(indices)
-    runs = {f"{rows[index].source}:{rows[index].key}" for index in wanted}
-    keys = {rows[index].key for index in wanted}
-    named = {index for index, row in enumerate(rows) if row.key in keys}
-    alone = named == wanted
-    told = alone or {index for index in named if f"{rows[index].source}:{rows[index].key}" in runs} == wanted
-    names = keys if alone else runs
-    if not wanted or not told or any(_BREAKS.search(name) for name in names):
-        return ""
-    return f"{'key' if alone else 'run'}={','.join(sorted(names))}"
-
-
-def picking_options(rows: Sequence[AuditRow], indices: Iterable[int]) -> list[str]:
-    """The same as an option of `fa-tui show`."""
-    text = picking(rows, indices)
-    return ["--filter", text] if text else []
+    by_key, by_run = (lambda row: row.key), (lambda row: f"{row.source}:{row.key}")
+    for name, of in (("key", by_key), ("run", by_run)):
+        sought = {of(rows[index]) for index in wanted}
+        if wanted and wanted == {index for index, row in enumerate(rows) if of(row) in sought}:
+            return "" if any(map(_BREAKS.search, sought)) else f"{name}={','.join(sorted(sought))}"
+    return ""
 
 
 def names(axes: Collection[str]) -> list[str]:
-    """Everything that can stand before a colon or a comparison."""
+    """Everything that can come before a colon or a comparison."""
     return [*BY_NAME, "seed", *axes, *_WORDS, *_LETTERS, "is"]
 
 
@@ -142,14 +149,19 @@ def _term(term: str, axes: Collection[str]) -> Test:
         return lambda session, row: not inner(session, row)
     found = _TERM.match(term)
     if not found:
-        return _word(term)
+        sought = term.lower()
+        own = [_WORDS[name] for name in ("method", "key", "source")]
+        return lambda session, row: any(sought in of(session, row).lower() for of in own)
     name, sign, value = _known(found["name"], axes, term), found["sign"], found["value"]
     if not value:
-        raise UsageError(f"{term} is not finished", hint=f"write {_example(name, sign)}")
+        example = how_to_use(name) if sign in ":=" else f"{name}{sign}100"
+        raise UsageError(f"{term} is not finished", hint=f"write {example}")
     if name in _LETTERS:
         return _letters(name, value)
     if name == "is":
-        return _state(value)
+        if value.lower() not in _STATES:
+            raise UsageError(f"is:{value} means nothing", hint=f"there are {', '.join(_STATES)}")
+        return _STATES[value.lower()]
     if name in _WORDS:
         return _text(name, sign, value)
     if sign == ":" and name in BY_NAME:
@@ -172,19 +184,6 @@ def _known(name: str, axes: Collection[str], term: str) -> str:
     raise UsageError(f"{name} is not known", hint=hint)
 
 
-def _example(name: str, sign: str) -> str:
-    return f"{name}{sign}100" if sign not in ":=" else how_to_use(name)
-
-
-def _word(word: str) -> Test:
-    sought = word.lower()
-
-    def test(session: Session, index: int) -> bool:
-        return any(sought in session.named(name, index).lower() for name in ("method", "key", "source"))
-
-    return test
-
-
 def _is_number(text: str) -> bool:
     try:
         return not math.isnan(float(text))
@@ -192,68 +191,54 @@ def _is_number(text: str) -> bool:
         return False
 
 
+def _value(name: str) -> Value:
+    """A run's number, its seed, or its value on one of its own axes."""
+    if name in BY_NAME:
+        return partial(value_of, BY_NAME[name])
+    return _named(name) if name == "seed" else lambda session, row: session.named("axes", row).get(name)
+
+
 def _numeric(name: str, sign: str, text: str) -> Test:
     if not _is_number(text):
         raise UsageError(f"{text!r} is not a number", hint=f"write {name}{sign}100")
-    bound, compare, quantity = float(text), _COMPARE[sign], BY_NAME.get(name)
+    bound, compare, own = float(text), _COMPARE[sign], _value(name)
 
-    def test(session: Session, index: int) -> bool:
-        value = value_of(quantity, session, index) if quantity else _on(name, session, index)
+    def test(session: Session, row: int) -> bool:
+        value = own(session, row)
         return isinstance(value, (int, float)) and bool(compare(value, bound))
 
     return test
 
 
 def _letters(name: str, text: str) -> Test:
-    if not set(text.lower()) <= set(LETTERS):
+    letters = set(text.lower())
+    if not letters <= set(LETTERS):
         raise UsageError(f"{name}:{text}: the diagnostics are a, b, c and d")
-    mask = mask_of(set(text.lower()))
-    if name == "flag":
-        return lambda session, row: session.flags[row] & mask == mask
-    return lambda session, row: session.coverage[row] & mask == mask
-
-
-def _state(text: str) -> Test:
-    if text.lower() not in _STATES:
-        raise UsageError(f"is:{text} means nothing", hint=f"there are {', '.join(_STATES)}")
-    return _STATES[text.lower()]
+    masks, wanted = _LETTERS[name], mask_of(letters)
+    return lambda session, row: masks(session)[row] & wanted == wanted
 
 
 def _text(name: str, sign: str, text: str) -> Test:
     """One of the words, whole (``=``) or inside the run's own."""
     if sign not in ":=":
         raise UsageError(f"{name} is a word", hint=f"write {name}:{text}")
-    sought = {word for word in text.lower().split(",") if word}
+    sought, of = {word for word in text.lower().split(",") if word}, _WORDS[name]
 
-    def test(session: Session, index: int) -> bool:
-        own = _word_of(session, name, index)
+    def test(session: Session, row: int) -> bool:
+        own = of(session, row).lower()
         return own in sought if sign == "=" else any(word in own for word in sought)
 
     return test
 
 
-def _word_of(session: Session, name: str, index: int) -> str:
-    """What a run has under the name of a word."""
-    if name == "verdict":
-        return session.verdict(index)
-    if name == "run":
-        return f"{session.named('source', index)}:{session.named('key', index)}".lower()
-    return str(session.named(name, index)).lower()
-
-
 def _either(name: str, text: str) -> Test:
     """A seed or an axis that is one of the words; numbers by their value, so that 0.010 is 0.01."""
     sought = [word for word in text.lower().split(",") if word]
-    numbers = {float(word) for word in sought if _is_number(word)}
+    numbers, own = {float(word) for word in sought if _is_number(word)}, _value(name)
 
-    def test(session: Session, index: int) -> bool:
-        value = _on(name, session, index)
+    def test(session: Session, row: int) -> bool:
+        value = own(session, row)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return value in numbers if is_number else str(value).lower() in sought
 
     return test
-
-
-def _on(name: str, session: Session, index: int) -> Any:
-    """A run's seed, or its value on one of its own axes."""
-    return session.named("seed", index) if name == "seed" else session.named("axes", index).get(name)

@@ -1,17 +1,14 @@
-"""What the matrix is made of, in so little memory that it may have a hundred thousand columns.
-
-How runs lie on the matrix: by method and seed, or by any two of their axes.
-"""
+"""How runs lie on the matrix: by method and seed, or by any two of their axes."""
 
 from __future__ import annotations
 
 from array import array
-from bisect import bisect_left
-from collections import Counter
+from bisect import bisect_left, bisect_right
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, chain
-from typing import Any, NamedTuple, overload
+from operator import gt
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -21,92 +18,39 @@ from fa_core.runs import home_of, short_paths
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, own_value, value_text
 from fa_tui.views.text import width_of
 
-_INDEX = "i"
-"""Four bytes: of more than two billion runs the names alone would take a hundred gigabytes."""
 
-
-class Cells(Sequence[tuple[int, ...]]):
-    """The cells of a line, each the row indices in it; only those with a run take memory, 12 bytes each at most.
-
-    Args:
-        columns: those in which there is a run, in order.
-        rows: the row indices in these, one cell after another.
-        ends: where in `rows` each of these ends.
-        count: how many cells there are.
-    """
-
-    __slots__ = ("_columns", "_count", "_ends", "rows")
-
-    def __init__(self, columns: Iterable[int], rows: Iterable[int], ends: Iterable[int], count: int) -> None:
-        self.rows: Sequence[int] = array(_INDEX, rows)
-        self._columns = array(_INDEX, columns)
-        self._ends = ends if isinstance(ends, range) else array(_INDEX, ends)
-        self._count = count
-
-    @classmethod
-    def shared(cls, filled: Mapping[int, Sequence[int]], count: int) -> Cells:
-        """Cells of any number of runs: column → row indices."""
-        columns = sorted(filled)
-        cells = [filled[column] for column in columns]
-        return cls(columns, chain.from_iterable(cells), accumulate(map(len, cells)), count)
-
-    def __len__(self) -> int:
-        return self._count
-
-    @overload
-    def __getitem__(self, column: int) -> tuple[int, ...]: ...
-    @overload
-    def __getitem__(self, column: slice) -> list[tuple[int, ...]]: ...
-    def __getitem__(self, column: int | slice) -> tuple[int, ...] | list[tuple[int, ...]]:
-        columns = range(self._count)[column]
-        if not isinstance(columns, int):
-            return [self[place] for place in columns]
-        place = bisect_left(self._columns, columns)
-        return self._at(place) if place < len(self._columns) and self._columns[place] == columns else ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
-
-    def filled(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """The cells with a run, each with its column, in the order of the columns."""
-        return ((column, self._at(place)) for place, column in enumerate(self._columns))
-
-    def _at(self, place: int) -> tuple[int, ...]:
-        return tuple(self.rows[self._ends[place - 1] if place else 0 : self._ends[place]])
-
-
-class Filling:
-    """The cells of a line while runs come, one for each; of rising columns it remembers no more than these."""
-
-    __slots__ = ("_columns", "_last", "_rows", "_seen")
+class Cells:
+    """The runs of a line, each put into a column; 8 bytes a run, for a line may have a hundred thousand."""
 
     def __init__(self) -> None:
-        self._columns, self._rows = array(_INDEX), array(_INDEX)
-        self._last = -1
-        self._seen: set[int] | None = None
+        self._columns, self.rows = array("i"), array("i")
 
-    def put(self, column: int, row: int) -> bool:
-        """Put a run into a column; False where there is one already."""
-        if column > self._last:
-            self._last = column
-        else:
-            if self._seen is None:
-                self._seen = set(self._columns)
-            if column in self._seen:
-                return False
-        if self._seen is not None:
-            self._seen.add(column)
+    def put(self, column: int, row: int) -> None:
+        """Put a run into a column; `in_order` comes after the last one."""
         self._columns.append(column)
-        self._rows.append(row)
-        return True
+        self.rows.append(row)
 
-    def done(self, count: int) -> Cells:
-        """The cells, `count` of them."""
-        columns, rows, ends = self._columns, self._rows, range(1, len(self._rows) + 1)
-        if self._seen is None:
-            return Cells(columns, rows, ends, count)
-        order = sorted(range(len(columns)), key=columns.__getitem__)
-        return Cells(map(columns.__getitem__, order), map(rows.__getitem__, order), ends, count)
+    def in_order(self) -> Cells:
+        """These cells, their runs sorted by column."""
+        if any(map(gt, self._columns, self._columns[1:])):
+            order = sorted(range(len(self.rows)), key=self._columns.__getitem__)
+            self._columns, self.rows = (array("i", (of[i] for i in order)) for of in (self._columns, self.rows))
+        return self
+
+    def __getitem__(self, column: int) -> tuple[int, ...]:
+        first = bisect_left(self._columns, column)
+        return tuple(self.rows[first : bisect_right(self._columns, column, first)])
+
+    def __bool__(self) -> bool:
+        return bool(self.rows)
+
+    def most(self) -> int:
+        """How many runs are in the fullest cell."""
+        return max(Counter(self._columns).values(), default=0)
+
+    def items(self) -> Iterator[tuple[int, int]]:
+        """Column and row index of every run."""
+        return zip(self._columns, self.rows, strict=True)
 
 
 class GridLine(NamedTuple):
@@ -120,7 +64,7 @@ class GridLine(NamedTuple):
         return not self.cells
 
     def runs(self) -> list[int]:
-        """The row indices on this line."""
+        """The row indices on this line, by column."""
         return list(self.cells.rows)
 
 
@@ -128,30 +72,25 @@ class Places(Mapping[int, tuple[int, int]]):
     """Row index → its line and column, in 8 bytes each."""
 
     def __init__(self, lines: Sequence[GridLine]) -> None:
-        last = max((row for line in lines for row in line.cells.rows), default=-1)
-        self._lines = array(_INDEX, [-1]) * (last + 1)
-        self._columns = array(_INDEX, [-1]) * (last + 1)
-        self._count = 0
+        self._places = array("q", [-1]) * (1 + max((row for line in lines for row in line.cells.rows), default=-1))
         for number, line in enumerate(lines):
-            for column, cell in line.cells.filled():
-                for row in cell:
-                    self._lines[row], self._columns[row] = number, column
-                    self._count += 1
+            for column, row in line.cells.items():
+                self._places[row] = number << 32 | column
 
     def __getitem__(self, row: int) -> tuple[int, int]:
-        if not 0 <= row < len(self._lines) or self._lines[row] < 0:
+        if not 0 <= row < len(self._places) or self._places[row] < 0:
             raise KeyError(row)
-        return self._lines[row], self._columns[row]
+        return divmod(self._places[row], 1 << 32)
 
     def __iter__(self) -> Iterator[int]:
-        return (row for row, line in enumerate(self._lines) if line >= 0)
+        return (row for row, place in enumerate(self._places) if place >= 0)
 
     def __len__(self) -> int:
-        return self._count
+        return sum(1 for _ in self)
 
 
-class Labels(Sequence[str]):
-    """What stands above the columns, spelled when it is looked at.
+class Labels:
+    """The headings of the columns, written when they are looked at.
 
     Args:
         axis: what the columns are.
@@ -161,26 +100,15 @@ class Labels(Sequence[str]):
         widest: the width of the widest, as it is written.
     """
 
-    __slots__ = ("_axis", "_values", "widest")
-
     def __init__(self, axis: str, values: Sequence[Hashable]) -> None:
         self._axis, self._values = axis, values
-        self.widest = max(map(width_of, map(printable, self)), default=0)
+        self.widest = max((width_of(printable(self[column])) for column in range(len(self))), default=0)
 
     def __len__(self) -> int:
         return len(self._values)
 
-    @overload
-    def __getitem__(self, column: int) -> str: ...
-    @overload
-    def __getitem__(self, column: slice) -> list[str]: ...
-    def __getitem__(self, column: int | slice) -> str | list[str]:
-        if isinstance(column, slice):
-            return [value_text(self._axis, value) for value in self._values[column]]
+    def __getitem__(self, column: int) -> str:
         return value_text(self._axis, self._values[column])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequence) and list(self) == list(other)
 
 
 class Grid(NamedTuple):
@@ -233,64 +161,50 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
         shown: indices to lay out, in order (default: all).
         axes: what the lines and the columns are.
 
-    Methods × seeds shows every run in a cell of its own: an axis that varies within a source stands on
-    the line (one that does not, in the heading), and two runs that no axis tells apart get lines of
+    Methods × seeds shows every run in a cell of its own: an axis that varies within a source is named on
+    the line (one that does not, in the heading), and two runs that agree on every axis get lines of
     their own (``dfa``, ``dfa #2``). Along other axes all runs that agree on both share a cell. Runs of
-    different sources never share one, unless the source is an axis and tells them apart itself.
+    different sources never share one, unless the source is an axis.
     """
     runs = _Runs.of(rows, shown)
     values = in_order(axes.columns, runs.on(axes.columns))
-    columns = _places(values, runs.on(axes.columns))
+    places = {value: place for place, value in enumerate(values)}
+    columns = array("i", (places[value] for value in runs.on(axes.columns)))
     labels = Labels(axes.columns, values)
     if axes == METHODS_BY_SEEDS:
         varying = _varying_axes(runs)
         first = dict(zip(reversed(runs.homes), reversed(runs.axes), strict=True))
-        groups = _apart(runs, columns, len(values), varying)
+        groups = _apart(runs, columns, varying)
         return _assemble(labels, groups, {home: _heading(home, first[home], varying[home]) for home in groups})
-    groups = _together(runs, columns, len(values), axes)
+    groups = _together(runs, columns, axes)
     return _assemble(labels, groups, {home: home for home in groups})
 
 
-def _places(values: Sequence[Hashable], of: Sequence[Hashable]) -> Sequence[int]:
-    """Where each stands among the values."""
-    if of == values:
-        return range(len(values))  # as in one method's runs, by seed: a dict would take 80 bytes for each
-    places = {value: place for place, value in enumerate(values)}
-    return array("i", map(places.__getitem__, of))
-
-
-def _apart(runs: _Runs, columns: Iterable[int], count: int, varying: Mapping[str, set[str]]) -> _Groups:
+def _apart(runs: _Runs, columns: Iterable[int], varying: Mapping[str, set[str]]) -> _Groups:
     """Cells of one run at most."""
-    groups: dict[str, dict[str, Filling]] = {}
+    groups: _Groups = {}
+    taken: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     copies: Counter[tuple[str, str, int]] = Counter()
     for index, home, method, axes, column in zip(
         runs.indices, runs.homes, runs.methods, runs.axes, columns, strict=True
     ):
-        lines = groups.setdefault(home, {})
         label = name = _line_label(method, axes, varying[home])
-        while not _line(lines, label).put(column, index):
+        while column in taken[home, label]:
             copies[home, name, column] += 1
             label = f"{name} #{copies[home, name, column] + 1}"
-    return {home: {label: cells.done(count) for label, cells in lines.items()} for home, lines in groups.items()}
+        taken[home, label].add(column)
+        groups.setdefault(home, {}).setdefault(label, Cells()).put(column, index)
+    return groups
 
 
-def _line(lines: dict[str, Filling], label: str) -> Filling:
-    line = lines.get(label)
-    if line is None:
-        line = lines[label] = Filling()
-    return line
-
-
-def _together(runs: _Runs, columns: Iterable[int], count: int, axes: Axes) -> _Groups:
+def _together(runs: _Runs, columns: Iterable[int], axes: Axes) -> _Groups:
     """Cells of all the runs that agree on both axes; one home for all where the source is an axis."""
-    by_value: dict[str, dict[Hashable, dict[int, list[int]]]] = {}
+    by_value: dict[str, dict[Hashable, Cells]] = {}
     for index, home, value, column in zip(runs.indices, runs.homes, runs.on(axes.lines), columns, strict=True):
         lines = by_value.setdefault("" if "source" in axes else home, {})
-        lines.setdefault(value, {}).setdefault(column, []).append(index)
+        lines.setdefault(value, Cells()).put(column, index)
     return {
-        home: {
-            value_text(axes.lines, value): Cells.shared(lines[value], count) for value in in_order(axes.lines, lines)
-        }
+        home: {value_text(axes.lines, value): lines[value] for value in in_order(axes.lines, lines)}
         for home, lines in by_value.items()
     }
 
@@ -299,8 +213,8 @@ def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> 
     lines: list[GridLine] = []
     for home, members in groups.items():
         if len(groups) > 1:
-            lines.append(GridLine(headings[home], Cells((), (), (), 0)))
-        lines += [GridLine(label, cells) for label, cells in members.items()]
+            lines.append(GridLine(headings[home], Cells()))
+        lines += [GridLine(label, cells.in_order()) for label, cells in members.items()]
     return Grid(columns, tuple(lines), Places(lines))
 
 

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_of, own_axes
-from fa_tui.views.filters import meant
+from fa_tui.views.filters import Filter, meant
 from fa_tui.views.quantities import BY_NAME
-
-if TYPE_CHECKING:
-    from fa_tui.views.filters import Filter
 
 CELL_LETTERS = "letters"
 """What a cell shows where it shows no number."""
 
 
 class Look(NamedTuple):
-    """How the explorer begins; empty where the person did not say.
+    """How the explorer begins; empty where the user gave nothing.
 
     Attributes:
         show: `CELL_LETTERS`, or the name of a quantity.
@@ -101,9 +98,6 @@ def filter_of(look: Look, session: Session) -> Filter:
     Raises:
         UsageError: it means nothing.
     """
-    # after the first paint, unless it is asked for
-    from fa_tui.views.filters import Filter
-
     try:
         return Filter(look.filter, own_axes(session.rows))
     except UsageError as wrong:

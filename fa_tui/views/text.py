@@ -1,12 +1,6 @@
-"""Text fitted into cells: a Chinese character takes two of them, an accent that follows its letter none. Pure.
+"""Text fitted into cells: cut, padded, wrapped; labels and paths shortened. Pure.
 
-Text fitted to the width of a pane: paragraphs, and lists of keys with what they do beside them.
-
-Labels of lines in less room: what tells runs apart is kept longest. Pure.
-
-How wide the names of the matrix' lines are, and how they are written in that room. Pure.
-
-Paths as they are shown: as short as they can be without saying less.
+A Chinese character takes two cells, an accent that follows its letter none.
 """
 
 from __future__ import annotations
@@ -14,16 +8,13 @@ from __future__ import annotations
 import contextlib
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from rich.cells import cell_len, get_character_cell_size
+from rich.cells import cell_len, chop_cells, get_character_cell_size
 
 from fa_core.rows import Problem
-
-_ONE_CELL_EACH = re.compile(r"[ -~\xa0-\xac\xae-\u02ff\u0370-\u0482]*").fullmatch
-"""Latin, Greek and some Cyrillic text: a quarter of the time of `cell_len`."""
 
 
 def width_of(text: str) -> int:
@@ -32,7 +23,7 @@ def width_of(text: str) -> int:
     >>> width_of("dfa"), width_of("方法"), width_of("e\u0301p")
     (3, 4, 2)
     """
-    return len(text) if text.isascii() or _ONE_CELL_EACH(text) else cell_len(text)
+    return len(text) if text.isascii() else cell_len(text)
 
 
 def padded(text: str, width: int) -> str:
@@ -41,7 +32,7 @@ def padded(text: str, width: int) -> str:
     >>> padded("dfa", 5), padded("方法", 5)
     ('dfa  ', '方法 ')
     """
-    return text.ljust(width) if text.isascii() else text + " " * (width - cell_len(text))
+    return text + " " * (width - width_of(text))
 
 
 def padded_left(text: str, width: int) -> str:
@@ -50,7 +41,7 @@ def padded_left(text: str, width: int) -> str:
     >>> padded_left("dfa", 5), padded_left("方法", 5)
     ('  dfa', ' 方法')
     """
-    return text.rjust(width) if text.isascii() else " " * (width - cell_len(text)) + text
+    return " " * (width - width_of(text)) + text
 
 
 def cut(text: str, width: int, mark: str = "") -> str:
@@ -62,19 +53,8 @@ def cut(text: str, width: int, mark: str = "") -> str:
     if width_of(text) <= width:
         return text
     mark = mark[: max(0, width)]
-    room = max(0, width - width_of(mark))
-    if text.isascii():
-        return text[:room] + mark
-    end = used = 0
-    for character in text:
-        used += get_character_cell_size(character)
-        if used > room:
-            break
-        end += 1
-    # a variation selector may widen what stands before it
-    while cell_len(text[:end]) > room:
-        end -= 1
-    return text[:end] + mark
+    room = width - width_of(mark)
+    return (chop_cells(text, room)[0] if room > 0 else "") + mark
 
 
 def cut_start(text: str, width: int, mark: str = "") -> str:
@@ -87,14 +67,9 @@ def cut_start(text: str, width: int, mark: str = "") -> str:
         return text
     mark = mark[: max(0, width)]
     room = max(0, width - width_of(mark))
-    start, used = len(text), 0
-    while start:
-        used += get_character_cell_size(text[start - 1])
-        if used > room:
-            break
-        start -= 1
-    while cell_len(text[start:]) > room or (start < len(text) and not get_character_cell_size(text[start])):
-        # what is left of a letter is no letter
+    start = max(0, len(text) - 8 * room)
+    # an accent without its letter is no letter
+    while width_of(text[start:]) > room or (start < len(text) and not get_character_cell_size(text[start])):
         start += 1
     return mark + text[start:]
 
@@ -152,7 +127,7 @@ def _indent(line: str) -> int:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """A line in pieces of at most a width; what goes on stands under the second column, or a little to the right.
+    """A line in pieces of at most a width; what goes on begins under the second column, or a little to the right.
 
     >>> wrapped("  a b   two keys and what they do", 20)
     ['  a b   two keys and', '        what they do']
@@ -170,8 +145,8 @@ def folded(text: str, width: int, *, lead: str = "", indent: str = "") -> list[s
     Args:
         text: words.
         width: cells.
-        lead: stands before the first line.
-        indent: stands before the others.
+        lead: put before the first line.
+        indent: put before the others.
 
     >>> folded("方法 很长的名字 dfa", 8)
     ['方法', '很长的名', '字 dfa']
@@ -224,11 +199,11 @@ def abbreviated(labels: Sequence[str], width: int, ellipsis: str = "…") -> lis
     >>> abbreviated(["credit_bridge arch=vit λ=0.01"], 20)
     ['credit_br… vit λ0.01']
     """
-    for step in _steps():
-        shorter = [step(label) for label in labels]
-        if max(map(width_of, shorter), default=0) <= width:
-            return shorter
-    return [_cut(_without_signs(label), width, ellipsis) for label in labels]
+    shorter: Sequence[str] = labels
+    for shorter in zip(*map(_shortened, labels), strict=True):
+        if max(map(width_of, shorter)) <= width:
+            break
+    return [_cut(label, width, ellipsis) for label in shorter]
 
 
 def lengths(labels: Sequence[str]) -> list[int]:
@@ -237,33 +212,20 @@ def lengths(labels: Sequence[str]) -> list[int]:
     >>> lengths(["credit_bridge arch=vit λ=0.01"])
     [29, 24, 23, 16]
     """
-    return [max((width_of(step(label)) for label in labels), default=0) for step in (*_steps(), _with_short_method)]
+    ways = [(*shorter, _with_short_method(shorter[-1])) for shorter in map(_shortened, labels)]
+    return [max(map(width_of, labels)) for labels in zip(*ways, strict=True)] or [0] * 4
 
 
-def _steps() -> tuple[Callable[[str], str], ...]:
-    return _as_it_is, _without_names_of_words, _without_signs
-
-
-def _as_it_is(label: str) -> str:
-    return label
-
-
-def _without_names_of_words(label: str) -> str:
-    return " ".join(part if _is_number(part.partition("=")[2]) else _value(part) for part in label.split(" "))
-
-
-def _without_signs(label: str) -> str:
-    return _without_names_of_words(label).replace("=", "")
+def _shortened(label: str) -> tuple[str, str, str]:
+    """A label as it is, without the names of axes whose values are words, and also without the signs."""
+    parts = (part.partition("=") for part in label.split(" "))
+    bare = " ".join(value if sign and not _is_number(value) else name + sign + value for name, sign, value in parts)
+    return label, bare, bare.replace("=", "")
 
 
 def _with_short_method(label: str) -> str:
-    method, blank, axes = _without_signs(label).partition(" ")
+    method, blank, axes = label.partition(" ")
     return f"{cut(method, _LEAST_METHOD)}{blank}{axes}" if axes else method
-
-
-def _value(part: str) -> str:
-    name, sign, value = part.partition("=")
-    return value if sign else name
 
 
 def _is_number(text: str) -> bool:
@@ -281,7 +243,7 @@ def _cut(label: str, width: int, ellipsis: str) -> str:
     return cut_middle(label, width, ellipsis)
 
 
-_LONGEST, _SHORTEST, _name_column_LEAST = 44, 14, 9
+_LONGEST_NAMES, _SHORTEST_NAMES, _LEAST_NAMES = 44, 14, 9
 
 
 class NameColumn:
@@ -290,7 +252,7 @@ class NameColumn:
     Args:
         labels: line → its whole name.
         around: blanks before and behind a name.
-        ellipsis: stands where a name is cut.
+        ellipsis: shown where a name is cut.
     """
 
     def __init__(self, labels: Mapping[int, str], around: int, ellipsis: str) -> None:
@@ -300,12 +262,12 @@ class NameColumn:
     @cached_property
     def _widths(self) -> list[int]:
         """With whole names, and with ever shorter ones; in the last, methods are cut."""
-        return [min(length, _LONGEST) + self._around for length in lengths([*self._labels.values()])]
+        return [min(length, _LONGEST_NAMES) + self._around for length in lengths([*self._labels.values()])]
 
     @property
     def natural(self) -> int:
         """The width in which names are whole."""
-        return max(_name_column_LEAST, self._widths[0])
+        return max(_LEAST_NAMES, self._widths[0])
 
     def width_in(self, room: int, at_most: int) -> int:
         """The longest names that fit.
@@ -316,7 +278,7 @@ class NameColumn:
         """
         fitting = next((width for width in self._widths if width <= room), None)
         chosen = min(self._widths[-1], at_most) if fitting is None else fitting
-        return max(min(_SHORTEST, self.natural), chosen)
+        return max(min(_SHORTEST_NAMES, self.natural), chosen)
 
     def written(self, width: int) -> Mapping[int, str]:
         """Line → its name in a column of that width."""
@@ -332,7 +294,7 @@ def short_path(path: str | Path, width: int = 60, ellipsis: str = "…") -> str:
     Args:
         path: absolute or not.
         width: cells that it may take.
-        ellipsis: stands for what is left out.
+        ellipsis: for what is left out.
 
     >>> short_path("/data/experiments/2025/autumn/ablations/dfa_s42", 24)
     '…/ablations/dfa_s42'

@@ -1,10 +1,8 @@
-"""One run in five characters: the verdict and its four diagnostics, readable without colour.
-
-The explorer's top line and its count of walk-backs, in words. Pure: pieces with their tones.
-"""
+"""A run in five characters, the explorer's top line and its count of walk-backs. Pure: pieces with their tones."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Container, Sequence
 from pathlib import PurePath
@@ -50,7 +48,7 @@ _LEFT_OUT = ("the epoch is skipped", "the line is skipped")
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """What the top line tells.
+    """What the top line shows.
 
     Attributes:
         shown: how many runs the filter leaves.
@@ -71,7 +69,7 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
     """The top line; what is open gives way first, then the keys, then the program's name.
 
     Args:
-        view: what it tells.
+        view: what it shows.
         session: the runs.
         width: cells.
         opened: what is open, in so many cells.
@@ -103,7 +101,7 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
 
 def runs_words(count: int) -> str:
     """``1 run``, ``3 runs``."""
-    return f"{count} run{'' if count == 1 else 's'}"
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 def problem_words(session: Session) -> str:
@@ -112,11 +110,10 @@ def problem_words(session: Session) -> str:
     settings = {path for path in paths if PurePath(path).name == SETTINGS}
     in_part = paths.intersection(row.source for row in session.rows)
     in_part |= {problem.path for problem in session.problems if problem.message.endswith(_LEFT_OUT)}
-    wrong = sum(1 for problem in session.problems if problem.path in settings)
     counts = (
         (len(paths - settings - in_part), "not opened"),
         (len(in_part - settings), "in part"),
-        (wrong, "in settings"),
+        (sum(problem.path in settings for problem in session.problems), "in settings"),
     )
     return ", ".join(f"{count} {what}" for count, what in counts if count)
 
@@ -162,7 +159,7 @@ def flipped_words(
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3, shown: Sequence[int] | None = None) -> str:
-    """What flipped, in words: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa +a −b on 3``.
+    """What flipped, as text: ``ep s123 +a, ep s456 +a``; many of them by method: ``dfa +a on 12, fa +a −b on 3``.
 
     Runs whose verdict itself turned come first; of the others it is said that they are still walked back. With
     the rows that a filter leaves, rising, also which of them it hides.
@@ -192,7 +189,7 @@ def queued_words(session: Session, rows: Sequence[int], shown: Sequence[int] | N
 
     Args:
         session: the runs.
-        rows: which are told of.
+        rows: those that are reported.
         shown: the rows that a filter leaves, rising; None without one.
     """
     hidden = sum(1 for row in rows if shown is not None and not _holds(shown, row))
@@ -201,9 +198,6 @@ def queued_words(session: Session, rows: Sequence[int], shown: Sequence[int] | N
 
 
 def _holds(rising: Sequence[int], row: int) -> bool:
-    # after the first paint
-    from bisect import bisect_left
-
     at = bisect_left(rising, row)
     return at < len(rising) and rising[at] == row
 

@@ -109,7 +109,7 @@ class RunCells:
     def set_cells(self, lines: Sequence[Cells]) -> None:
         """All cells there are: the scale goes from the lowest of their numbers to the highest."""
         self._rows = array("q", chain.from_iterable(cells.rows for cells in lines))
-        self._most = max((len(cell) for cells in lines for _, cell in cells.filled()), default=1)
+        self._most = max((cells.most() for cells in lines), default=1)
         self.numbers_changed()
 
     def numbers_changed(self) -> None:

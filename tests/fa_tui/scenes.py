@@ -18,9 +18,9 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Jobs, Listed, Machine
+from fa_tui.screens.help import ProblemsScreen
 from fa_tui.screens.jobs import JobsScreen, MachineSeen
-from fa_tui.screens.problems import ProblemsScreen
-from fa_tui.screens.quit import QuitScreen
+from fa_tui.screens.questions import QuitScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
@@ -288,7 +288,7 @@ def opened_on(scene: Scene, terminal: Terminal) -> tuple[ExplorerApp, Callable[[
 
 def _is_due(app: ExplorerApp) -> bool:
     """Whether something that was asked for is still to be shown."""
-    charts = app.explorer.panes.charts
+    charts = app.explorer.charts
     if charts is not None and charts.is_due:
         return True
     return app.explorer.busy or (isinstance(app.screen, JudgedScreen) and app.screen.is_due)

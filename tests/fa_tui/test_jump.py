@@ -55,7 +55,7 @@ async def test_a_click_on_a_letter_goes_there(app: ExplorerApp) -> None:
         label = next(label for label in app.screen.query(JumpLabel) if label.letter == "f")
         await pilot.click(label)
         await pilot.pause()
-        assert app.focused is app.explorer.panes.detail
+        assert app.focused is app.explorer.detail
 
 
 async def test_it_works_on_the_other_screens(app: ExplorerApp) -> None:

@@ -15,7 +15,7 @@ from fa_core.runs import AUDIT, MANIFEST
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.measuring import Measured
 from fa_tui.screens.jobs import JobsScreen
-from fa_tui.screens.quit import QuitScreen
+from fa_tui.screens.questions import QuitScreen
 from fa_tui.session import Flip
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.waiting import until

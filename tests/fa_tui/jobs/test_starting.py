@@ -21,7 +21,7 @@ from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
 from fa_tui.options import sample_runs
 from fa_tui.screens.jobs import JobsScreen
-from fa_tui.screens.quit import QuitScreen
+from fa_tui.screens.questions import QuitScreen
 from fa_tui.screens.start import FieldRow, LastName, StartScreen, first_values
 from fa_tui.session import Session
 from fa_tui.widgets.pick import Pick

@@ -36,9 +36,9 @@ async def test_runs_of_one_name_are_told_apart_in_the_legend() -> None:
 async def test_they_take_no_room_from_lines_and_are_not_there_in_a_small_terminal(size: tuple[int, int]) -> None:
     app = app_on(many())
     async with app.run_test(size=size) as pilot:
-        await until(pilot, lambda: app.explorer.panes.charts is not None and app.explorer.panes.charts.is_mounted)
+        await until(pilot, lambda: app.explorer.charts is not None and app.explorer.charts.is_mounted)
         await pilot.pause()
-        assert app.explorer.panes.charts is not None and not app.explorer.panes.charts.display
+        assert app.explorer.charts is not None and not app.explorer.charts.display
 
 
 async def test_a_line_of_which_nothing_was_measured_has_none() -> None:
@@ -63,7 +63,7 @@ async def test_they_follow_the_width_that_the_matrix_gets_with_other_columns() -
     app = app_on(Session(published()))
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: "1 bp s42" in screen_text(app))
-        matrix, charts = app.explorer.matrix, app.explorer.panes.charts
+        matrix, charts = app.explorer.matrix, app.explorer.charts
         assert charts is not None
         width = matrix.size.width
         for key in "12":
