@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from fa_core.analysis import Result
 from fa_core.analysis.groups import collections, varying_axes
-from fa_core.analysis.result import Result
 from fa_core.baseline import assumed_words
-from fa_core.columns import Bits, Floats, Indices, Mask
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import listed
-from fa_core.table import AuditTable
+from fa_core.table import AuditTable, Bits, Floats, Indices, Mask
 
 MIXED = "MIXED"
 WALKED_BACK = "walk-back"

@@ -10,13 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from fa_core.analysis import Result
 from fa_core.analysis.groups import run_names
-from fa_core.analysis.result import Result
 from fa_core.baseline import assumed_words
-from fa_core.columns import Mask
+from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gain import deep_gamma
-from fa_core.table import AuditTable
+from fa_core.table import AuditTable, Mask
 
 CHANCE = 0.1
 """Accuracy of guessing among ten classes."""

@@ -50,7 +50,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         UnreadableInput: truncated, or not what its first bytes say.
     """
     # imported for those who have one
-    from fa_core.formats.naming import run_name
+    from fa_core.rows import run_name
 
     name = run_name(path)
     method, seed = name.method, name.seed

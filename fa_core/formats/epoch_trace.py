@@ -14,8 +14,7 @@ import msgspec
 
 from fa_core.errors import FaError, InvalidReport, UnreadableInput
 from fa_core.formats.json_document import Document, Finding, convert, plain
-from fa_core.formats.naming import RunName, run_name
-from fa_core.rows import Problem, canonical_method
+from fa_core.rows import Problem, RunName, canonical_method, run_name
 from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 _PEEK = 20

@@ -10,9 +10,8 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.formats.epoch_trace import Ends, ends_of, epochs_of
 from fa_core.formats.json_document import Document, Finding, plain
-from fa_core.formats.naming import run_name
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, canonical_method
+from fa_core.rows import AuditRow, canonical_method, run_name
 from fa_core.trace import Trace
 
 _AXES = ("lam", "d", "L", "arch")

@@ -12,9 +12,8 @@ import msgspec
 
 from fa_core.errors import InvalidReport
 from fa_core.formats.json_document import Document, Finding, Node, convert, plain
-from fa_core.formats.naming import run_name
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, canonical_method, split_key
+from fa_core.rows import AuditRow, canonical_method, run_name, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""

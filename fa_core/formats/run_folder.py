@@ -107,7 +107,7 @@ def _trace(path: str, row: AuditRow) -> Iterator[Finding]:
         return
     # a start does not wait for them: it reads no traces
     from fa_core.formats import epoch_trace
-    from fa_core.formats.naming import RunName
+    from fa_core.rows import RunName
 
     name = RunName(row.key, row.method, row.seed, dict(row.axes))
     for finding in epoch_trace.read(open_document(path, data)):

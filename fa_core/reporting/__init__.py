@@ -11,10 +11,9 @@ from fa_core import on_first_use
 
 if TYPE_CHECKING:
     from fa_core.reporting.figures import audit_figure, axis_figure, rendered, timeline_figure
-    from fa_core.reporting.form import reporting_form
+    from fa_core.reporting.form import KINDS, reporting_form, write_report
     from fa_core.reporting.markdown_html import to_html, to_markdown
     from fa_core.reporting.records import to_csv, to_parquet
-    from fa_core.reporting.write import KINDS, write_report
 
 __all__ = [
     "KINDS",
@@ -36,7 +35,6 @@ __getattr__ = on_first_use(
         **dict.fromkeys(("audit_figure", "axis_figure", "rendered", "timeline_figure"), "figures"),
         **dict.fromkeys(("to_csv", "to_parquet"), "records"),
         **dict.fromkeys(("to_html", "to_markdown"), "markdown_html"),
-        **dict.fromkeys(("KINDS", "write_report"), "write"),
-        "reporting_form": "form",
+        **dict.fromkeys(("KINDS", "reporting_form", "write_report"), "form"),
     },
 )

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fa_core.analysis.groups import Family, families
-from fa_core.columns import Floats, Indices
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.reporting.numbers import brief
+from fa_core.table import Floats, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

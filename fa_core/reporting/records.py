@@ -12,7 +12,9 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import missing_package
 
 if TYPE_CHECKING:
-    from fa_core.analysis import SeedTable, Sensitivity, Timeline
+    from fa_core.analysis.seeds import SeedTable
+    from fa_core.analysis.sensitivity import Sensitivity
+    from fa_core.analysis.timeline import Timeline
     from fa_core.rows import AuditRow
     from fa_core.table import AuditTable
 
@@ -131,14 +133,14 @@ def sweep_record(
     table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
 ) -> list[dict[str, Any]]:
     """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
-    from fa_core.analysis import verdict_curve
+    from fa_core.analysis.sensitivity import verdict_curve
 
     return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
 
 
 def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
     """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
-    from fa_core.analysis import partial_audit
+    from fa_core.analysis.margins import partial_audit
 
     partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
     return {**analysis.to_dict(), "partial": partial}
@@ -146,7 +148,7 @@ def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, ana
 
 def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
     """First fires and early stops per run and per method, or why there are none."""
-    from fa_core.analysis import by_method
+    from fa_core.analysis.timeline import by_method
 
     skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
     methods = [one.to_dict() for one in by_method(found)]

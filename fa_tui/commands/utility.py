@@ -43,7 +43,7 @@ def utility_command(
 
         fa-tui utility audit_table.json --format json
     """
-    from fa_core.analysis import decision_utility
+    from fa_core.analysis.utility import decision_utility
     from fa_core.reporting.sections.analyses import utility_blocks
     from fa_core.table import AuditTable
     from fa_tui.commands.inputs import left_out_blocks

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, overload
 
 from msgspec.structs import asdict
 
+from fa_core.confidence import floor_in_words
 from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import printable
-from fa_core.gain import floor_in_words
 from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.views.names import labels, with_seed

@@ -37,7 +37,7 @@ from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
 
 if TYPE_CHECKING:
-    from fa_core.columns import Ragged
+    from fa_core.table import Ragged
 
 _UNNAMED = "of all runs: no filter names the compared ones"
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from fa_core.analysis import timelines
+from fa_core.analysis.timeline import timelines
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.numbers import MISSING, brief

@@ -11,8 +11,11 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from fa_core.analysis import SeedGroup, Sensitivity, Strategy, Utility, VerdictCurve, deep_gamma
 from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.analysis.seeds import SeedGroup
+from fa_core.analysis.sensitivity import Sensitivity, VerdictCurve
+from fa_core.analysis.utility import Strategy, Utility
+from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.naming import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph

@@ -10,7 +10,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.analysis import decision_utility, over_seeds, partial_audit, sensitivities, timeline, timelines
+from fa_core.analysis.margins import partial_audit
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.sensitivity import sensitivities
+from fa_core.analysis.timeline import timeline, timelines
+from fa_core.analysis.utility import decision_utility
 from fa_core.baseline import Baseline, assumed_words
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.write import write_audit_table

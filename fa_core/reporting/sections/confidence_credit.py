@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fa_core.analysis.groups import run_names
-from fa_core.confidence import Confidence, confidence, percent
+from fa_core.confidence import Confidence, confidence, deep_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gain import deep_gamma
 from fa_core.naming import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph

@@ -9,18 +9,11 @@ from typing import Any
 
 import pytest
 
-from fa_core.analysis import (
-    coverage,
-    decision_utility,
-    flip_points,
-    margins_to_flip,
-    over_seeds,
-    partial_audit,
-    plateau,
-    sensitivities,
-    timeline,
-    verdict_curve,
-)
+from fa_core.analysis.margins import coverage, margins_to_flip, partial_audit
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.sensitivity import flip_points, plateau, sensitivities, verdict_curve
+from fa_core.analysis.timeline import timeline
+from fa_core.analysis.utility import decision_utility
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
 from fa_core.trace import Trace, TraceEpoch

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis import DIAGNOSTICS, coverage, margins_to_flip, rooms
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.analysis.margins import coverage, margins_to_flip, rooms
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
 FULL = {"growth": 25.0, "g_L": 1e-5, "cosine": 0.1, "acc": 0.4, "baseline": 0.35}
