@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.errors import UsageError
-from fa_core.naming import unknown_name
+from fa_core.naming import listed, unknown_name
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, canonical_method
 from fa_core.runs import WITHOUT_BASELINE
@@ -224,6 +224,24 @@ class AuditTable:
         """Where (d) is judged by a baseline that is assumed: nobody measured it."""
         found: Mask = self._rebased & ((self.coverage & BIT["d"]) != 0)
         return found
+
+    @property
+    def assumed_notes(self) -> tuple[str, ...]:
+        """That (d) is judged by an assumed baseline, on how many runs and by which; nothing where it is not.
+
+        >>> row = AuditRow(source="", key="", method="ep", report=DiagnosticReport(headline_acc=0.4))
+        >>> AuditTable.from_rows([row]).with_frozen_baseline(0.349).assumed_notes
+        ('(d) is assumed, not measured, on 1 of 1 runs: against a frozen baseline of 0.349 (ep)',)
+        """
+        where = self.assumed
+        methods: dict[float, list[str]] = {}
+        for acc, method in dict.fromkeys(zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)):
+            methods.setdefault(acc, []).append(method)
+        if not methods:
+            return ()
+        by = " and ".join(f"{acc:.4g} ({listed(names)})" for acc, names in methods.items())
+        runs = f"on {int(where.sum())} of {len(self)} runs"
+        return (f"(d) is assumed, not measured, {runs}: against a frozen baseline of {by}",)
 
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""

@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds, letters_of
 from fa_core.report import ASSUMED, DiagnosticReport
-from fa_core.table import AuditTable, Floats
+from fa_core.table import AuditTable
 from fa_core.trace import growth_bound
 
 
@@ -66,44 +66,24 @@ def margins_to_flip(table: AuditTable, index: int, thresholds: DiagnosticThresho
     Source: docs/protocol.md §8; room = (t − v) for a diagnostic that fires above t,
     (v − t) for one that fires below.
     """
-    thresholds = thresholds or DiagnosticThresholds()
-    row = table.select(np.array([index]))
-    margins = tuple(_margin(row, letter, thresholds) for letter in LETTERS)
+    report = table.report(index).with_thresholds(thresholds or DiagnosticThresholds())
+    margins = tuple(_margin(report, diagnostic) for diagnostic in DIAGNOSTICS.values())
     fired = "".join(m.letter for m in margins if m.fires)
     passed = "".join(m.letter for m in margins if m.fires is False)
-    if int(row.nonfinite[0]) or not (fired or passed):
+    if report.nonfinite or not (fired or passed):
         return RunMargins(margins=margins, to_flip=fired, flips_with="nothing")
     return RunMargins(margins=margins, to_flip=fired or passed, flips_with="all" if fired else "any")
 
 
-def rooms(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None = None) -> Floats:
-    """`Margin.room` of every run as a column (n,); NaN where not measured or non-finite."""
-    diagnostic = DIAGNOSTICS[letter]
-    values, finite, _ = table.judged(letter)
-    limit = diagnostic.limit(thresholds or DiagnosticThresholds())
-    room = limit - values if diagnostic.fires_above else values - limit
-    return np.where(finite, room, np.nan)
-
-
-def _margin(row: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Margin:
-    diagnostic = DIAGNOSTICS[letter]
-    limit = diagnostic.limit(thresholds)
-    values, finite, always = row.judged(letter)
-    value = float(values[0])
-    if always[0]:
-        return Margin(letter=letter, unit=diagnostic.unit, value=value, threshold=limit, fires=True)
-    if not finite[0]:
-        fires = bool(diagnostic.beyond(values, limit)[0]) if math.isinf(value) else None
-        shown = value if math.isinf(value) else None
-        return Margin(letter=letter, unit=diagnostic.unit, value=shown, threshold=limit, fires=fires)
+def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
+    letter, value, limit = diagnostic.letter, diagnostic.measured(report), diagnostic.limit(report.thresholds)
+    fires = letter in report.flags if letter in report.coverage else None
+    room = factor = None
+    if value is not None and math.isfinite(value) and letter not in report.nonfinite:
+        room = limit - value if diagnostic.fires_above else value - limit
+        factor = max(value / limit, limit / value) if diagnostic.log and value > 0 and limit > 0 else None
     return Margin(
-        letter=letter,
-        unit=diagnostic.unit,
-        value=value,
-        threshold=limit,
-        fires=bool(diagnostic.beyond(values, limit)[0]),
-        room=limit - value if diagnostic.fires_above else value - limit,
-        factor=max(value / limit, limit / value) if diagnostic.log and value > 0 and limit > 0 else None,
+        letter=letter, unit=diagnostic.unit, value=value, threshold=limit, fires=fires, room=room, factor=factor
     )
 
 
@@ -232,12 +212,7 @@ def with_growth_bound(report: DiagnosticReport, h_0: float, depth: int) -> Diagn
 def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
     diagnostic = DIAGNOSTICS[letter]
     limit = diagnostic.limit(report.thresholds)
-    value = {
-        "a": report.max_per_block_growth,
-        "b": report.g_L,
-        "c": report.cross_batch_stability,
-        "d": report.margin_pp,
-    }[letter]
+    value = diagnostic.measured(report)
     if letter in report.nonfinite:
         kind, state, why = report.kinds.get(letter, EXACT), FIRES, f"non-finite: {report.nonfinite[letter]}"
     elif letter not in report.coverage:

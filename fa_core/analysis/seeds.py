@@ -11,7 +11,6 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.groups import collections, varying_axes
-from fa_core.baseline import assumed_words
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import listed
@@ -128,9 +127,8 @@ def over_seeds(
     groups = tuple(
         _group(table, np.frombuffer(rows, np.int64), axes, homes[rows[0]], flags, texts) for rows in members.values()
     )
-    assumed = assumed_words(table)
     notes = () if groups else ("no runs: nothing to average",)
-    return SeedTable(by=axes, groups=groups, notes=(assumed, *notes) if assumed else notes)
+    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *notes))
 
 
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:

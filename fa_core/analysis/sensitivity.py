@@ -15,7 +15,6 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.groups import split_groups
-from fa_core.baseline import assumed_words
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
 
@@ -249,7 +248,7 @@ def sensitivity(
         gap_interval=interval if separable else None,
         plateau=None if around is None else (_bounded(around.lo), _bounded(around.hi)),
         flip_points=flip_points(table, letter) if points else _NO_POINTS,
-        skipped=(*_assumed(table, letter), *_skipped(diagnostic, good, bad, separable)),
+        skipped=(*(table.assumed_notes if letter == "d" else ()), *_skipped(diagnostic, good, bad, separable)),
     )
 
 
@@ -312,11 +311,6 @@ def _gap(diagnostic: Diagnostic, interval: tuple[float, float]) -> float | None:
 
 def _bounded(end: float) -> float | None:
     return end if math.isfinite(end) else None
-
-
-def _assumed(table: AuditTable, letter: str) -> tuple[str, ...]:
-    words = assumed_words(table) if letter == "d" else ""
-    return (words,) if words else ()
 
 
 def _skipped(diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.groups import run_names
-from fa_core.baseline import assumed_words
 from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable, Mask
@@ -129,7 +128,7 @@ def decision_utility(
             x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
             for x in LETTERS
         },
-        skipped=(*filter(None, [assumed_words(table)]), *_skipped(len(table) - len(runs), acc, gamma, coverage)),
+        skipped=(*table.assumed_notes, *_skipped(len(table) - len(runs), acc, gamma, coverage)),
     )
 
 

@@ -24,6 +24,7 @@ from fa_core.reporting.numbers import MISSING, brief
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow
+from fa_core.runs import run_place
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine
@@ -167,14 +168,20 @@ def _command_note(line: str) -> str:
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
-    """The traces of some runs: those beside their audits, or of their name where they lie elsewhere.
+    """The traces of some runs: those next to their audits, or of their name where none is there.
 
     Args:
         rows: the runs.
         traces: of these runs and others.
     """
-    names = {(row.method, row.seed, row.key) for row in rows}
-    return [trace for trace in traces if (trace.method, trace.seed, trace.key) in names]
+    known = {(run_place(trace.source), trace.key) for trace in traces}
+    own = {(run_place(row.source), row.key) for row in rows}
+    named = {(row.method, row.seed, row.key) for row in rows if (run_place(row.source), row.key) not in known}
+    return [
+        trace
+        for trace in traces
+        if (run_place(trace.source), trace.key) in own or (trace.method, trace.seed, trace.key) in named
+    ]
 
 
 def _markdown(blocks: Sequence[Block]) -> str:

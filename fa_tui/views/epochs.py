@@ -10,8 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
-from fa_core.baseline import Baseline
+from fa_core.analysis.timeline import Baseline, EarlyStop, Replay, frozen_baselines
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.formats import Trace
 from fa_core.reporting.numbers import short

@@ -8,7 +8,6 @@ from typing import Any
 
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
-from fa_core.baseline import assumed_words
 from fa_core.confidence import backward_gain, cause_of_floor
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
 from fa_core.naming import listed
@@ -66,7 +65,7 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
         else f"{method}: ({', '.join(letters)}) was not measured on any run, so its verdicts do not speak of it"
         for method, letters in seen.missing.items()
     ]
-    said += filter(None, [assumed_words(table)])
+    said += table.assumed_notes
     said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in seen.nonfinite.items() if count]
     differing = [i for i in range(len(table)) if table.report(i).coverage and table.report(i).recorded_differs]
     names = run_names(table)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.margins import coverage, margins_to_flip, rooms
+from fa_core.analysis.margins import coverage, margins_to_flip
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
@@ -53,14 +52,6 @@ def test_a_nan_or_an_unmeasured_run_flips_with_nothing() -> None:
     found = margins_to_flip(table(row()), 0)
     assert found.flips_with == "nothing"
     assert all(one.fires is None and one.value is None for one in found.margins)
-
-
-def test_rooms_as_a_column_equal_those_of_single_runs() -> None:
-    runs = table(row(**FULL), row(growth=100.0, g_L=0.0, cosine=0.9), row(growth=math.nan), row())
-    for letter in LETTERS:
-        single = [margins_to_flip(runs, i).margins[LETTERS.index(letter)].room for i in range(len(runs))]
-        expected = [math.nan if room is None else room for room in single]
-        assert rooms(runs, letter) == pytest.approx(np.array(expected), nan_ok=True)
 
 
 def test_a_threshold_of_zero_has_no_factor() -> None:
