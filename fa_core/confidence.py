@@ -178,7 +178,7 @@ def cause_of_floor(report: DiagnosticReport) -> str | None:
 
     Returns:
         ``"cancelled"`` (γ_L < 1e-3), ``"converged"`` (median ‖e_T‖ < 1e-2), ``"both"``, or ``"undetermined"``;
-        None where (b) did not fire. Show γ_L and ‖e_T‖ beside the word.
+        None where (b) did not fire. Show γ_L and ‖e_T‖ next to the word.
 
     Source: docs/protocol.md §8.
 

@@ -155,35 +155,25 @@ _EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18}
 _SUFFIX = re.compile(r"\.(?:json|jsonl|ndjson|safetensors|pt|pth|ckpt|bin)$", re.IGNORECASE)
 
 
-class RunName(msgspec.Struct, frozen=True):
-    """How a run is called: ``key`` as the file spells it, then what follows from it."""
+def row_of_file(path: str) -> AuditRow:
+    """The row of a file without measurements: named by the file if its name has a seed, else by its folder.
 
-    key: str
-    method: str
-    seed: int | None
-    axes: dict[str, Any]
-
-
-def run_name(path: str) -> RunName:
-    """The run a file belongs to: from its own name if that names a seed, else from its folder's.
-
-    >>> run_name("runs/dfa_pen_lam0.01_s42.json")
-    RunName(key='dfa_pen_lam0.01_s42', method='dfa', seed=42, axes={'lam': 0.01})
-    >>> run_name("runs/ep_s7/epoch_10.pt")
-    RunName(key='ep_s7/epoch_10', method='ep', seed=7, axes={'epoch': 10})
-    >>> run_name("weights.pt").method
+    >>> row = row_of_file("runs/dfa_pen_lam0.01_s42.json")
+    >>> row.key, row.method, row.seed, row.axes
+    ('dfa_pen_lam0.01_s42', 'dfa', 42, {'lam': 0.01})
+    >>> row = row_of_file("runs/ep_s7/epoch_10.pt")
+    >>> row.key, row.method, row.seed, row.axes
+    ('ep_s7/epoch_10', 'ep', 7, {'epoch': 10})
+    >>> row_of_file("weights.pt").method
     'weights'
     """
     file = Path(path)
-    stem = _SUFFIX.sub("", file.name)
-    method, seed, axes = split_key(stem)
-    if seed is not None:
-        return RunName(stem, method, seed, axes)
-    parent = file.parent.name
-    parent_method, parent_seed, parent_axes = split_key(parent)
-    if parent_seed is None:
-        return RunName(stem, method or "unknown", None, axes)
-    epoch = _EPOCH.match(stem.lower())
-    if epoch:
-        axes = {**axes, "epoch": int(epoch["number"])}
-    return RunName(f"{parent}/{stem}", parent_method, parent_seed, {**parent_axes, **axes})
+    key = _SUFFIX.sub("", file.name)
+    method, seed, axes = split_key(key)
+    folder = file.parent.name
+    folder_method, folder_seed, folder_axes = split_key(folder)
+    if seed is None and folder_seed is not None:
+        epoch = _EPOCH.match(key.lower())
+        axes = {**folder_axes, **axes, **({"epoch": int(epoch["number"])} if epoch else {})}
+        key, method, seed = f"{folder}/{key}", folder_method, folder_seed
+    return AuditRow(source=path, key=key, method=method or ("unknown" if seed is None else ""), seed=seed, axes=axes)

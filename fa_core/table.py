@@ -196,7 +196,7 @@ class AuditTable:
         return texts
 
     def numbers(self, name: str) -> list[float | None]:
-        """A measured column as plain numbers: None where nobody measured it (a NaN that was measured stays one).
+        """A measured column as plain numbers: None where not measured (a NaN that was measured stays one).
 
         Args:
             name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline`` or ``margin_pp``.
@@ -207,7 +207,7 @@ class AuditTable:
         return values
 
     def measured(self, name: str) -> Mask:
-        """Where somebody measured a column (named as for `numbers`)."""
+        """Where a column was measured (named as for `numbers`)."""
         measured: Mask = {
             "growth": (self.coverage & BIT["a"]) != 0,
             "h_L": self.residual_norms.lengths > 0,
@@ -221,7 +221,7 @@ class AuditTable:
 
     @property
     def assumed(self) -> Mask:
-        """Where (d) is judged by a baseline that is assumed: nobody measured it."""
+        """Where (d) is judged by a baseline that is assumed, not measured."""
         found: Mask = self._rebased & ((self.coverage & BIT["d"]) != 0)
         return found
 
@@ -345,7 +345,7 @@ class AuditTable:
 def depth_utility_bits(
     nonfinite: Bits, coverage: Bits, acc: Floats, baseline: Floats, has_acc: Mask, has_baseline: Mask
 ) -> tuple[Bits, Bits]:
-    """`nonfinite` and `coverage` with (d)'s bit set anew."""
+    """`nonfinite` and `coverage` with (d)'s bit set again."""
     bad = bits_of(d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)))
     others = np.uint8(~BIT["d"] & 0xFF)
     return nonfinite & others | bad, coverage & others | bad | bits_of(d=has_acc & has_baseline)
@@ -394,7 +394,6 @@ def give_back(*, cycles: bool = False) -> None:
     if cycles:
         gc.collect()
     with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
-        _own_pages()
         _library().malloc_trim(0)
 
 
@@ -402,12 +401,9 @@ def give_back(*, cycles: bool = False) -> None:
 def _library():  # type: ignore[no-untyped-def]  # ctypes is imported with the first call
     import ctypes
 
-    return ctypes.CDLL(None)
-
-
-@cache
-def _own_pages() -> None:
-    _library().mallopt(_MMAP_THRESHOLD, _BIG)
+    library = ctypes.CDLL(None)
+    library.mallopt(_MMAP_THRESHOLD, _BIG)
+    return library
 
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -537,7 +533,7 @@ def growth_of(norms: Ragged, bounds: Floats) -> Floats:
 
     Args:
         norms: ‖h_l‖, l = 0..L, per row.
-        bounds: per row, what stands in where there are fewer than two norms; NaN for nothing.
+        bounds: per row, the number where there are fewer than two norms; NaN for nothing.
 
     Returns:
         Ratios; NaN where not measured and where a norm is non-finite.

@@ -39,40 +39,13 @@ class Margin(Result, frozen=True, kw_only=True):
     factor: float | None = None
 
 
-class RunMargins(Result, frozen=True, kw_only=True):
-    """All four margins of one run.
-
-    Attributes:
-        margins: in the order a, b, c, d.
-        to_flip: letters whose flag would have to change for the verdict to flip: for a walk-back all that
-            fire, for a trustworthy run any one of those measured.
-        flips_with: ``"all"`` or ``"any"`` of these; ``"nothing"`` for an unmeasured run, or one with a
-            non-finite number, which no change of threshold rescues.
-    """
-
-    margins: tuple[Margin, ...]
-    to_flip: str
-    flips_with: str
-
-
-def margins_to_flip(table: AuditTable, index: int, thresholds: DiagnosticThresholds | None = None) -> RunMargins:
-    """Margins of one run.
-
-    Args:
-        table: n runs.
-        index: which one.
-        thresholds: default: the protocol's.
+def margins_to_flip(report: DiagnosticReport) -> tuple[Margin, ...]:
+    """The margins of one run under the report's thresholds, in the order a, b, c, d.
 
     Source: docs/protocol.md §8; room = (t − v) for a diagnostic that fires above t,
     (v − t) for one that fires below.
     """
-    report = table.report(index).with_thresholds(thresholds or DiagnosticThresholds())
-    margins = tuple(_margin(report, diagnostic) for diagnostic in DIAGNOSTICS.values())
-    fired = "".join(m.letter for m in margins if m.fires)
-    passed = "".join(m.letter for m in margins if m.fires is False)
-    if report.nonfinite or not (fired or passed):
-        return RunMargins(margins=margins, to_flip=fired, flips_with="nothing")
-    return RunMargins(margins=margins, to_flip=fired or passed, flips_with="all" if fired else "any")
+    return tuple(_margin(report, diagnostic) for diagnostic in DIAGNOSTICS.values())
 
 
 def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
@@ -134,7 +107,7 @@ class Evidence(Result, frozen=True, kw_only=True):
 
     Attributes:
         letter: the diagnostic.
-        value: its number, or the bound or proxy that stands for it; None if there is none.
+        value: its number, or the bound or proxy in its place; None if there is none.
         kind: ``"exact"``, ``"bound"``, ``"proxy"``, or ``""`` if not measured.
         threshold: what it is compared with.
         state: ``fires``, ``passes``, ``likely passes``, or ``not measured``.

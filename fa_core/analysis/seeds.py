@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -20,14 +21,14 @@ MIXED = "MIXED"
 WALKED_BACK = "walk-back"
 
 NUMBERS = {
-    "headline_acc": ("acc", "d"),
-    "growth": ("growth", "a"),
-    "h_L": ("h_L", "a"),
-    "g_L": ("g_L", "b"),
-    "stability": ("stability", "c"),
-    "margin_pp": ("margin_pp", "d"),
+    "headline_acc": ("acc", "d", "acc"),
+    "growth": ("growth", "a", "(a) growth"),
+    "h_L": ("h_L", "a", "‖h_L‖"),
+    "g_L": ("g_L", "b", "(b) ‖g_L‖"),
+    "stability": ("stability", "c", "(c) cosine"),
+    "margin_pp": ("margin_pp", "d", "(d) pp"),
 }
-"""Name in the result → column of the table, and the diagnostic whose mark says that it is non-finite."""
+"""Name in the result → column of the table, the diagnostic whose mark says that it is non-finite, heading."""
 
 
 class Stat(Result, frozen=True, kw_only=True):
@@ -167,7 +168,7 @@ def _group(
         seeds=seeds,
         stats={
             name: _stat(getattr(table, column)[rows], (nonfinite & BIT[letter]) != 0)
-            for name, (column, letter) in NUMBERS.items()
+            for name, (column, letter, _) in NUMBERS.items()
         },
         verdicts=dict(Counter(map(texts.__getitem__, rows.data))),
         fired=fired,
@@ -210,13 +211,8 @@ def _verdict(flags: Bits, coverage: Bits) -> str:
 
 def _repeated(seeds: Sequence[int | None]) -> list[int]:
     """The seeds that are there more than once, in increasing order."""
-    known = (seed for seed in seeds if seed is not None)
-    try:
-        ordered = np.sort(np.fromiter(known, np.int64))  # a tenth of the memory of counting them
-    except OverflowError:
-        return sorted(seed for seed, times in Counter(seeds).items() if seed is not None and times > 1)
-    again: list[int] = np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist()
-    return again
+    ordered = sorted(seed for seed in seeds if seed is not None)
+    return sorted({seed for seed, following in pairwise(ordered) if seed == following})
 
 
 def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int) -> tuple[str, ...]:

@@ -40,10 +40,7 @@ def flip_points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds
 
     Source: definition of the verdict; O(n log n).
     """
-    values, finite, _ = table.judged(letter)
-    if thresholds is not None:
-        finite = finite & _undecided(table, letter, thresholds)
-    return read_only(np.unique(values[finite]))
+    return read_only(np.unique(_points(table, letter, thresholds)))
 
 
 def plateau(table: AuditTable, letter: str, value: float, thresholds: DiagnosticThresholds | None = None) -> Plateau:
@@ -63,10 +60,7 @@ def plateau(table: AuditTable, letter: str, value: float, thresholds: Diagnostic
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    values, finite, _ = table.judged(letter)
-    if thresholds is not None:
-        finite = finite & _undecided(table, letter, thresholds)
-    points = values[finite]
+    points = _points(table, letter, thresholds)
     below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
     return Plateau(
         float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
@@ -128,6 +122,13 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     )
 
 
+def _points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None) -> Floats:
+    """The finite numbers of a diagnostic; with thresholds, of the runs on which no other one fires."""
+    values, finite, _ = table.judged(letter)
+    points: Floats = values[finite if thresholds is None else finite & _undecided(table, letter, thresholds)]
+    return points
+
+
 def _steps(diagnostic: Diagnostic, before: Indices, count: int) -> Indices:
     """Counts per interval between the points, from how many of all values lie before each point."""
     below: Indices = np.append(before, count)
@@ -172,9 +173,9 @@ class Sensitivity(Result, frozen=True, kw_only=True):
 
     Attributes:
         letter: the diagnostic.
-        name: in words.
+        name: as text.
         unit: of all values.
-        threshold: where it stands now.
+        threshold: its present value.
         healthy: the group that should pass.
         degenerate: the group that should fire.
         separable: a threshold exists that passes every healthy and fires on every degenerate measured
@@ -185,7 +186,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         plateau: thresholds around the current one that leave every verdict unchanged; an end is None
             where nothing bounds it. None when no run has a finite value.
         flip_points: all thresholds at which some run's verdict text changes, sorted, float64 (k,), not to be written;
-            none where nobody asked for them.
+            none where not asked for.
         skipped: what is assumed, what could not be said, and which input is missing.
     """
 
@@ -268,17 +269,14 @@ def _spread(
 ) -> Spread:
     inside = values[finite]
     n_always = int(always.sum())
-    counts = {"runs": len(methods), "measured": len(inside) + n_always, "nonfinite": n_always}
-    names = tuple(dict.fromkeys(methods.tolist()))
-    if not len(inside):
-        return Spread(methods=names, **counts, fired=n_always)
+    ends = {"min": inside.min(), "median": _middle(inside), "max": inside.max()} if len(inside) else {}
     return Spread(
-        methods=names,
-        **counts,
-        min=float(inside.min()),
-        median=_middle(inside),
-        max=float(inside.max()),
+        methods=tuple(dict.fromkeys(methods.tolist())),
+        runs=len(methods),
+        measured=len(inside) + n_always,
+        nonfinite=n_always,
         fired=int(diagnostic.beyond(inside, limit).sum()) + n_always,
+        **{name: float(end) for name, end in ends.items()},
     )
 
 

@@ -175,7 +175,7 @@ def timeline(
         source=trace.source,
         epochs=len(numbers),
         first_fire=replay.first_fires(0, fired) if numbers else {},
-        lasting={x: _lasting(numbers, fired & BIT[x], table.coverage & BIT[x]) for x in measured},
+        lasting={x: _lasting(numbers, (fired & BIT[x]) != 0, (table.coverage & BIT[x]) != 0) for x in measured},
         evidence={x: kind for x, kind in kinds.items() if x in measured},
         stop=replay.stop(0, fired, stop_on, total_epochs) if numbers else None,
         final_acc=accs[-1] if accs else None,
@@ -185,7 +185,7 @@ def timeline(
     )
 
 
-def _lasting(numbers: Sequence[int], fired: Bits, measured: Bits) -> int | None:
+def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     """Start of the unbroken firing that reaches the last epoch it was measured at."""
     start = None
     for number, fires, known in zip(reversed(numbers), fired[::-1], measured[::-1], strict=True):

@@ -21,11 +21,11 @@ CHANCE = 0.1
 
 
 class Strategy(Result, frozen=True, kw_only=True):
-    """One way to decide whether a run's claim stands.
+    """One way to decide whether a run's claim is kept.
 
     Attributes:
         name: ``S0`` … ``S5``, ``S_full``.
-        looks_at: in words.
+        looks_at: as text.
         walked_back: names of the runs it withdraws, in table order.
         judged: runs that had what this strategy adds to accuracy; the others it judges by accuracy alone.
         recall: share of what S_full walks back that it walks back too; None if S_full walks back nothing.

@@ -169,7 +169,8 @@ def write_report(
     thresholds = thresholds or DiagnosticThresholds()
     kind = path.suffix.lower()
     if kind not in KINDS:
-        raise UsageError(f"cannot write a report as {kind or 'a file without ending'}", where=path, hint=_endings())
+        known = f"end the name in {', '.join(KINDS[:-1])} or {KINDS[-1]}"
+        raise UsageError(f"cannot write a report as {kind or 'a file without ending'}", where=path, hint=known)
     if kind == ".md":
         return _write_markdown(path, table, thresholds, traces, title)
     if kind == ".html":
@@ -182,10 +183,6 @@ def write_report(
         content = to_parquet(table, thresholds)
     write_bytes(path, content)
     return [path]
-
-
-def _endings() -> str:
-    return f"end the name in {', '.join(KINDS[:-1])} or {KINDS[-1]}"
 
 
 def _write_markdown(

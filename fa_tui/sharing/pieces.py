@@ -185,7 +185,7 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
 
 
 def _markdown(blocks: Sequence[Block]) -> str:
-    from fa_core.reporting import to_markdown
+    from fa_core.reporting.markdown_html import to_markdown
 
     return to_markdown(blocks)
 
@@ -197,14 +197,15 @@ def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> st
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting import reporting_form, to_markdown
+    from fa_core.reporting.form import reporting_form
+    from fa_core.reporting.markdown_html import to_markdown
     from fa_core.table import AuditTable
 
     return to_markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting import audit_figure, rendered
+    from fa_core.reporting.figures import audit_figure, rendered
     from fa_core.table import AuditTable
 
     return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()

@@ -29,7 +29,7 @@ _SHOWN: Mapping[str, Callable[[float], str]] = {
 def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Per run: the share of resamples with its verdict, an interval per diagnostic, 1 − cos(g, g in float64).
 
-    Source: PROTOCOL §8.
+    Source: docs/protocol.md §8.
     """
     names = run_names(table)
     reports = [table.report(i).with_thresholds(thresholds) for i in range(min(len(table), ROWS_AT_MOST))]

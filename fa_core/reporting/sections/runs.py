@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from fa_core.analysis.groups import run_names
@@ -155,8 +156,6 @@ def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption
 
 def heading_of(collection: str) -> Heading:
     """The heading of one file's or folder's runs."""
-    from pathlib import PurePath
-
     return Heading(PurePath(collection).name or collection, 2)
 
 
@@ -167,12 +166,8 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     yield Grid(
         headings=("run", "(a) room", "(b) room", "(c) room", "(d) room", "γ_L", "‖e_T‖", "(b) fired because"),
         rows=tuple(
-            (
-                names[i],
-                *(_room_text(report, margin) for margin in margins_to_flip(table, i, thresholds).margins),
-                *_gain(report.with_thresholds(thresholds)),
-            )
-            for i, report in ((i, table.report(i)) for i in shown)
+            (names[i], *(_room_text(report, margin) for margin in margins_to_flip(report)), *_gain(report))
+            for i, report in ((i, table.report(i).with_thresholds(thresholds)) for i in shown)
         ),
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
         "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error."
