@@ -1,4 +1,4 @@
-"""Files that are either whole or not there: written beside their place, then renamed into it."""
+"""Atomic writes: to a temporary file in the same folder, then renamed into place."""
 
 from __future__ import annotations
 
@@ -20,26 +20,24 @@ def write_bytes(path: Path, content: bytes) -> None:
         FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
     """
     path = place_of(path)
-    temporary = ""
+    temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+        temporary = Path(name)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(temporary).chmod(_usual_mode())
-        Path(temporary).replace(path)
+        temporary.chmod(_usual_mode())
+        temporary.replace(path)
     except OSError as error:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
         raise FaError(
             f"cannot write ({error.strerror})", where=path, hint="what was there before is untouched"
         ) from error
-    except BaseException:
-        if temporary:
-            Path(temporary).unlink(missing_ok=True)
-        raise
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
 
 
 def place_of(path: Path) -> Path:
@@ -54,7 +52,7 @@ def place_of(path: Path) -> Path:
         # not of the real path: a link in /proc names no file there
         mode = path.stat().st_mode
     except OSError:
-        # what is wrong with the place shows, and is told, when the file is written
+        # what is wrong with the place shows when the file is written
         return Path(os.path.realpath(path))
     if stat.S_ISREG(mode):
         return Path(os.path.realpath(path))

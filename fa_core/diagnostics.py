@@ -234,7 +234,7 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
 
 
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
-    """The letters a recorded verdict names, or None where it cannot be told.
+    """The letters a recorded verdict names, or None where that is not known.
 
     Reads this project's text and the short form of published lists.
 
@@ -248,15 +248,10 @@ def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     text = verdict.strip()
     if text in (TRUSTWORTHY, NOT_MEASURED):
         return frozenset()
-    if text.startswith(WALK_BACK):
-        by_phrase = {d.phrase: d.letter for d in DIAGNOSTICS.values()}
-        letters = [by_phrase.get(part.strip()) for part in text[len(WALK_BACK) :].split(";")]
-    elif text.startswith("walk-back:"):
-        letters = [
-            part.strip().strip("()") if part.strip().strip("()") in LETTERS else None
-            for part in text.removeprefix("walk-back:").replace(";", ",").split(",")
-        ]
-    else:
+    start, found, named = text.partition("walk-back:")
+    if not found or start not in ("", "needs "):
         return None
+    letters_by = {name: d.letter for d in DIAGNOSTICS.values() for name in (d.phrase, d.letter, f"({d.letter})")}
+    letters = [letters_by.get(part.strip()) for part in named.replace(";", ",").split(",")]
     known = [letter for letter in letters if letter]
     return frozenset(known) if len(known) == len(letters) else None

@@ -1,7 +1,7 @@
 """What can go wrong for a person, one class per kind.
 
 Every message is one line: what happened, where (file, key or line), and what to do about it. Names in it may
-come from a file, so what is not printable is spelled out: no file sends commands to the person's terminal.
+come from a file, so what is not printable is spelled out: no file sends commands to the user's terminal.
 ``exit_code`` is what the command line returns for that kind.
 
 What an exception says about the device it came from.
@@ -36,7 +36,7 @@ def printable(text: str) -> str:
 
 
 class FaError(Exception):
-    """A failure with a message for the person at the keyboard.
+    """A failure with a message for the user.
 
     Args:
         what: what happened, in plain words.

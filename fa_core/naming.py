@@ -1,7 +1,4 @@
-"""Names that people type: diagnostics by letter, and what to say about a name nobody knows.
-
-Lists in sentences.
-"""
+"""Names that people type: diagnostics by letter, hints for unknown names, lists in sentences."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def diagnostic_letters(text: str, option: str) -> frozenset[str]:
     """The diagnostics in ``"ab"``, ``"a,b"`` or ``"A, B"``.
 
     Args:
-        text: what the person wrote.
+        text: what the user wrote.
         option: where they wrote it, for the message.
 
     Raises:

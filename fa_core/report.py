@@ -125,7 +125,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         reference_precision: the gradients against float64 ones, per layer, where that was asked for.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
         axes: what else distinguishes the run: ``lam``, ``d``, ``L``, ``arch``, ...
-        assumed_baseline_acc: a frozen-baseline accuracy that nobody measured, by which (d) is judged in place of what
+        assumed_baseline_acc: a frozen-baseline accuracy that is assumed, by which (d) is judged in place of what
             is recorded: a what-if. In no file: `to_dict` leaves it out.
 
     Source: docs/protocol.md §3; the first ten names are fixed by the published audit files.
@@ -259,12 +259,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return msgspec.structs.replace(self, thresholds=thresholds)
 
     def with_frozen_baseline(self, acc: float | None) -> DiagnosticReport:
-        """The same measurements with another frozen baseline that somebody measured (a fraction)."""
+        """The same measurements with another measured frozen baseline (a fraction)."""
         reasons = {letter: why for letter, why in self.unmeasured.items() if letter != "d" or acc is None}
         return msgspec.structs.replace(self, frozen_baseline_acc=acc, unmeasured=reasons)
 
     def with_assumed_baseline(self, acc: float) -> DiagnosticReport:
-        """The same measurements, (d) judged by a frozen baseline that nobody measured (a fraction): a what-if.
+        """The same measurements, (d) judged by an assumed frozen baseline (a fraction): a what-if.
 
         What is recorded stays: `frozen_baseline_acc`, and all that `to_dict` gives.
         """
@@ -314,25 +314,13 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         """
         if self.assumed_baseline_acc is not None:
             return self.as_recorded().to_dict()
-        data: dict[str, Any] = {
-            "method_name": self.method_name,
-            "notes": self.notes,
-            "residual_norms": list(self.residual_norms),
-            "bp_grad_norms": list(self.bp_grad_norms),
-            "stability_layer": self.stability_layer,
-            "cross_batch_stability": self.cross_batch_stability,
-            "headline_acc": self.headline_acc,
-            "frozen_baseline_acc": self.frozen_baseline_acc,
-            "verdict": self.verdict,
-            "thresholds": msgspec.structs.asdict(self.thresholds),
-        }
+        values = [_plain(value) for value in msgspec.structs.astuple(self)]
+        data = dict(zip(self.__struct_encode_fields__[:_FIXED_FIELDS], values, strict=False))
+        data["verdict"] = self.verdict
         if self.recorded_verdict is not None and self.recorded_verdict != self.verdict:
             data["recorded_verdict"] = self.recorded_verdict
-        for name in _OPTIONAL_FIELDS:
-            value = getattr(self, name)
-            if value is not None and value != [] and value != {}:
-                data[name] = msgspec.structs.asdict(value) if isinstance(value, msgspec.Struct) else value
-        return data
+        optional = zip(self.__struct_fields__[_FIXED_FIELDS:], values[_FIXED_FIELDS:], strict=True)
+        return data | {name: value for name, value in optional if value is not None and value != [] and value != {}}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], where: str = "report") -> DiagnosticReport:
@@ -355,7 +343,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return report.check(where)
 
     def __str__(self) -> str:
-        """The report in words: one line per diagnostic, the verdict first."""
+        """The report as text: one line per diagnostic, the verdict first."""
         return "\n".join([f"{self.method_name or 'run'}: {self.verdict}", *(f"  {line}" for line in self.describe())])
 
     def describe(self) -> list[str]:
@@ -379,7 +367,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return lines
 
     def basis(self, letter: str) -> str:
-        """What a diagnostic's number is, in words, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""
+        """What a diagnostic's number is, as text, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""
         kind = self.kinds.get(letter, "")
         if letter == "d" and not kind and self.provenance.get(BASELINE_FROM) == GIVEN:
             return f"baseline {self.baseline_words()} given by hand"
@@ -401,7 +389,14 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 _FIXED_FIELDS = 10
-_OPTIONAL_FIELDS = DiagnosticReport.__struct_fields__[_FIXED_FIELDS:-1]
+"""Of `to_dict`, the first ones of the class."""
+
+
+def _plain(value: Any) -> Any:
+    """A field's value for JSON: a struct as a dict, a list as one of its own."""
+    if isinstance(value, msgspec.Struct):
+        return msgspec.structs.asdict(value)
+    return list(value) if isinstance(value, list) else value
 
 
 def _why_missing(report: DiagnosticReport, letter: str) -> str:

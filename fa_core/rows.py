@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from operator import attrgetter
+from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
@@ -148,3 +149,31 @@ def canonical_method(name: str) -> str:
     ('credit_bridge', 'state_bridge')
     """
     return _BETWEEN_WORDS.sub("_", name.strip()).lower()
+
+
+_EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18})$")
+_SUFFIX = re.compile(r"\.(?:json|jsonl|ndjson|safetensors|pt|pth|ckpt|bin)$", re.IGNORECASE)
+
+
+def row_of_file(path: str) -> AuditRow:
+    """The row of a file without measurements: named by the file if its name has a seed, else by its folder.
+
+    >>> row = row_of_file("runs/dfa_pen_lam0.01_s42.json")
+    >>> row.key, row.method, row.seed, row.axes
+    ('dfa_pen_lam0.01_s42', 'dfa', 42, {'lam': 0.01})
+    >>> row = row_of_file("runs/ep_s7/epoch_10.pt")
+    >>> row.key, row.method, row.seed, row.axes
+    ('ep_s7/epoch_10', 'ep', 7, {'epoch': 10})
+    >>> row_of_file("weights.pt").method
+    'weights'
+    """
+    file = Path(path)
+    key = _SUFFIX.sub("", file.name)
+    method, seed, axes = split_key(key)
+    folder = file.parent.name
+    folder_method, folder_seed, folder_axes = split_key(folder)
+    if seed is None and folder_seed is not None:
+        epoch = _EPOCH.match(key.lower())
+        axes = {**folder_axes, **axes, **({"epoch": int(epoch["number"])} if epoch else {})}
+        key, method, seed = f"{folder}/{key}", folder_method, folder_seed
+    return AuditRow(source=path, key=key, method=method or ("unknown" if seed is None else ""), seed=seed, axes=axes)

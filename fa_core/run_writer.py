@@ -63,7 +63,7 @@ class RunWriter:
 def _packed(tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> bytes:
     """A safetensors file that depends on nothing but its contents, so that equal weights have equal hashes.
 
-    safetensors itself writes the metadata in an order that is drawn anew in every process.
+    safetensors itself writes the metadata in an order that differs from process to process.
     """
     content = save(_plain(tensors), metadata)
     end = 8 + int.from_bytes(content[:8], "little")

@@ -150,14 +150,23 @@ def run_names(keys: Sequence[str], sources: Sequence[str]) -> tuple[str, ...]:
         key if seen[key] == 1 else f"{leads[key][run_place(source)]}:{key}"
         for key, source in zip(keys, sources, strict=True)
     ]
-    taken: set[str] = set()
-    for index, name in enumerate(names):
-        count = 1
-        while names[index] in taken:
+    return tuple(numbered(names))
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """The names, each different: where one is taken, the next free number follows it.
+
+    >>> numbered(["bp_s1", "dfa_s1", "bp_s1"])
+    ['bp_s1', 'dfa_s1', 'bp_s1#2']
+    """
+    found: dict[str, None] = {}
+    for name in names:
+        unique, count = name, 1
+        while unique in found:
             count += 1
-            names[index] = f"{name}#{count}"
-        taken.add(names[index])
-    return tuple(names)
+            unique = f"{name}#{count}"
+        found[unique] = None
+    return list(found)
 
 
 def _leads(places: Iterable[str]) -> dict[str, str]:

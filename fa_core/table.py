@@ -5,34 +5,23 @@ The rules are those of `fa_core.report`, over columns; a property test keeps the
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
-from operator import attrgetter
-from typing import Any
+from functools import cache
+from itertools import chain, groupby, repeat
+from operator import attrgetter, is_
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from fa_core.columns import (
-    Bits,
-    Floats,
-    Indices,
-    Mask,
-    Objects,
-    Ragged,
-    growth_of,
-    joined,
-    margin_of,
-    objects,
-    optional,
-    read_only,
-)
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.errors import UsageError
-from fa_core.heap import give_back
-from fa_core.naming import unknown_name
-from fa_core.report import DiagnosticReport
+from fa_core.naming import listed, unknown_name
+from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, canonical_method
 from fa_core.runs import WITHOUT_BASELINE
 
@@ -207,7 +196,7 @@ class AuditTable:
         return texts
 
     def numbers(self, name: str) -> list[float | None]:
-        """A measured column as plain numbers: None where nobody measured it (a NaN that was measured stays one).
+        """A measured column as plain numbers: None where not measured (a NaN that was measured stays one).
 
         Args:
             name: ``growth``, ``h_L``, ``g_L``, ``stability``, ``acc``, ``baseline`` or ``margin_pp``.
@@ -218,7 +207,7 @@ class AuditTable:
         return values
 
     def measured(self, name: str) -> Mask:
-        """Where somebody measured a column (named as for `numbers`)."""
+        """Where a column was measured (named as for `numbers`)."""
         measured: Mask = {
             "growth": (self.coverage & BIT["a"]) != 0,
             "h_L": self.residual_norms.lengths > 0,
@@ -232,9 +221,27 @@ class AuditTable:
 
     @property
     def assumed(self) -> Mask:
-        """Where (d) is judged by a baseline that is assumed: nobody measured it."""
+        """Where (d) is judged by a baseline that is assumed, not measured."""
         found: Mask = self._rebased & ((self.coverage & BIT["d"]) != 0)
         return found
+
+    @property
+    def assumed_notes(self) -> tuple[str, ...]:
+        """That (d) is judged by an assumed baseline, on how many runs and by which; nothing where it is not.
+
+        >>> row = AuditRow(source="", key="", method="ep", report=DiagnosticReport(headline_acc=0.4))
+        >>> AuditTable.from_rows([row]).with_frozen_baseline(0.349).assumed_notes
+        ('(d) is assumed, not measured, on 1 of 1 runs: against a frozen baseline of 0.349 (ep)',)
+        """
+        where = self.assumed
+        methods: dict[float, list[str]] = {}
+        for acc, method in dict.fromkeys(zip(self.baseline[where].tolist(), self.method[where].tolist(), strict=True)):
+            methods.setdefault(acc, []).append(method)
+        if not methods:
+            return ()
+        by = " and ".join(f"{acc:.4g} ({listed(names)})" for acc, names in methods.items())
+        runs = f"on {int(where.sum())} of {len(self)} runs"
+        return (f"(d) is assumed, not measured, {runs}: against a frozen baseline of {by}",)
 
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""
@@ -338,7 +345,7 @@ class AuditTable:
 def depth_utility_bits(
     nonfinite: Bits, coverage: Bits, acc: Floats, baseline: Floats, has_acc: Mask, has_baseline: Mask
 ) -> tuple[Bits, Bits]:
-    """`nonfinite` and `coverage` with (d)'s bit set anew."""
+    """`nonfinite` and `coverage` with (d)'s bit set again."""
     bad = bits_of(d=(has_acc & ~np.isfinite(acc)) | (has_baseline & ~np.isfinite(baseline)))
     others = np.uint8(~BIT["d"] & 0xFF)
     return nonfinite & others | bad, coverage & others | bad | bits_of(d=has_acc & has_baseline)
@@ -366,3 +373,193 @@ def _numbers_of(store: RowStore | None, rows: Sequence[Any]) -> AuditTable:
 def _within(values: Floats, low: float, high: float) -> bool:
     """Whether all values lie in [low, high]; a NaN does not."""
     return bool(((values >= low) & (values <= high)).all())
+
+
+_BIG = 1 << 18
+"""Bytes from which an array gets pages of its own."""
+_MMAP_THRESHOLD = -3
+"""What `mallopt` calls it (malloc.h)."""
+
+
+def give_back(*, cycles: bool = False) -> None:
+    """Give the system the pages on which nothing lives any more; 1 ms for a heap of 50 MB.
+
+    glibc keeps them where something behind them is still in use. From the first call on it gives every array of
+    256 KB and more pages of its own, so that they go when it goes; until then it does so with ever larger ones only.
+    Nothing happens with other C libraries.
+
+    Args:
+        cycles: first free what only refers to itself, as a screen does that was closed: 10 ms.
+    """
+    if cycles:
+        gc.collect()
+    with contextlib.suppress(ImportError, OSError, AttributeError, TypeError):
+        _library().malloc_trim(0)
+
+
+@cache
+def _library():  # type: ignore[no-untyped-def]  # ctypes is imported with the first call
+    import ctypes
+
+    library = ctypes.CDLL(None)
+    library.mallopt(_MMAP_THRESHOLD, _BIG)
+    return library
+
+
+Floats: TypeAlias = NDArray[np.float64]
+Bits: TypeAlias = NDArray[np.uint8]
+Indices: TypeAlias = NDArray[np.int64]
+Mask: TypeAlias = NDArray[np.bool_]
+Objects: TypeAlias = NDArray[np.object_]
+
+_Array = TypeVar("_Array", bound=NDArray[Any])
+_PLACES = 9
+_NEAR_TIE = 1e-3
+_INT32 = np.iinfo(np.int32).max
+
+
+class Ragged:
+    """Rows of unequal length in one flat array: row i is ``flat[offsets[i]:offsets[i + 1]]``."""
+
+    __slots__ = ("flat", "offsets")
+
+    def __init__(self, flat: Floats, offsets: Indices) -> None:
+        self.flat = read_only(flat)
+        self.offsets = read_only(narrow(offsets))
+
+    @classmethod
+    def of(cls, rows: Sequence[Sequence[float]]) -> Ragged:
+        """Rows given as sequences."""
+        offsets = np.zeros(len(rows) + 1, dtype=np.int64)
+        np.cumsum(np.fromiter(map(len, rows), np.int64, len(rows)), out=offsets[1:])
+        return cls(np.fromiter(chain.from_iterable(rows), np.float64, int(offsets[-1])), offsets)
+
+    @classmethod
+    def concat(cls, parts: Sequence[Ragged]) -> Ragged:
+        """The rows of all parts, one after another."""
+        lengths = np.concatenate([np.zeros(1, np.int64), *(part.lengths for part in parts)])
+        return cls(np.concatenate([np.zeros(0), *(part.flat for part in parts)]), np.cumsum(lengths))
+
+    @property
+    def lengths(self) -> Indices:
+        """The number of values in each row."""
+        return np.diff(self.offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> Floats:
+        index = range(len(self))[index]
+        row: Floats = self.flat[self.offsets[index] : self.offsets[index + 1]]
+        return row
+
+    def take(self, indices: Indices) -> Ragged:
+        """Some of the rows, in the order given."""
+        lengths = self.lengths[indices]
+        offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        positions = np.arange(offsets[-1]) + np.repeat(self.offsets[:-1][indices] - offsets[:-1], lengths)
+        return Ragged(self.flat[positions], offsets)
+
+    def last(self) -> Floats:
+        """The last value of each row; NaN for an empty one."""
+        filled = self.lengths > 0
+        values = np.full(len(self), np.nan)
+        values[filled] = self.flat[self.offsets[1:][filled] - 1]
+        return values
+
+    def any_nonfinite(self) -> Mask:
+        """Which rows hold a NaN or ±inf."""
+        finite = np.isfinite(self.flat)
+        if finite.all():  # the usual case, and three times as fast
+            return np.zeros(len(self), np.bool_)
+        bad = np.concatenate([np.zeros(1, np.int64), np.cumsum(~finite)])
+        return np.diff(bad[self.offsets]) > 0
+
+
+def read_only(array: _Array) -> _Array:
+    """The same array, from now on not to be written."""
+    array.setflags(write=False)
+    return array
+
+
+def narrow(places: Indices) -> Indices:
+    """Rising places or counts in four bytes each, where that is enough: the last is the largest."""
+    return places.astype(np.int32) if len(places) and places[-1] <= _INT32 else places
+
+
+def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
+    """Numbers with NaN for None, and where they are not None (a NaN that was measured is there)."""
+    if values.count(None) == len(values):
+        return np.full(len(values), np.nan), np.zeros(len(values), np.bool_)
+    numbers = np.fromiter(values, np.float64, len(values))  # None becomes NaN
+    present = ~np.isnan(numbers)
+    if not present.all():
+        present = np.fromiter((value is not None for value in values), np.bool_, len(values))
+    return numbers, present
+
+
+def objects(values: Sequence[object]) -> Objects:
+    """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal length).
+
+    One object in all places takes the memory of one; such an array cannot be written.
+    """
+    if len(values) > 1 and all(map(is_, values, repeat(values[0]))):
+        return _everywhere(values[0], len(values))
+    return np.fromiter(values, object, len(values))
+
+
+def joined(parts: Sequence[_Array]) -> _Array:
+    """Columns one after another; see `objects`."""
+    parts = [part for part in parts if len(part)] or parts[:1]
+    if all(part.dtype == object and _is_everywhere(part) and part[0] is parts[0][0] for part in parts if len(part)):
+        return _everywhere(parts[0][0], sum(map(len, parts))) if len(parts[0]) else parts[0]  # type: ignore[return-value]
+    return np.concatenate(parts)  # type: ignore[return-value]
+
+
+def _everywhere(value: object, count: int) -> Objects:
+    one = np.empty((), object)
+    one[()] = value
+    return np.broadcast_to(one, count)
+
+
+def _is_everywhere(column: NDArray[Any]) -> bool:
+    return len(column) == 1 or column.strides == (0,)
+
+
+def growth_of(norms: Ragged, bounds: Floats) -> Floats:
+    """Diagnostic (a)'s number per row, as `DiagnosticReport.max_per_block_growth`.
+
+    growth = max_l ‖h_{l+1}‖/max(‖h_l‖, 1e-30).
+
+    Args:
+        norms: ‖h_l‖, l = 0..L, per row.
+        bounds: per row, the number where there are fewer than two norms; NaN for nothing.
+
+    Returns:
+        Ratios; NaN where not measured and where a norm is non-finite.
+    """
+    growth: Floats = bounds.copy()
+    several = norms.lengths >= 2
+    if several.any():
+        ratios = np.full(len(norms.flat), -np.inf)
+        with np.errstate(over="ignore", invalid="ignore"):
+            ratios[:-1] = norms.flat[1:] / np.maximum(norms.flat[:-1], NORM_RATIO_EPS)
+        ratios[norms.offsets[1:][norms.lengths > 0] - 1] = -np.inf  # from one row's end to the next row's start
+        growth[several] = np.maximum.reduceat(ratios, norms.offsets[:-1][several])
+    growth[norms.any_nonfinite()] = np.nan
+    return growth
+
+
+def margin_of(headline: Floats, baseline: Floats) -> Floats:
+    """Diagnostic (d)'s number per row, as `DiagnosticReport.margin_pp`: 100·(headline − baseline), rounded to 1e-9.
+
+    NumPy rounds by scaling and Python correctly; the two can part next to a tie, so there Python decides.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        margin = 100.0 * (headline - baseline)
+        scaled = margin * 10.0**_PLACES
+        rounded = np.rint(scaled) / 10.0**_PLACES
+        doubtful = (np.abs(scaled - np.floor(scaled) - 0.5) < _NEAR_TIE) | (np.abs(scaled) > 2.0**40)
+    for index in np.flatnonzero(doubtful).tolist():
+        rounded[index] = round(float(margin[index]), _PLACES)
+    return rounded

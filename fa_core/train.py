@@ -53,10 +53,10 @@ def train_run(
         folder: the run folder.
         device: where to train.
         resume: go on with an unfinished run in `folder`; a finished one is left alone.
-        overwrite: train again over whatever run lies in `folder`.
+        overwrite: train over whatever run lies in `folder`.
         stop_on: letters of diagnostics that end the run when they fire, e.g. ``"ab"``.
         thresholds: what `stop_on` judges by.
-        on_moment: called with the progress.
+        on_moment: called with progress.
 
     Returns:
         The run, audited.

@@ -1,4 +1,4 @@
-"""The user's own code, named as ``module:callable`` by the person at the keyboard and by nobody else.
+"""The user's own code, named as ``module:callable`` by the user on the command line and in no other way.
 
 A name found in a *file* (a manifest, a checkpoint) must never reach this module.
 """
@@ -30,7 +30,7 @@ def import_callable(text: str, option: str) -> Callable[..., Any]:
     """The object that ``module:callable`` names; the current folder is searched first, as ``python`` does.
 
     Args:
-        text: what the person typed.
+        text: what the user typed.
         option: the option they typed it for, for messages.
 
     Raises:

@@ -218,7 +218,7 @@ def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
     return FrozenBaseline(default, by_method)
 
 
-def split_list(values: Sequence[str] | None) -> list[str]:
+def split_list(values: str | Sequence[str] | None) -> list[str]:
     """A list option given with commas, repeated, or both.
 
     >>> split_list(["42,123", "456"])

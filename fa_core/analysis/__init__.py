@@ -1,73 +1,46 @@
-"""Analyses of a set of runs: pure functions over an `AuditTable`, or over traces. No torch, no terminal."""
+"""What every analysis returns: a frozen value that can be written as JSON."""
 
-from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
-from fa_core.analysis.flips import Plateau, VerdictCurve, flip_points, plateau, verdict_curve
-from fa_core.analysis.groups import Family, families, split_groups, varying_axes
-from fa_core.analysis.margins import Coverage, Margin, RunMargins, coverage, margins_to_flip, rooms
-from fa_core.analysis.partial import Evidence, PartialAudit, partial_audit, with_growth_bound
-from fa_core.analysis.replay import Replay
-from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat, over_seeds
-from fa_core.analysis.sensitivity import Sensitivity, Spread, sensitivities, sensitivity
-from fa_core.analysis.timeline import (
-    EarlyStop,
-    EpochPoint,
-    MethodTimeline,
-    Timeline,
-    by_method,
-    frozen_baselines,
-    timeline,
-    timelines,
-)
-from fa_core.analysis.utility import Strategy, Utility, decision_utility
-from fa_core.diagnostics import DIAGNOSTICS, Diagnostic
-from fa_core.gain import backward_gain, cause_of_floor, deep_gamma
+from __future__ import annotations
 
-__all__ = [
-    "DIAGNOSTICS",
-    "Coverage",
-    "Diagnostic",
-    "EarlyStop",
-    "EpochPoint",
-    "Evidence",
-    "Family",
-    "LayerSpread",
-    "Margin",
-    "MethodTimeline",
-    "PartialAudit",
-    "Plateau",
-    "Replay",
-    "RunMargins",
-    "SeedGroup",
-    "SeedTable",
-    "Sensitivity",
-    "Spread",
-    "Stat",
-    "Strategy",
-    "Timeline",
-    "Utility",
-    "VerdictCurve",
-    "across_runs",
-    "backward_gain",
-    "by_method",
-    "cause_of_floor",
-    "coverage",
-    "decision_utility",
-    "deep_gamma",
-    "families",
-    "first_parting",
-    "flip_points",
-    "frozen_baselines",
-    "margins_to_flip",
-    "over_seeds",
-    "partial_audit",
-    "plateau",
-    "rooms",
-    "sensitivities",
-    "sensitivity",
-    "split_groups",
-    "timeline",
-    "timelines",
-    "varying_axes",
-    "verdict_curve",
-    "with_growth_bound",
-]
+from typing import Any
+
+import msgspec
+import numpy as np
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen answer. Sequences are tuples; ``None`` means *the data cannot say*, with the reason next to it.
+
+    Where there may be one entry per run they are NumPy arrays that cannot be written: a hundred thousand Python
+    numbers take four times the memory. Two answers are equal if all they hold is, and NaN in an array equals NaN.
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(_same(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__)
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(_hashable, (getattr(self, name) for name in self.__struct_fields__))))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain dicts, lists and numbers, unrounded."""
+        plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=_plain)
+        return plain
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        return np.array_equal(one, other, equal_nan=True)  # type: ignore[arg-type]  # anything becomes an array
+    return bool(one == other)
+
+
+def _hashable(value: object) -> object:
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+def _plain(value: object) -> Any:
+    """What msgspec does not know, in Python's own types."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise NotImplementedError(f"a {type(value).__name__} in a result")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fa_core.analysis.result import Result
+from fa_core.analysis import Result
 
 PARTS_AT = 10.0
 """Runs part where the largest is more than ten times the smallest: an order of magnitude is no seed noise."""

@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from fa_core.analysis.result import Result
-from fa_core.columns import Mask
+from fa_core.analysis import Result
 from fa_core.errors import UsageError
 from fa_core.naming import nearest
 from fa_core.rows import canonical_method
 from fa_core.runs import home_of
 from fa_core.runs import run_names as names_of
-from fa_core.table import AuditTable
+from fa_core.table import AuditTable, Mask
 
 DEFAULT_HEALTHY = ("bp", "fa", "ep")
 """Methods that the protocol expects to be healthy."""

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import msgspec
 import numpy as np
 
-from fa_core.analysis.result import Result
-from fa_core.columns import Floats
-from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.analysis import Result
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds, letters_of
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.table import AuditTable
+from fa_core.trace import growth_bound
 
 
 class Margin(Result, frozen=True, kw_only=True):
@@ -37,71 +39,24 @@ class Margin(Result, frozen=True, kw_only=True):
     factor: float | None = None
 
 
-class RunMargins(Result, frozen=True, kw_only=True):
-    """All four margins of one run.
-
-    Attributes:
-        margins: in the order a, b, c, d.
-        to_flip: letters whose flag would have to change for the verdict to flip: for a walk-back all that
-            fire, for a trustworthy run any one of those measured.
-        flips_with: ``"all"`` or ``"any"`` of these; ``"nothing"`` for an unmeasured run, or one with a
-            non-finite number, which no change of threshold rescues.
-    """
-
-    margins: tuple[Margin, ...]
-    to_flip: str
-    flips_with: str
-
-
-def margins_to_flip(table: AuditTable, index: int, thresholds: DiagnosticThresholds | None = None) -> RunMargins:
-    """Margins of one run.
-
-    Args:
-        table: n runs.
-        index: which one.
-        thresholds: default: the protocol's.
+def margins_to_flip(report: DiagnosticReport) -> tuple[Margin, ...]:
+    """The margins of one run under the report's thresholds, in the order a, b, c, d.
 
     Source: docs/protocol.md §8; room = (t − v) for a diagnostic that fires above t,
     (v − t) for one that fires below.
     """
-    thresholds = thresholds or DiagnosticThresholds()
-    row = table.select(np.array([index]))
-    margins = tuple(_margin(row, letter, thresholds) for letter in LETTERS)
-    fired = "".join(m.letter for m in margins if m.fires)
-    passed = "".join(m.letter for m in margins if m.fires is False)
-    if int(row.nonfinite[0]) or not (fired or passed):
-        return RunMargins(margins=margins, to_flip=fired, flips_with="nothing")
-    return RunMargins(margins=margins, to_flip=fired or passed, flips_with="all" if fired else "any")
+    return tuple(_margin(report, diagnostic) for diagnostic in DIAGNOSTICS.values())
 
 
-def rooms(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None = None) -> Floats:
-    """`Margin.room` of every run as a column (n,); NaN where not measured or non-finite."""
-    diagnostic = DIAGNOSTICS[letter]
-    values, finite, _ = table.judged(letter)
-    limit = diagnostic.limit(thresholds or DiagnosticThresholds())
-    room = limit - values if diagnostic.fires_above else values - limit
-    return np.where(finite, room, np.nan)
-
-
-def _margin(row: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Margin:
-    diagnostic = DIAGNOSTICS[letter]
-    limit = diagnostic.limit(thresholds)
-    values, finite, always = row.judged(letter)
-    value = float(values[0])
-    if always[0]:
-        return Margin(letter=letter, unit=diagnostic.unit, value=value, threshold=limit, fires=True)
-    if not finite[0]:
-        fires = bool(diagnostic.beyond(values, limit)[0]) if math.isinf(value) else None
-        shown = value if math.isinf(value) else None
-        return Margin(letter=letter, unit=diagnostic.unit, value=shown, threshold=limit, fires=fires)
+def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
+    letter, value, limit = diagnostic.letter, diagnostic.measured(report), diagnostic.limit(report.thresholds)
+    fires = letter in report.flags if letter in report.coverage else None
+    room = factor = None
+    if value is not None and math.isfinite(value) and letter not in report.nonfinite:
+        room = limit - value if diagnostic.fires_above else value - limit
+        factor = max(value / limit, limit / value) if diagnostic.log and value > 0 and limit > 0 else None
     return Margin(
-        letter=letter,
-        unit=diagnostic.unit,
-        value=value,
-        threshold=limit,
-        fires=bool(diagnostic.beyond(values, limit)[0]),
-        room=limit - value if diagnostic.fires_above else value - limit,
-        factor=max(value / limit, limit / value) if diagnostic.log and value > 0 and limit > 0 else None,
+        letter=letter, unit=diagnostic.unit, value=value, threshold=limit, fires=fires, room=room, factor=factor
     )
 
 
@@ -141,3 +96,112 @@ def coverage(table: AuditTable) -> Coverage:
         nonfinite={x: int(((marks & bit) != 0).sum()) for x, bit in BIT.items()},
         missing={method: letters_of(0b1111 & ~union) for method, union in seen.items() if union != 0b1111},
     )
+
+
+EXACT, BOUND, PROXY = "exact", "bound", "proxy"
+FIRES, PASSES, LIKELY_PASSES, UNMEASURED = "fires", "passes", "likely passes", "not measured"
+
+
+class Evidence(Result, frozen=True, kw_only=True):
+    """One diagnostic of a partial audit.
+
+    Attributes:
+        letter: the diagnostic.
+        value: its number, or the bound or proxy in its place; None if there is none.
+        kind: ``"exact"``, ``"bound"``, ``"proxy"``, or ``""`` if not measured.
+        threshold: what it is compared with.
+        state: ``fires``, ``passes``, ``likely passes``, or ``not measured``.
+        why: what the state rests on.
+    """
+
+    letter: str
+    value: float | None
+    kind: str
+    threshold: float
+    state: str
+    why: str
+
+
+class PartialAudit(Result, frozen=True, kw_only=True):
+    """A verdict with what it rests on.
+
+    Attributes:
+        verdict: the fixed verdict text.
+        basis: what qualifies it, e.g. ``"a bound, b proxy, c not measured"``; ``""`` if all exact.
+        evidence: a, b, c, d.
+    """
+
+    verdict: str
+    basis: str
+    evidence: tuple[Evidence, ...]
+
+    def __str__(self) -> str:
+        return f"{self.verdict} ({self.basis})" if self.basis else self.verdict
+
+
+def partial_audit(report: DiagnosticReport, thresholds: DiagnosticThresholds | None = None) -> PartialAudit:
+    """What each diagnostic of a report rests on, and what that allows to say.
+
+    A growth that is only a lower bound can prove that (a) fires, and never that it passes. A proxy (the
+    gradient of an earlier layer for (b)) can do neither for certain.
+
+    Args:
+        report: a report, with ``kinds`` of what is not exact.
+        thresholds: default: the report's own.
+
+    Source: docs/protocol.md §9, partial audits.
+    """
+    judged = report if thresholds is None else report.with_thresholds(thresholds)
+    evidence = tuple(_evidence(judged, letter) for letter in LETTERS)
+    basis = [f"{e.letter} {e.kind or UNMEASURED}" for e in evidence if e.kind != EXACT]
+    return PartialAudit(verdict=judged.verdict, basis=", ".join(basis), evidence=evidence)
+
+
+def with_growth_bound(report: DiagnosticReport, h_0: float, depth: int) -> DiagnosticReport:
+    """A report of ‖h_L‖ alone, given (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L}.
+
+    Args:
+        report: the report; one with norms of several layers, or a bound already, comes back unchanged.
+        h_0: ‖h_0‖ > 0, from the method's own net at init, say.
+        depth: number of blocks L ≥ 1.
+
+    Raises:
+        ValueError: h_0 or depth cannot be meant.
+
+    Source: docs/protocol.md §9: the largest of L ratios is at least their geometric mean.
+    """
+    if not h_0 > 0 or depth < 1:
+        raise ValueError(f"the bound needs ‖h_0‖ > 0 and at least one block, not {h_0} and {depth}")
+    if len(report.residual_norms) != 1 or report.growth_bound is not None:
+        return report
+    return msgspec.structs.replace(
+        report,
+        growth_bound=growth_bound(h_0, report.residual_norms[-1], depth),
+        evidence={**report.evidence, "a": BOUND},
+        unmeasured={letter: why for letter, why in report.unmeasured.items() if letter != "a"},
+    )
+
+
+def _evidence(report: DiagnosticReport, letter: str) -> Evidence:
+    diagnostic = DIAGNOSTICS[letter]
+    limit = diagnostic.limit(report.thresholds)
+    value = diagnostic.measured(report)
+    if letter in report.nonfinite:
+        kind, state, why = report.kinds.get(letter, EXACT), FIRES, f"non-finite: {report.nonfinite[letter]}"
+    elif letter not in report.coverage:
+        kind, state, why = "", UNMEASURED, report.unmeasured.get(letter, "not in the source")
+    else:
+        kind = report.kinds.get(letter, EXACT)
+        state, why = _state(letter in report.flags, kind)
+        why = f"against a frozen baseline of {report.baseline_words()}" if kind == ASSUMED else why
+    return Evidence(letter=letter, value=value if kind else None, kind=kind, threshold=limit, state=state, why=why)
+
+
+def _state(fires: bool, kind: str) -> tuple[str, str]:
+    if kind == BOUND:
+        if fires:
+            return FIRES, "already the lower bound is above the limit"
+        return LIKELY_PASSES, "only a lower bound, which is below the limit: one block may still exceed it"
+    if kind == PROXY:
+        return (FIRES if fires else PASSES), "by proxy: measured at an earlier layer than the protocol's"
+    return (FIRES if fires else PASSES), "measured as defined"

@@ -5,31 +5,30 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
+from fa_core.analysis import Result
 from fa_core.analysis.groups import collections, varying_axes
-from fa_core.analysis.result import Result
-from fa_core.baseline import assumed_words
-from fa_core.columns import Bits, Floats, Indices, Mask
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import listed
-from fa_core.table import AuditTable
+from fa_core.table import AuditTable, Bits, Floats, Indices, Mask
 
 MIXED = "MIXED"
 WALKED_BACK = "walk-back"
 
 NUMBERS = {
-    "headline_acc": ("acc", "d"),
-    "growth": ("growth", "a"),
-    "h_L": ("h_L", "a"),
-    "g_L": ("g_L", "b"),
-    "stability": ("stability", "c"),
-    "margin_pp": ("margin_pp", "d"),
+    "headline_acc": ("acc", "d", "acc"),
+    "growth": ("growth", "a", "(a) growth"),
+    "h_L": ("h_L", "a", "‖h_L‖"),
+    "g_L": ("g_L", "b", "(b) ‖g_L‖"),
+    "stability": ("stability", "c", "(c) cosine"),
+    "margin_pp": ("margin_pp", "d", "(d) pp"),
 }
-"""Name in the result → column of the table, and the diagnostic whose mark says that it is non-finite."""
+"""Name in the result → column of the table, the diagnostic whose mark says that it is non-finite, heading."""
 
 
 class Stat(Result, frozen=True, kw_only=True):
@@ -129,9 +128,8 @@ def over_seeds(
     groups = tuple(
         _group(table, np.frombuffer(rows, np.int64), axes, homes[rows[0]], flags, texts) for rows in members.values()
     )
-    assumed = assumed_words(table)
     notes = () if groups else ("no runs: nothing to average",)
-    return SeedTable(by=axes, groups=groups, notes=(assumed, *notes) if assumed else notes)
+    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *notes))
 
 
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -170,7 +168,7 @@ def _group(
         seeds=seeds,
         stats={
             name: _stat(getattr(table, column)[rows], (nonfinite & BIT[letter]) != 0)
-            for name, (column, letter) in NUMBERS.items()
+            for name, (column, letter, _) in NUMBERS.items()
         },
         verdicts=dict(Counter(map(texts.__getitem__, rows.data))),
         fired=fired,
@@ -213,13 +211,8 @@ def _verdict(flags: Bits, coverage: Bits) -> str:
 
 def _repeated(seeds: Sequence[int | None]) -> list[int]:
     """The seeds that are there more than once, in increasing order."""
-    known = (seed for seed in seeds if seed is not None)
-    try:
-        ordered = np.sort(np.fromiter(known, np.int64))  # a tenth of the memory of counting them
-    except OverflowError:
-        return sorted(seed for seed, times in Counter(seeds).items() if seed is not None and times > 1)
-    again: list[int] = np.unique(ordered[1:][ordered[1:] == ordered[:-1]]).tolist()
-    return again
+    ordered = sorted(seed for seed in seeds if seed is not None)
+    return sorted({seed for seed, following in pairwise(ordered) if seed == following})
 
 
 def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int) -> tuple[str, ...]:

@@ -1,19 +1,144 @@
-"""Does a threshold separate healthy runs from degenerate ones, and how much may it move?"""
+"""Where verdicts flip when one threshold moves, exactly: from the sorted values, never from a grid.
+
+For a diagnostic that fires above its threshold t, run i fires iff v_i > t, so its flag changes
+exactly at t = v_i: the step functions below are constant on [v_(k), v_(k+1)). For one that fires
+below, it fires iff v_i < t and they are constant on (v_(k), v_(k+1)].
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from fa_core.analysis.flips import flip_points, plateau
+from fa_core.analysis import Result
 from fa_core.analysis.groups import split_groups
-from fa_core.analysis.result import Result
-from fa_core.baseline import assumed_words
-from fa_core.columns import Floats, Mask, Objects, read_only
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
-from fa_core.table import AuditTable
+from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
+from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
+
+
+class Plateau(NamedTuple):
+    """Thresholds between which no verdict changes; ±inf where nothing bounds them."""
+
+    lo: float
+    hi: float
+
+
+def flip_points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None = None) -> Floats:
+    """All thresholds at which some verdict flips, sorted, each once.
+
+    Args:
+        table: n runs.
+        letter: whose threshold moves.
+        thresholds: None counts every change of a verdict's text. Given, only changes between
+            trustworthy and walk-back count: runs that another diagnostic fires on at these are left out.
+
+    Returns:
+        The distinct finite values (k,), k ≤ n, not to be written. Runs whose value is NaN or ±inf never flip.
+
+    Source: definition of the verdict; O(n log n).
+    """
+    return read_only(np.unique(_points(table, letter, thresholds)))
+
+
+def plateau(table: AuditTable, letter: str, value: float, thresholds: DiagnosticThresholds | None = None) -> Plateau:
+    """The widest interval around a threshold in which no verdict flips; O(n), no sort.
+
+    Args:
+        table: n runs.
+        letter: whose threshold it is.
+        value: the threshold.
+        thresholds: as in `flip_points`.
+
+    Returns:
+        (lo, hi): flip points of the table or ±inf. Closed at lo for (a) and (c), at hi for (b) and (d).
+
+    Raises:
+        ValueError: the threshold is NaN.
+    """
+    if math.isnan(value):
+        raise ValueError("a threshold cannot be NaN")
+    points = _points(table, letter, thresholds)
+    below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
+    return Plateau(
+        float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
+    )
+
+
+class VerdictCurve(Result, frozen=True, kw_only=True):
+    """How many runs fire, and how many need walk-back, as a function of one threshold.
+
+    Attributes:
+        letter: whose threshold moves; the other three stay.
+        points: the flip points v_1 < … < v_k, float64 (k,), as all three arrays not to be written.
+        fired: counts of runs this diagnostic fires on, one per interval between the points, int64 (k+1,).
+        walk_backs: counts of runs that any diagnostic fires on, int64 (k+1,).
+        closed: the end at which the intervals include their point: ``"left"`` (a, c) or ``"right"`` (b, d).
+    """
+
+    letter: str
+    points: Floats
+    fired: Indices
+    walk_backs: Indices
+    closed: str
+
+    def at(self, value: float) -> tuple[int, int]:
+        """(fired, walk_backs) at one threshold."""
+        side = "right" if self.closed == "left" else "left"
+        step = int(np.searchsorted(self.points, value, side=side))  # type: ignore[call-overload]
+        return int(self.fired[step]), int(self.walk_backs[step])
+
+
+def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> VerdictCurve:
+    """Verdict counts as an exact step function of one threshold.
+
+    Args:
+        table: n runs.
+        letter: whose threshold moves.
+        thresholds: the other three.
+
+    Source: with F the empirical distribution of the finite values, fired(t) = n·(1 − F(t)) + (always)
+    for a diagnostic that fires above, n·F(t⁻) + (always) for one that fires below.
+    """
+    diagnostic = DIAGNOSTICS[letter]
+    values, finite, always = table.judged(letter)
+    undecided = _undecided(table, letter, thresholds)
+    ordered = np.sort(values[finite])
+    is_first = np.ones(len(ordered), np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
+    points = ordered[is_first]
+    fired = _steps(diagnostic, np.flatnonzero(is_first), len(ordered)) + int(always.sum())
+    fixed = int((always | ~undecided).sum())
+    ordered = np.sort(values[finite & undecided])
+    walk_backs = _steps(diagnostic, np.searchsorted(ordered, points), len(ordered)) + fixed
+    return VerdictCurve(
+        letter=letter,
+        points=read_only(points),
+        fired=read_only(fired),
+        walk_backs=read_only(walk_backs),
+        closed="left" if diagnostic.fires_above else "right",
+    )
+
+
+def _points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None) -> Floats:
+    """The finite numbers of a diagnostic; with thresholds, of the runs on which no other one fires."""
+    values, finite, _ = table.judged(letter)
+    points: Floats = values[finite if thresholds is None else finite & _undecided(table, letter, thresholds)]
+    return points
+
+
+def _steps(diagnostic: Diagnostic, before: Indices, count: int) -> Indices:
+    """Counts per interval between the points, from how many of all values lie before each point."""
+    below: Indices = np.append(before, count)
+    return count - below if diagnostic.fires_above else below
+
+
+def _undecided(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Mask:
+    """Runs on which none of the *other* diagnostics fires."""
+    undecided: Mask = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
+    return undecided
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -48,9 +173,9 @@ class Sensitivity(Result, frozen=True, kw_only=True):
 
     Attributes:
         letter: the diagnostic.
-        name: in words.
+        name: as text.
         unit: of all values.
-        threshold: where it stands now.
+        threshold: its present value.
         healthy: the group that should pass.
         degenerate: the group that should fire.
         separable: a threshold exists that passes every healthy and fires on every degenerate measured
@@ -61,7 +186,7 @@ class Sensitivity(Result, frozen=True, kw_only=True):
         plateau: thresholds around the current one that leave every verdict unchanged; an end is None
             where nothing bounds it. None when no run has a finite value.
         flip_points: all thresholds at which some run's verdict text changes, sorted, float64 (k,), not to be written;
-            none where nobody asked for them.
+            none where not asked for.
         skipped: what is assumed, what could not be said, and which input is missing.
     """
 
@@ -124,7 +249,7 @@ def sensitivity(
         gap_interval=interval if separable else None,
         plateau=None if around is None else (_bounded(around.lo), _bounded(around.hi)),
         flip_points=flip_points(table, letter) if points else _NO_POINTS,
-        skipped=(*_assumed(table, letter), *_skipped(diagnostic, good, bad, separable)),
+        skipped=(*(table.assumed_notes if letter == "d" else ()), *_skipped(diagnostic, good, bad, separable)),
     )
 
 
@@ -144,17 +269,14 @@ def _spread(
 ) -> Spread:
     inside = values[finite]
     n_always = int(always.sum())
-    counts = {"runs": len(methods), "measured": len(inside) + n_always, "nonfinite": n_always}
-    names = tuple(dict.fromkeys(methods.tolist()))
-    if not len(inside):
-        return Spread(methods=names, **counts, fired=n_always)
+    ends = {"min": inside.min(), "median": _middle(inside), "max": inside.max()} if len(inside) else {}
     return Spread(
-        methods=names,
-        **counts,
-        min=float(inside.min()),
-        median=_middle(inside),
-        max=float(inside.max()),
+        methods=tuple(dict.fromkeys(methods.tolist())),
+        runs=len(methods),
+        measured=len(inside) + n_always,
+        nonfinite=n_always,
         fired=int(diagnostic.beyond(inside, limit).sum()) + n_always,
+        **{name: float(end) for name, end in ends.items()},
     )
 
 
@@ -187,11 +309,6 @@ def _gap(diagnostic: Diagnostic, interval: tuple[float, float]) -> float | None:
 
 def _bounded(end: float) -> float | None:
     return end if math.isfinite(end) else None
-
-
-def _assumed(table: AuditTable, letter: str) -> tuple[str, ...]:
-    words = assumed_words(table) if letter == "d" else ""
-    return (words,) if words else ()
 
 
 def _skipped(diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None) -> tuple[str, ...]:

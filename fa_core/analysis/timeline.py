@@ -6,26 +6,49 @@ Traces of many runs: their timelines, and what papers print of a method over its
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
-from fa_core.analysis.result import Result
-from fa_core.baseline import Baseline
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
-from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.analysis import Result
+from fa_core.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
 from fa_core.runs import WITHOUT_BASELINE, run_names, why_no_baseline
-
-if TYPE_CHECKING:
-    from fa_core.formats import Trace, TraceEpoch
-    from fa_core.table import AuditTable
-
+from fa_core.table import AuditTable, Bits, Mask
+from fa_core.trace import Trace
 
 STOP_ON = "ab"
 """The diagnostics that end a run early by default: both are collapses that do not heal."""
+
+
+class Baseline(NamedTuple):
+    """A frozen-baseline accuracy for reports that record none.
+
+    Attributes:
+        acc: a fraction.
+        assumed: whether it is a what-if, not measured.
+    """
+
+    acc: float
+    assumed: bool = False
+
+    @classmethod
+    def of(cls, given: float | Baseline | None) -> Baseline | None:
+        """A bare number is one that was measured."""
+        return cls(given) if isinstance(given, (int, float)) else given
+
+    def given_to(self, report: DiagnosticReport) -> DiagnosticReport:
+        """The report, judged by this baseline if it records none."""
+        if report.frozen_baseline_acc is not None:
+            return report
+        return report.with_assumed_baseline(self.acc) if self.assumed else report.with_frozen_baseline(self.acc)
 
 
 class EpochPoint(Result, frozen=True, kw_only=True):
@@ -138,61 +161,54 @@ def timeline(
 
     Source: docs/protocol.md §9, temporal.
     """
-    baseline = Baseline.of(frozen_baseline)
-    reports = [_judged(epoch, trace, thresholds or DiagnosticThresholds(), baseline) for epoch in trace.epochs]
+    replay = Replay([trace], [frozen_baseline])
+    table, fired = replay.table, replay.flags(thresholds)
     numbers = [epoch.epoch for epoch in trace.epochs]
-    measured = "".join(x for x in LETTERS if any(x in report.coverage for report in reports))
-    evidence: dict[str, str] = {}
-    for report in reports:
-        evidence.update(report.kinds)
+    measured = letters_of(int(np.bitwise_or.reduce(table.coverage, initial=0)))
     accs = [epoch.test_acc for epoch in trace.epochs if epoch.test_acc is not None]
+    kinds = table.kinds(np.arange(len(table)))
     return Timeline(
         key=trace.key,
         method=trace.method,
         seed=trace.seed,
         axes=trace.axes,
         source=trace.source,
-        epochs=len(reports),
-        first_fire={x: _first_fire(x, reports, numbers) for x in measured},
-        lasting={x: _lasting(x, reports, numbers) for x in measured},
-        evidence={x: kind for x, kind in evidence.items() if x in measured},
-        stop=_early_stop(trace, reports, stop_on, total_epochs),
+        epochs=len(numbers),
+        first_fire=replay.first_fires(0, fired) if numbers else {},
+        lasting={x: _lasting(numbers, (fired & BIT[x]) != 0, (table.coverage & BIT[x]) != 0) for x in measured},
+        evidence={x: kind for x, kind in kinds.items() if x in measured},
+        stop=replay.stop(0, fired, stop_on, total_epochs) if numbers else None,
         final_acc=accs[-1] if accs else None,
-        points=tuple(_point(number, report) for number, report in zip(numbers, reports, strict=True)),
+        points=_points(numbers, table, fired),
         unfinished=trace.unfinished,
-        skipped=(*_assumed(baseline, reports), *_skipped(trace, measured, stop_on, bool(accs))),
+        skipped=(*_assumed(table), *_skipped(trace, measured, stop_on, bool(accs))),
     )
 
 
-def _judged(
-    epoch: TraceEpoch, trace: Trace, thresholds: DiagnosticThresholds, baseline: Baseline | None
-) -> DiagnosticReport:
-    report = epoch.report(trace.method, trace.seed).with_thresholds(thresholds)
-    return report if baseline is None else baseline.given_to(report)
-
-
-def _first_fire(letter: str, reports: Sequence[DiagnosticReport], numbers: Sequence[int]) -> int | None:
-    return next((n for n, report in zip(numbers, reports, strict=True) if letter in report.flags), None)
-
-
-def _lasting(letter: str, reports: Sequence[DiagnosticReport], numbers: Sequence[int]) -> int | None:
+def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     """Start of the unbroken firing that reaches the last epoch it was measured at."""
     start = None
-    for number, report in zip(reversed(numbers), reversed(reports), strict=True):
-        if letter in report.flags:
+    for number, fires, known in zip(reversed(numbers), fired[::-1], measured[::-1], strict=True):
+        if fires:
             start = number
-        elif letter in report.coverage:
+        elif known:
             break
     return start
 
 
-def _early_stop(
-    trace: Trace, reports: Sequence[DiagnosticReport], stop_on: str, total_epochs: int | None
-) -> EarlyStop | None:
-    at = next((i for i, report in enumerate(reports) if report.flags & set(stop_on)), None)
-    if at is None:
-        return None
-    return stopped_at(trace, at, "".join(sorted(reports[at].flags & set(stop_on))), total_epochs)
+def _points(numbers: Sequence[int], table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
+    columns: dict[str, list[Any]] = {
+        name: table.numbers(name) for name in ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
+    }
+    return tuple(
+        EpochPoint(
+            epoch=number,
+            **{name: values[i] for name, values in columns.items()},
+            flags=letters_of(int(fired[i])),
+            coverage=letters_of(int(table.coverage[i])),
+        )
+        for i, number in enumerate(numbers)
+    )
 
 
 def stopped_at(trace: Trace, at: int, on: str, total_epochs: int | None = None) -> EarlyStop:
@@ -234,24 +250,9 @@ def epochs_done(trace: Trace, index: int) -> int:
     return number + 1 if counts_from_zero else number
 
 
-def _point(number: int, report: DiagnosticReport) -> EpochPoint:
-    return EpochPoint(
-        epoch=number,
-        acc=report.headline_acc,
-        growth=report.max_per_block_growth,
-        g_L=report.g_L,
-        stability=report.cross_batch_stability,
-        margin_pp=report.margin_pp,
-        h_L=report.h_L,
-        flags="".join(sorted(report.flags)),
-        coverage=report.coverage,
-    )
-
-
-def _assumed(baseline: Baseline | None, reports: Sequence[DiagnosticReport]) -> tuple[str, ...]:
-    if baseline is None or not any(report.kinds.get("d") == ASSUMED and "d" in report.coverage for report in reports):
-        return ()
-    return (f"(d) is assumed, not measured: against a frozen baseline of {baseline.acc:.4g}",)
+def _assumed(table: AuditTable) -> tuple[str, ...]:
+    judged = table.baseline[table.assumed]
+    return (f"(d) is assumed, not measured: against a frozen baseline of {judged[0]:.4g}",) if len(judged) else ()
 
 
 def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[str, ...]:
@@ -398,3 +399,109 @@ def _method(group: list[Timeline]) -> MethodTimeline:
 def _mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None and math.isfinite(value)]
     return math.fsum(known) / len(known) if known else None
+
+
+class Replay:
+    """The epochs of many runs.
+
+    Attributes:
+        traces: the runs; those without a single complete epoch are left out.
+        table: one row per (run, epoch), run after run.
+        epochs: all epoch numbers that some run records, sorted.
+
+    Args:
+        traces: runs over epochs.
+        baselines: per trace a frozen-baseline accuracy (see `Baseline`) for epochs that record none, or None.
+    """
+
+    def __init__(self, traces: Sequence[Trace], baselines: Sequence[float | Baseline | None] | None = None) -> None:
+        given = list(baselines) if baselines is not None else [None] * len(traces)
+        kept = [(trace, baseline) for trace, baseline in zip(traces, given, strict=True) if trace.epochs]
+        self.traces = [trace for trace, _ in kept]
+        self.table = AuditTable.from_rows(row for trace, baseline in kept for row in _rows(trace, baseline))
+        self._starts = [0, *accumulate(len(trace.epochs) for trace in self.traces)]
+        self._numbers = [[epoch.epoch for epoch in trace.epochs] for trace in self.traces]
+        self.epochs: list[int] = sorted({number for numbers in self._numbers for number in numbers})
+
+    def flags(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
+        """The diagnostics that fire, as bits per (run, epoch); shape (n,)."""
+        return self.table.flags(thresholds)
+
+    def records(self, run: int) -> slice:
+        """The rows of one run."""
+        return slice(self._starts[run], self._starts[run + 1])
+
+    def numbers(self, run: int) -> list[int]:
+        """The epoch numbers of one run, one per record."""
+        return self._numbers[run]
+
+    def trained(self, run: int) -> int:
+        """For how many epochs a run was trained by its last record."""
+        return epochs_done(self.traces[run], len(self._numbers[run]) - 1)
+
+    def record_at(self, run: int, epoch: int) -> int | None:
+        """The row of a run as it was at an epoch: its last record up to there; None before its first."""
+        place = bisect_right(self._numbers[run], epoch)
+        return self._starts[run] + place - 1 if place else None
+
+    def row_at(self, run: int, epoch: int) -> AuditRow:
+        """A run as it was at an epoch; before its first record nothing is measured."""
+        record = self.record_at(run, epoch)
+        if record is not None:
+            return self.table.row(record)
+        trace = self.traces[run]
+        return AuditRow(source=trace.source, key=trace.key, method=trace.method, seed=trace.seed, axes=trace.axes)
+
+    def first_fires(self, run: int, flags: Bits) -> dict[str, int | None]:
+        """Letter → the first epoch at which it fires, None if never, for letters measured at all.
+
+        Args:
+            run: which.
+            flags: of `flags`.
+        """
+        records = self.records(run)
+        mine, measured = flags[records], int(np.bitwise_or.reduce(self.table.coverage[records], initial=0))
+        return {x: self._first(run, (mine & BIT[x]) != 0) for x in LETTERS if measured & BIT[x]}
+
+    def stop(self, run: int, flags: Bits, stop_on: str = STOP_ON, total_epochs: int | None = None) -> EarlyStop | None:
+        """What ending the run at the first epoch at which one of the chosen diagnostics fires saves; None if none does.
+
+        Args:
+            run: which.
+            flags: of `flags`.
+            stop_on: letters that end the run.
+            total_epochs: length the run was planned for; default: what its trace holds.
+        """
+        mine = flags[self.records(run)]
+        fired = np.flatnonzero(mine & sum(BIT[x] for x in set(stop_on)))
+        if not len(fired):
+            return None
+        at = int(fired[0])
+        on = "".join(x for x in stop_on if int(mine[at]) & BIT[x])
+        return stopped_at(self.traces[run], at, "".join(sorted(on)), total_epochs)
+
+    def flips(self, flags: Bits) -> list[int]:
+        """The epochs at which some run's letters differ from those of its record before, sorted."""
+        changed = np.flatnonzero(flags[1:] != flags[:-1]) + 1
+        starts = set(self._starts)
+        numbers = [number for run in self._numbers for number in run]
+        return sorted({numbers[record] for record in changed.tolist() if record not in starts})
+
+    def _first(self, run: int, fired: Mask) -> int | None:
+        places = np.flatnonzero(fired)
+        return self._numbers[run][int(places[0])] if len(places) else None
+
+
+def _rows(trace: Trace, baseline: float | Baseline | None) -> list[AuditRow]:
+    lent = Baseline.of(baseline)
+    return [
+        AuditRow(
+            source=trace.source,
+            key=trace.key,
+            method=trace.method,
+            seed=trace.seed,
+            axes=trace.axes,
+            report=report if lent is None else lent.given_to(report),
+        )
+        for report in (epoch.report(trace.method, trace.seed) for epoch in trace.epochs)
+    ]

@@ -10,24 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from fa_core.analysis import Result
 from fa_core.analysis.groups import run_names
-from fa_core.analysis.result import Result
-from fa_core.baseline import assumed_words
-from fa_core.columns import Mask
+from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gain import deep_gamma
-from fa_core.table import AuditTable
+from fa_core.table import AuditTable, Mask
 
 CHANCE = 0.1
 """Accuracy of guessing among ten classes."""
 
 
 class Strategy(Result, frozen=True, kw_only=True):
-    """One way to decide whether a run's claim stands.
+    """One way to decide whether a run's claim is kept.
 
     Attributes:
         name: ``S0`` … ``S5``, ``S_full``.
-        looks_at: in words.
+        looks_at: as text.
         walked_back: names of the runs it withdraws, in table order.
         judged: runs that had what this strategy adds to accuracy; the others it judges by accuracy alone.
         recall: share of what S_full walks back that it walks back too; None if S_full walks back nothing.
@@ -130,7 +128,7 @@ def decision_utility(
             x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
             for x in LETTERS
         },
-        skipped=(*filter(None, [assumed_words(table)]), *_skipped(len(table) - len(runs), acc, gamma, coverage)),
+        skipped=(*table.assumed_notes, *_skipped(len(table) - len(runs), acc, gamma, coverage)),
     )
 
 

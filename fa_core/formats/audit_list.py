@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats.json_document import Document, Finding, Node, convert, plain
+from fa_core.errors import UnreadableInput
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert, convert_spelled, spellings_in
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_core.runs import numbered
 
 _MEASURED = frozenset(
     {"acc", "headline_acc", "h_norms", "residual_norms", "hidden_norms", "g_norms", "bp_grad_norms", "h_L", "g_L"}
 )
 _AXES = ("lam", "d", "L", "arch")
 _PEEK = 20
+_SPELLINGS = {
+    "method_name": ("method_name", "method"),
+    "notes": ("notes",),
+    "residual_norms": ("residual_norms", "h_norms", "hidden_norms"),
+    "bp_grad_norms": ("bp_grad_norms", "g_norms"),
+    "stability_layer": ("stability_layer",),
+    "cross_batch_stability": ("cross_batch_stability", "stability"),
+    "headline_acc": ("headline_acc", "acc"),
+    "frozen_baseline_acc": ("frozen_baseline_acc", "frozen_acc"),
+    "verdict": ("verdict",),
+    "seed": ("seed",),
+    "growth_bound": ("max_per_block",),
+}
+"""Field of a report → how lists spell it, the first spelling with a value counts."""
 
 
-class _Entry(msgspec.Struct):
-    """An entry as its file spells it; the spellings of one thing stand together."""
+class _Identity(msgspec.Struct):
+    """What an entry says of its run."""
 
     method: str = ""
     method_name: str = ""
-    seed: int | None = None
-    notes: str = ""
-    acc: float | None = None
-    headline_acc: float | None = None
-    h_norms: list[float] = []
-    hidden_norms: list[float] = []
-    residual_norms: list[float] = []
-    h_L: float | None = None
-    g_norms: list[float] = []
-    bp_grad_norms: list[float] = []
-    g_L: float | None = None
-    max_per_block: float | None = None
-    stability: float | None = None
-    cross_batch_stability: float | None = None
-    stability_layer: int | None = None
-    frozen_acc: float | None = None
-    frozen_baseline_acc: float | None = None
-    verdict: str | None = None
     lam: float | None = None
     d: int | None = None
     L: int | None = None
@@ -58,61 +56,36 @@ def sniff(document: Document) -> bool:
 
 def read(document: Document) -> Iterator[Finding]:
     """The rows, and the entries that are none."""
-    taken: dict[str, int] = {}
+    rows: list[AuditRow] = []
     for index, node in document.items:
-        where = document.place(index)
-        row = _row_or_problem(node, document.path, where)
+        row = attempt(partial(_row, node, document.path, document.place(index)), document.path, "entry")
         if isinstance(row, Problem):
             yield row
-            continue
-        taken[row.key] = taken.get(row.key, 0) + 1
-        if taken[row.key] > 1:
-            row = msgspec.structs.replace(row, key=f"{row.key}#{taken[row.key]}")
-        yield row
-
-
-def _row_or_problem(node: Node, source: str, where: str) -> AuditRow | Problem:
-    try:
-        return _row(node, source, where)
-    except FaError as error:
-        return Problem(source, f"{error}; the entry is skipped")
+        else:
+            rows.append(row)
+    for row, key in zip(rows, numbered(row.key for row in rows), strict=True):
+        yield row if key == row.key else msgspec.structs.replace(row, key=key)
 
 
 def _row(node: Node, source: str, where: str) -> AuditRow:
-    entry = convert(node, _Entry, where)
+    fields = convert(node, dict[str, Any], where)
+    entry = convert(fields, _Identity, where)
     method = canonical_method(entry.method or entry.method_name)
-    fields = plain(node)
     if not method or _MEASURED.isdisjoint(fields):
         raise UnreadableInput("no method with something measured", where=where)
     axes: dict[str, Any] = {axis: value for axis in _AXES if (value := getattr(entry, axis)) is not None}
-    key = method if entry.seed is None else f"{method}_s{entry.seed}"
-    return AuditRow(
-        source=source, key=key, method=method, seed=entry.seed, report=_report(entry, axes).check(where), axes=axes
-    )
+    report = _report(fields, axes, where)
+    key = method if report.seed is None else f"{method}_s{report.seed}"
+    return AuditRow(source=source, key=key, method=method, seed=report.seed, report=report, axes=axes)
 
 
-def _report(entry: _Entry, axes: dict[str, Any]) -> DiagnosticReport:
+def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> DiagnosticReport:
     """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself, not a bound."""
-    norms = entry.residual_norms or entry.h_norms or entry.hidden_norms
-    return DiagnosticReport(
-        method_name=entry.method_name or entry.method,
-        notes=entry.notes,
-        residual_norms=norms or _alone(entry.h_L),
-        bp_grad_norms=entry.bp_grad_norms or entry.g_norms or _alone(entry.g_L),
-        stability_layer=entry.stability_layer,
-        cross_batch_stability=_first(entry.cross_batch_stability, entry.stability),
-        headline_acc=_first(entry.headline_acc, entry.acc),
-        frozen_baseline_acc=_first(entry.frozen_baseline_acc, entry.frozen_acc),
-        recorded_verdict=entry.verdict,
-        seed=entry.seed,
-        growth_bound=None if norms else entry.max_per_block,
-        axes=axes,
-    )
-
-
-def _first(*values: float | None) -> float | None:
-    return next((value for value in values if value is not None), None)
-
-
-def _alone(value: float | None) -> list[float]:
-    return [] if value is None else [value]
+    spelled = spellings_in(fields, _SPELLINGS)
+    found: dict[str, Any] = {name: fields[spelling] for name, spelling in spelled.items()}
+    if found.get("residual_norms"):
+        found.pop("growth_bound", None)
+    for norms, deepest in (("residual_norms", "h_L"), ("bp_grad_norms", "g_L")):
+        if not found.get(norms) and fields.get(deepest) is not None:
+            found[norms], spelled[norms] = [fields[deepest]], deepest
+    return convert_spelled({**found, "axes": axes}, DiagnosticReport, where, spelled).check(where)

@@ -6,13 +6,14 @@ Of a big table the numbers become columns at once, and the rest of a report is d
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, convert, loads_keeping_repeats
+from fa_core.errors import UnreadableInput
+from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, attempt, convert, loads_keeping_repeats
 from fa_core.formats.reports import decode_report, identity_of, row_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
@@ -165,10 +166,7 @@ def _lean_decoder() -> Callable[[Node], Any]:
 
 
 def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:
-    try:
-        return decode_report(node, f"{source}: $.reports.{key}")
-    except FaError as error:
-        return Problem(source, f"{error}; the report is skipped")
+    return attempt(partial(decode_report, node, f"{source}: $.reports.{key}"), source, "report")
 
 
 def _members(document: Document, place: str) -> dict[str, Node]:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
+
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Finding, python_loads
-from fa_core.rows import AuditRow, canonical_method
+from fa_core.rows import canonical_method, row_of_file
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth")
@@ -49,11 +51,8 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     Raises:
         UnreadableInput: truncated, or not what its first bytes say.
     """
-    # imported for those who have one
-    from fa_core.formats.naming import run_name
-
-    name = run_name(path)
-    method, seed = name.method, name.seed
+    row = row_of_file(path)
+    method, seed = row.method, row.seed
     if kind == "safetensors":
         metadata = _safetensors_metadata(path, file, size)
         stated_method, stated_seed = metadata.get("method"), metadata.get("seed")
@@ -65,11 +64,11 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=_COPY_AGAIN)
     elif kind == "pickle" and size < _SMALLEST_PICKLE:
         raise UnreadableInput(f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=_COPY_AGAIN)
-    yield AuditRow(source=path, key=name.key, method=method, seed=seed, checkpoint=path, axes=name.axes)
+    yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path)
 
 
 def damage(path: Path) -> UnreadableInput | None:
-    """Why a file is no whole checkpoint, as far as its first bytes and its size tell; None = nothing tells so."""
+    """Why a file is no whole checkpoint, as far as its first bytes and its size show; None = they show no damage."""
     try:
         with path.open("rb") as file:
             head = file.read(_FIRST)

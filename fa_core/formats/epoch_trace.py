@@ -8,14 +8,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from fa_core.errors import FaError, InvalidReport, UnreadableInput
-from fa_core.formats.json_document import Document, Finding, convert, plain
-from fa_core.formats.naming import RunName, run_name
-from fa_core.rows import Problem, canonical_method
+from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.formats.json_document import Document, Finding, attempt, convert_spelled, plain, spellings_in
+from fa_core.rows import AuditRow, Problem, canonical_method, row_of_file
 from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 _PEEK = 20
@@ -60,12 +60,15 @@ def read(document: Document) -> Iterator[Finding]:
         entries = [(0, {key: plain(value) for key, value in document.members.items()})]
     else:
         entries = list(document.objects())
-        yield from _strangers(document, {index for index, _ in entries})
-    name = run_name(document.path)
+        whole = {index for index, _ in entries}
+        for index, _ in document.items:
+            if index not in whole:
+                yield Problem(document.path, f"{document.place(index)}: not a JSON object; the entry is skipped")
+    name = row_of_file(document.path)
     runs: dict[tuple[str, int | None], list[tuple[str, dict[str, Any]]]] = {}
     for index, fields in entries:
         where = document.path if document.kind == "object" else document.place(index)
-        runs.setdefault(_owner(fields, name), []).append((where, fields))
+        runs.setdefault(owner(fields, name), []).append((where, fields))
     for (method, seed), logged in runs.items():
         epochs, problems = epochs_of(logged)
         yield from problems
@@ -98,7 +101,8 @@ def epochs_of(
     epochs: dict[int, TraceEpoch] = {}
     problems: list[Problem] = []
     for where, fields in logged:
-        epoch = _epoch(fields, where, ends)
+        stated = ends_of(fields) if ends is None else ends
+        epoch = attempt(partial(epoch_of, fields, where, stated), where.split(": ")[0], "epoch")
         if isinstance(epoch, Problem):
             problems.append(epoch)
         else:
@@ -106,34 +110,17 @@ def epochs_of(
     return [epochs[number] for number in sorted(epochs)], problems
 
 
-def _epoch(fields: dict[str, Any], where: str, ends: Ends | None) -> TraceEpoch | Problem:
-    try:
-        return epoch_of(fields, where, ends_of(fields) if ends is None else ends)
-    except FaError as error:
-        return Problem(where.split(": ")[0], f"{error}; the epoch is skipped")
-
-
-def rename(trace: Trace, name: RunName) -> Trace:
-    """The same epochs under the name that a manifest gives the run."""
-    return msgspec.structs.replace(trace, key=name.key, method=name.method, seed=name.seed, axes=name.axes)
-
-
 def _known(fields: Any) -> bool:
     return not NORM_FIELDS.isdisjoint(fields) or "test_acc" in fields or "headline_acc" in fields
 
 
-def _owner(fields: dict[str, Any], name: RunName) -> tuple[str, int | None]:
+def owner(fields: dict[str, Any], name: AuditRow) -> tuple[str, int | None]:
+    """Method and seed as the entry states them, or else as the file is named."""
     method, seed = fields.get("method", fields.get("method_name")), fields.get("seed")
     return (
         canonical_method(method) if isinstance(method, str) and method.strip() else name.method,
         seed if isinstance(seed, int) and not isinstance(seed, bool) else name.seed,
     )
-
-
-def _strangers(document: Document, objects: set[int]) -> Iterator[Problem]:
-    for index, _ in document.items:
-        if index not in objects:
-            yield Problem(document.path, f"{document.place(index)}: not a JSON object; the entry is skipped")
 
 
 class Ends(msgspec.Struct, frozen=True):
@@ -167,13 +154,8 @@ def epoch_of(fields: Mapping[str, Any], where: str, ends: Ends) -> TraceEpoch:
         UnreadableInput: a value of the wrong type.
         InvalidReport: numbers that contradict each other.
     """
-    found: dict[str, Any] = {}
-    spelled: dict[str, str] = {}
-    for name, spellings in ALIASES.items():
-        for spelling in spellings:
-            if fields.get(spelling) is not None:
-                found[name], spelled[name] = fields[spelling], spelling
-                break
+    spelled = spellings_in(fields, ALIASES)
+    found = {name: fields[spelling] for name, spelling in spelled.items()}
     if isinstance(found.get("gamma"), (int, float)):
         found["gamma"] = [found["gamma"]]
     if "residual_norms" not in found:
@@ -181,10 +163,7 @@ def epoch_of(fields: Mapping[str, Any], where: str, ends: Ends) -> TraceEpoch:
     for own in ("growth_bound", "evidence", "unmeasured"):
         if fields.get(own) is not None:
             found[own] = fields[own]
-    try:
-        epoch = convert(found, TraceEpoch, where)
-    except UnreadableInput as error:
-        raise UnreadableInput(error.what, where=_respell(error.where, where, spelled), hint=error.hint) from error
+    epoch = convert_spelled(found, TraceEpoch, where, spelled)
     epoch.report().check(where)
     if epoch.train_acc is not None and epoch.train_acc > 1.0:
         raise InvalidReport(
@@ -200,9 +179,9 @@ def _partial(fields: Mapping[str, Any], found: Mapping[str, Any], ends: Ends) ->
     (b) is exact for ‖g_L‖ and a proxy for the gradient of an earlier layer.
     """
     h_L, h_0 = _number(fields, _H_LAST), _number(fields, _H_FIRST)
-    partial: dict[str, Any] = {}
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
+    partial: dict[str, Any] = {"evidence": evidence, "unmeasured": unmeasured}
     if h_L is not None:
         bound = growth_bound(ends.h_0 if h_0 is None else h_0, h_L, ends.depth)
         partial["residual_norms"] = [h_L]
@@ -221,10 +200,6 @@ def _partial(fields: Mapping[str, Any], found: Mapping[str, Any], ends: Ends) ->
             partial["bp_grad_norms"] = [fields[layers[deepest]]]
             if deepest != ends.depth:
                 evidence["b"] = "proxy"
-    if evidence:
-        partial["evidence"] = evidence
-    if unmeasured:
-        partial["unmeasured"] = unmeasured
     return partial
 
 
@@ -234,17 +209,9 @@ def _is_number(value: Any) -> bool:
 
 def _number(fields: Mapping[str, Any], names: tuple[str, ...]) -> float | None:
     for name in names:
-        value = fields.get(name)
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value: Any = fields.get(name)
+        if _is_number(value):
             if isinstance(value, float) or abs(value) < _LARGEST:
                 return float(value)
             return math.inf if value > 0 else -math.inf
     return None
-
-
-def _respell(where: str, base: str, spelled: Mapping[str, str]) -> str:
-    """A path that names our field, as one that names the file's: `.residual_norms[1]` as `.h_norms[1]`."""
-    inner = where[len(base) :].lstrip(".")
-    name = re.split(r"[.\[]", inner, maxsplit=1)[0]
-    separator = "" if base.endswith("]") else ": $"
-    return f"{base}{separator}.{spelled[name]}{inner[len(name) :]}" if name in spelled else where

@@ -7,14 +7,16 @@ Infinity that Python writes and diverged runs contain; where it refuses, json re
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
-from fa_core.errors import UnreadableInput
+from fa_core.errors import FaError, UnreadableInput
 from fa_core.rows import AuditRow, Problem
+from fa_core.runs import numbered
 from fa_core.trace import Trace
 
 Node: TypeAlias = Any
@@ -42,16 +44,9 @@ class RepeatedKeys(dict[str, Any]):
     """A JSON object in which keys stood more than once: all values kept, the later ones under ``key#2``, ``key#3``."""
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
-        super().__init__()
-        self.repeated: list[str] = []
-        for key, value in pairs:
-            name, count = key, 1
-            while name in self:
-                count += 1
-                name = f"{key}#{count}"
-            if count > 1:
-                self.repeated.append(name)
-            self[name] = value
+        names = numbered(key for key, _ in pairs)
+        super().__init__((name, value) for name, (_, value) in zip(names, pairs, strict=True))
+        self.repeated = [name for name, (key, _) in zip(names, pairs, strict=True) if name != key]
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +167,44 @@ def convert(node: Node, kind: type[T], where: str) -> T:
         raise shape_error(error, where) from error
     except RecursionError as error:
         raise UnreadableInput(_TOO_DEEP, where=where) from error
+
+
+def attempt(read: Callable[[], T], path: str, what: str) -> T | Problem:
+    """What a part of a file is read as, or the problem that it is skipped with.
+
+    Args:
+        read: reads it; it may raise a `FaError`.
+        path: the file.
+        what: the part.
+    """
+    try:
+        return read()
+    except FaError as error:
+        return Problem(path, f"{error}; the {what} is skipped")
+
+
+def spellings_in(fields: Mapping[str, Any], aliases: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
+    """Name → the first of its spellings to which a file gives a value.
+
+    >>> spellings_in({"acc": 0.4, "loss": None}, {"headline_acc": ("headline_acc", "acc"), "loss": ("loss",)})
+    {'headline_acc': 'acc'}
+    """
+    found = {name: next((s for s in known if fields.get(s) is not None), "") for name, known in aliases.items()}
+    return {name: spelling for name, spelling in found.items() if spelling}
+
+
+def convert_spelled(found: dict[str, Any], kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
+    """`convert`; a message has the file's spelling of a field: `.residual_norms[1]` as `.h_norms[1]`."""
+    try:
+        return convert(found, kind, where)
+    except UnreadableInput as error:
+        inner = error.where[len(where) :].lstrip(".")
+        name = re.split(r"[.\[]", inner, maxsplit=1)[0]
+        if name not in spelled:
+            raise
+        separator = "" if where.endswith("]") else ": $"
+        place = f"{where}{separator}.{spelled[name]}{inner[len(name) :]}"
+        raise UnreadableInput(error.what, where=place, hint=error.hint) from error
 
 
 def shape_error(error: Exception, where: str) -> UnreadableInput:

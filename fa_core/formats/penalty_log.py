@@ -8,11 +8,10 @@ from typing import Any
 import msgspec
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats.epoch_trace import Ends, ends_of, epochs_of
+from fa_core.formats.epoch_trace import Ends, ends_of, epochs_of, owner
 from fa_core.formats.json_document import Document, Finding, plain
-from fa_core.formats.naming import run_name
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, canonical_method
+from fa_core.rows import AuditRow, row_of_file
 from fa_core.trace import Trace
 
 _AXES = ("lam", "d", "L", "arch")
@@ -52,16 +51,10 @@ def read(document: Document) -> Iterator[Finding]:
     yield from problems
     if not epochs:
         raise UnreadableInput("no epoch can be read", where=where, hint=problems[0].message if problems else "")
-    name = run_name(document.path)
-    method, seed = header.get("method"), header.get("seed")
-    axes = {**name.axes, **{axis: header[axis] for axis in _AXES if isinstance(header.get(axis), (int, float, str))}}
-    identity: dict[str, Any] = {
-        "source": document.path,
-        "key": name.key,
-        "method": canonical_method(method) if isinstance(method, str) else name.method,
-        "seed": seed if isinstance(seed, int) and not isinstance(seed, bool) else name.seed,
-        "axes": axes,
-    }
+    row = row_of_file(document.path)
+    row.axes.update({axis: header[axis] for axis in _AXES if isinstance(header.get(axis), (int, float, str))})
+    method, seed = owner(header, row)
+    identity: dict[str, Any] = {"source": row.source, "key": row.key, "method": method, "seed": seed, "axes": row.axes}
     yield AuditRow(**identity, report=_report(header, epochs[-1].report(), identity, document.path))
     yield Trace(**identity, epochs=epochs)
 

@@ -12,9 +12,8 @@ import msgspec
 
 from fa_core.errors import InvalidReport
 from fa_core.formats.json_document import Document, Finding, Node, convert, plain
-from fa_core.formats.naming import run_name
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, canonical_method, split_key
+from fa_core.rows import AuditRow, canonical_method, row_of_file, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
@@ -107,7 +106,7 @@ def read(document: Document) -> Iterator[Finding]:
         InvalidReport: numbers that contradict each other.
     """
     report = decode_report(msgspec.Raw(document.data), f"{document.path}: $")
-    name = run_name(document.path)
+    name = row_of_file(document.path)
     row = row_of(document.path, name.key, report)
     if row.seed is None and name.seed is not None:
         method = row.method if report.method_name.strip() else name.method

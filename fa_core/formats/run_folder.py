@@ -107,11 +107,12 @@ def _trace(path: str, row: AuditRow) -> Iterator[Finding]:
         return
     # a start does not wait for them: it reads no traces
     from fa_core.formats import epoch_trace
-    from fa_core.formats.naming import RunName
 
-    name = RunName(row.key, row.method, row.seed, dict(row.axes))
     for finding in epoch_trace.read(open_document(path, data)):
-        yield epoch_trace.rename(finding, name) if isinstance(finding, Trace) else finding
+        if isinstance(finding, Trace):
+            yield msgspec.structs.replace(finding, key=row.key, method=row.method, seed=row.seed, axes=dict(row.axes))
+        else:
+            yield finding
 
 
 def _file(folder: Path, name: str) -> str:

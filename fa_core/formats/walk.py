@@ -21,14 +21,12 @@ class Place(msgspec.Struct, frozen=True):
     Attributes:
         path: where it is.
         is_folder: which of the two.
-        named: whether it is what the person named.
-        status: of a file, as it was before anybody reads it; None if it was not asked for.
+        named: whether it is what the user named.
     """
 
     path: str
     is_folder: bool
     named: bool
-    status: os.stat_result | None = None
 
 
 Identity: TypeAlias = "tuple[int, int] | str"
@@ -41,7 +39,7 @@ class Walk:
     A consumer that has dealt with a folder's own files adds their names to `skip` before going on.
 
     Args:
-        path: a file or folder as the person named it.
+        path: a file or folder as the user named it.
         seen: identities of what was visited before; shared between paths, so that nothing is read twice.
     """
 
@@ -94,7 +92,7 @@ class Walk:
             if stat.S_ISDIR(found.st_mode):
                 yield from self._folder(entry.path, found, named=False)
             elif stat.S_ISREG(found.st_mode) and self._is_new(entry.path, found):
-                yield Place(entry.path, is_folder=False, named=False, status=found)
+                yield Place(entry.path, is_folder=False, named=False)
 
     def _is_new(self, path: str, status: os.stat_result) -> bool:
         identity: Identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)

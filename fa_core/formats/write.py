@@ -12,6 +12,7 @@ import msgspec
 from fa_core.atomic import write_json
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, canonical_method
+from fa_core.runs import numbered
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +51,9 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:
-    """The row's report with what the row knows beside it, so that reading the file gives the row back.
+    """The row's report with what the row knows in addition, so that reading the file gives the row back.
 
-    A baseline that was only assumed is left out: in a file it would be one that somebody measured.
+    A baseline that was only assumed is left out: in a file it would be a measured one.
     """
     report = row.report.as_recorded()
     provenance = report.provenance
@@ -68,7 +69,7 @@ def stored_report(row: AuditRow) -> DiagnosticReport:
 
 
 def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
-    """A key per row: ``<method>_s<seed>``, where runs share it with what tells them apart behind it.
+    """A key per row: ``<method>_s<seed>``, where runs share it followed by what distinguishes them.
 
     That is their axes, then the run folder's name, then also its folder's; the order of the rows does not matter.
     A number sets apart what even those do not.
@@ -77,14 +78,9 @@ def unique_keys(rows: Sequence[AuditRow]) -> list[str]:
     for more in (_axes, _folder, _place):
         shared = {key for key, count in Counter(keys).items() if count > 1}
         keys = [key + more(row) if key in shared else key for key, row in zip(keys, rows, strict=True)]
-    taken: set[str] = set()
-    for index in sorted(range(len(keys)), key=lambda index: rows[index].checkpoint or ""):
-        unique, count = keys[index], 1
-        while unique in taken:
-            count += 1
-            unique = f"{keys[index]}#{count}"
-        taken.add(unique)
-        keys[index] = unique
+    order = sorted(range(len(keys)), key=lambda index: rows[index].checkpoint or "")
+    for index, key in zip(order, numbered([keys[index] for index in order]), strict=True):
+        keys[index] = key
     return keys
 
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fa_core.analysis.groups import Family, families
-from fa_core.columns import Floats, Indices
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles
 from fa_core.reporting.numbers import brief
+from fa_core.table import Floats, Indices
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -294,28 +294,21 @@ def _line(
     at: Sequence[int] | None = None,
 ) -> None:
     """Connected points, with markers at all of them or at those named; ``at=()`` draws the line alone."""
-    log = panel.get_yscale() == "log"
-    drawn = [_drawable(y, log) for y in ys]
+    drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
     marked = None if at is None else [range(len(drawn))[i] for i in at if drawn]
     panel.plot(xs, drawn, color=style.colour, marker=style.marker, alpha=alpha, markevery=marked)
 
 
 def _dots(panel: Axes, xs: Sequence[float], ys: Sequence[float], style: MethodStyle, filled: bool) -> None:
-    log = panel.get_yscale() == "log"
+    drawn = [_drawable(y, panel.get_yscale() == "log") for y in ys]
     face = style.colour if filled else "white"
-    drawn = [_drawable(y, log) for y in ys]
     panel.plot(xs, drawn, linestyle="none", marker=style.marker, color=style.colour, markerfacecolor=face)
 
 
 def _threshold(panel: Axes, letter: str, value: float) -> None:
     """A diagnostic's threshold: a dashed line named at its right end, and the side that fires shaded."""
     low, high = panel.get_ylim()
-    label = {
-        "a": f"limit\n{brief(value)}",
-        "b": f"floor\n{brief(value)}",
-        "c": f"ceiling\n{value:g}",
-        "d": f"needs\n{value:+g} pp",
-    }[letter]
+    label = f"{DIAGNOSTICS[letter].bound}\n{f'{value:+g} pp' if letter == 'd' else brief(value)}"
     across = panel.get_yaxis_transform()
     if not low <= value <= high:
         edge, where = (1.0, "above") if value > high else (0.0, "below")

@@ -6,21 +6,20 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fa_core.analysis.margins import partial_audit
+from fa_core.analysis.seeds import SeedTable
+from fa_core.analysis.sensitivity import Sensitivity, verdict_curve
+from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import missing_package
+from fa_core.report import DiagnosticReport
+from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
 
-if TYPE_CHECKING:
-    from fa_core.analysis import SeedTable, Sensitivity, Timeline
-    from fa_core.rows import AuditRow
-    from fa_core.table import AuditTable
-
-COLUMNS = (
-    "source",
-    "key",
-    "method",
-    "seed",
+_IDENTITY = ("source", "key", "method", "seed")
+_NUMBERS = (
     "headline_acc",
     "frozen_baseline_acc",
     "margin_pp",
@@ -28,15 +27,6 @@ COLUMNS = (
     "h_L",
     "g_L",
     "cross_batch_stability",
-    "flags",
-    "coverage",
-    "verdict",
-    "recorded_verdict",
-    "residual_norms",
-    "bp_grad_norms",
-    "axes",
-    "assumed_baseline_acc",
-    "evidence",
 )
 
 
@@ -47,7 +37,8 @@ def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -
     ``assumed_baseline_acc``, and (d) is not in ``coverage`` but, where it fires, in ``flags``. ``evidence`` is as
     ``a=bound b=proxy d=assumed`` for what is not exact.
     """
-    return [_record(table, i, thresholds or DiagnosticThresholds()) for i in range(len(table))]
+    judged = thresholds or DiagnosticThresholds()
+    return [_record(row, row.report.with_thresholds(judged)) for row in table.rows()]
 
 
 def to_csv(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> str:
@@ -81,7 +72,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
         raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
     kinds = {
         "seed": pa.int64(),
-        **dict.fromkeys([*COLUMNS[4:11], "assumed_baseline_acc"], pa.float64()),
+        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc"], pa.float64()),
         "residual_norms": pa.list_(pa.float64()),
         "bp_grad_norms": pa.list_(pa.float64()),
     }
@@ -92,33 +83,24 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
     return content.getvalue()
 
 
-def _record(table: AuditTable, i: int, thresholds: DiagnosticThresholds) -> dict[str, Any]:
-    row = table.row(i)
-    report = row.report.with_thresholds(thresholds)
-    values = (
-        row.source,
-        row.key,
-        row.method,
-        row.seed,
-        report.headline_acc,
-        report.frozen_baseline_acc,
-        report.margin_pp,
-        report.max_per_block_growth,
-        report.h_L,
-        report.g_L,
-        report.cross_batch_stability,
-        "".join(sorted(report.flags)),
-        report.measured,
-        report.verdict,
-        report.recorded_verdict,
-        list(report.residual_norms),
-        list(report.bp_grad_norms),
-        dict(row.axes),
-        report.assumed_baseline_acc,
-        " ".join(f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
-        or None,
-    )
-    return dict(zip(COLUMNS, values, strict=True))
+def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
+    inexact = (f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
+    return {
+        **{name: getattr(row, name) for name in _IDENTITY},
+        **{name: getattr(report, name) for name in _NUMBERS},
+        "flags": "".join(sorted(report.flags)),
+        "coverage": report.measured,
+        "verdict": report.verdict,
+        "recorded_verdict": report.recorded_verdict,
+        "residual_norms": list(report.residual_norms),
+        "bp_grad_norms": list(report.bp_grad_norms),
+        "axes": dict(row.axes),
+        "assumed_baseline_acc": report.assumed_baseline_acc,
+        "evidence": " ".join(inexact) or None,
+    }
+
+
+COLUMNS = tuple(_record(AuditRow(source="", key="", method=""), DiagnosticReport()))
 
 
 def _cell(value: Any) -> str:
@@ -131,23 +113,17 @@ def sweep_record(
     table: AuditTable, thresholds: DiagnosticThresholds, analysis: Sequence[Sensitivity]
 ) -> list[dict[str, Any]]:
     """Every diagnostic's sensitivity, with its counts as a function of its threshold."""
-    from fa_core.analysis import verdict_curve
-
     return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
 
 
 def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
     """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
-    from fa_core.analysis import partial_audit
-
     partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
     return {**analysis.to_dict(), "partial": partial}
 
 
 def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:
     """First fires and early stops per run and per method, or why there are none."""
-    from fa_core.analysis import by_method
-
     skipped = [] if found else ["no traces here (epoch logs such as trace.jsonl): nothing to replay"]
     methods = [one.to_dict() for one in by_method(found)]
     return {"runs": [one.to_dict() for one in found], "methods": methods, "skipped": skipped}

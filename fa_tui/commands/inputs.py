@@ -66,7 +66,7 @@ def bounded(rows: Sequence[AuditRow], h0: float | None, blocks: int | None) -> l
         return list(rows)
     if h0 is None or blocks is None:
         raise UsageError("a growth bound needs both --h0 and --blocks", hint="e.g. --h0 8.7 --blocks 4")
-    from fa_core.analysis.partial import with_growth_bound
+    from fa_core.analysis.margins import with_growth_bound
 
     try:
         return [msgspec.structs.replace(row, report=with_growth_bound(row.report, h0, blocks)) for row in rows]

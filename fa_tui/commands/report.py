@@ -48,7 +48,7 @@ def report_command(
 
         fa-tui report penalty_runs/ --out rescue.pdf --figure lam
     """
-    from fa_core.reporting import write_report
+    from fa_core.reporting.form import write_report
 
     runs = inputs.open_runs(paths, baseline, methods, seeds)
     for file in write_report(out, runs.table, thresholds, runs.traces, figure, title):

@@ -40,7 +40,7 @@ def seeds_command(
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
     """
-    from fa_core.analysis import over_seeds
+    from fa_core.analysis.seeds import over_seeds
     from fa_core.reporting.records import seeds_record
     from fa_core.reporting.sections.analyses import seeds_blocks
 

@@ -46,7 +46,7 @@ def timeline_command(
 
         fa-tui timeline runs/ --follow
     """
-    from fa_core.analysis import timelines
+    from fa_core.analysis.timeline import timelines
     from fa_core.reporting.records import timeline_record
     from fa_core.reporting.sections.analyses import timeline_blocks
 

@@ -33,7 +33,7 @@ def utility_command(
 
         fa-tui utility audit_table.json --format json
     """
-    from fa_core.analysis import decision_utility
+    from fa_core.analysis.utility import decision_utility
     from fa_core.reporting.sections.analyses import utility_blocks
 
     if not 0.0 <= chance <= 1.0:

@@ -9,16 +9,10 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_core.analysis import (
-    SeedTable,
-    Sensitivity,
-    Utility,
-    decision_utility,
-    over_seeds,
-    sensitivities,
-    verdict_curve,
-)
 from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.analysis.seeds import SeedTable, over_seeds
+from fa_core.analysis.sensitivity import Sensitivity, sensitivities, verdict_curve
+from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks

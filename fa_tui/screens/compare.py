@@ -35,7 +35,7 @@ from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
 
 if TYPE_CHECKING:
-    from fa_core.columns import Ragged
+    from fa_core.table import Ragged
 
 
 class CompareScreen(JudgedScreen):

@@ -40,7 +40,7 @@ def tidy_soon(node: MessagePump, session: Session) -> None:
 
 
 def _tidy() -> None:
-    from fa_core.heap import give_back
+    from fa_core.table import give_back
 
     give_back(cycles=True)
 

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.widget import Widget
 
-from fa_core.analysis import EarlyStop
+from fa_core.analysis.timeline import EarlyStop
 from fa_core.errors import UsageError
 from fa_tui.screens.copy_export import look_now, reopening, reproducing
 from fa_tui.screens.threshold_screen import JudgedScreen

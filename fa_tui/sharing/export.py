@@ -121,7 +121,7 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
         judged = [replace(row, report=row.report.with_thresholds(shared.thresholds)) for row in shared.rows]
         write_audit_table(path, judged)
         return [path]
-    from fa_core.reporting import write_report
+    from fa_core.reporting.form import write_report
     from fa_core.table import AuditTable
 
     traces = shared.traces() if kind.ending in (".md", ".html") else ()

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from fa_core.analysis import timelines
+from fa_core.analysis.timeline import timelines
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.numbers import MISSING, brief
 from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow
+from fa_core.runs import run_place
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine
@@ -154,18 +155,24 @@ def shortened(text: str, begins: str = "") -> str:
 
 
 def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
-    """The traces of some runs: those next to their audits, or of their name elsewhere.
+    """The traces of some runs: those next to their audits, or of their name where none is there.
 
     Args:
         rows: the runs.
         traces: of these runs and others.
     """
-    names = {(row.method, row.seed, row.key) for row in rows}
-    return [trace for trace in traces if (trace.method, trace.seed, trace.key) in names]
+    known = {(run_place(trace.source), trace.key) for trace in traces}
+    own = {(run_place(row.source), row.key) for row in rows}
+    named = {(row.method, row.seed, row.key) for row in rows if (run_place(row.source), row.key) not in known}
+    return [
+        trace
+        for trace in traces
+        if (run_place(trace.source), trace.key) in own or (trace.method, trace.seed, trace.key) in named
+    ]
 
 
 def _markdown(blocks: Sequence[Block]) -> str:
-    from fa_core.reporting import to_markdown
+    from fa_core.reporting.markdown_html import to_markdown
 
     return to_markdown(blocks)
 
@@ -177,14 +184,15 @@ def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> st
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting import reporting_form, to_markdown
+    from fa_core.reporting.form import reporting_form
+    from fa_core.reporting.markdown_html import to_markdown
     from fa_core.table import AuditTable
 
     return to_markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting import audit_figure, rendered
+    from fa_core.reporting.figures import audit_figure, rendered
     from fa_core.table import AuditTable
 
     return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from fa_core.analysis import LayerSpread, across_runs, first_parting
+from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.reporting.numbers import spread as mean_and_std

@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from fa_core.analysis import DIAGNOSTICS, EarlyStop, Replay, frozen_baselines
-from fa_core.baseline import Baseline
-from fa_core.columns import Bits
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.analysis.timeline import Baseline, EarlyStop, Replay, frozen_baselines
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.formats import Trace
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
+from fa_core.table import Bits
 from fa_tui.session import BITS, Flip, Session, letters_of
 from fa_tui.views.names import among
 from fa_tui.views.quantities import BY_NAME

@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from fa_core.gain import deep_gamma
+from fa_core.confidence import deep_gamma
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session

@@ -21,7 +21,7 @@ from fa_tui.views.scale import Scale, covering, tick_labels
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
 if TYPE_CHECKING:
-    from fa_core.analysis import VerdictCurve
+    from fa_core.analysis.sensitivity import VerdictCurve
 
 BESIDE = 6
 """Marks to each side of the place where several curves end; farther away they would not be looked for."""

@@ -11,10 +11,9 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from fa_core.confidence import Confidence, confidence, percent
+from fa_core.confidence import Confidence, confidence, floor_in_words, percent
 from fa_core.diagnostics import DIAGNOSTICS as FACTS
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
-from fa_core.gain import floor_in_words
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow

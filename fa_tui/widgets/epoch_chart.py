@@ -17,7 +17,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.analysis import Replay
+from fa_core.analysis.timeline import Replay
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session

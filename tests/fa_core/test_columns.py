@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fa_core.columns import Ragged, narrow
+from fa_core.table import Ragged, narrow
 
 
 def test_places_take_four_bytes_until_they_are_too_large() -> None:

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="
 
 _FREED_BEHIND_A_LATER_ONE = """
 import numpy as np
-from fa_core.heap import give_back
+from fa_core.table import give_back
 
 def resident():
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) * 1024

@@ -10,12 +10,18 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fa_core.analysis import decision_utility, over_seeds, partial_audit, sensitivities, timeline, timelines
-from fa_core.baseline import Baseline, assumed_words
+from fa_core.analysis.margins import partial_audit
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.sensitivity import sensitivities
+from fa_core.analysis.timeline import Baseline, timeline, timelines
+from fa_core.analysis.utility import decision_utility
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.write import write_audit_table
 from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
-from fa_core.reporting import audit_figure, reporting_form, to_csv, to_html, to_markdown
+from fa_core.reporting.figures import audit_figure
+from fa_core.reporting.form import reporting_form
+from fa_core.reporting.markdown_html import to_html, to_markdown
+from fa_core.reporting.records import to_csv
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
 
@@ -86,13 +92,13 @@ def test_a_table_of_rows_that_assume_knows_it_as_one_that_assumes_itself() -> No
 def test_without_accuracy_there_is_nothing_to_assume_of() -> None:
     mute = msgspec.structs.replace(REPORT, headline_acc=None)
     table = AuditTable.from_rows([msgspec.structs.replace(rows()[0], report=mute)]).with_frozen_baseline(0.349)
-    assert table.assumed.tolist() == [False] and assumed_words(table) == ""
+    assert table.assumed.tolist() == [False] and table.assumed_notes == ()
 
 
 def test_every_analysis_says_it() -> None:
     words = "(d) is assumed, not measured, on 2 of 2 runs: against a frozen baseline of 0.349 (ep) and 0.1 (dfa)"
     table = assuming()
-    assert assumed_words(table) == words and assumed_words(AuditTable.from_rows(rows())) == ""
+    assert table.assumed_notes == (words,) and AuditTable.from_rows(rows()).assumed_notes == ()
     seeds = over_seeds(table)
     assert words in seeds.notes and seeds.groups[0].evidence == {"d": "assumed"}
     assert words in decision_utility(table).skipped

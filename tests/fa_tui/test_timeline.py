@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis import Replay
+from fa_core.analysis.timeline import Replay
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, scan

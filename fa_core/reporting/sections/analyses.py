@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from fa_core.analysis.seeds import SeedGroup, SeedTable, Stat
+from fa_core.analysis.seeds import NUMBERS, SeedGroup, SeedTable, Stat
 from fa_core.analysis.sensitivity import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
@@ -16,17 +16,9 @@ from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, brief_in, fixed, plain, spread
 
-_SEED_COLUMNS = (
-    ("headline_acc", "acc"),
-    ("growth", "(a) growth"),
-    ("h_L", "‖h_L‖"),
-    ("g_L", "(b) ‖g_L‖"),
-    ("stability", "(c) cosine"),
-    ("margin_pp", "(d) pp"),
-)
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "cosine", "d": "margin"}
 _RANGE_CELLS = 7
-"""Cells of a number in a range, from which on it has three digits: all columns are to stand in 120."""
+"""Cells of a number in a range, from which on it has three digits: all columns fit into 120."""
 
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
@@ -40,7 +32,7 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             "verdict",
             "fires on",
             "disagree",
-            *(title for _, title in _SEED_COLUMNS),
+            *(heading for _, _, heading in NUMBERS.values()),
         ),
         rows=tuple(_seed_row(group, apart) for group in analysis.groups),
         caption="Over seeds: mean ± population standard deviation; fires on: seeds of those measured; disagree: "
@@ -81,7 +73,7 @@ def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
         group.verdict,
         fires_on(group),
         disagree,
-        *(_stat(group.stats[name]) for name, _ in _SEED_COLUMNS),
+        *map(_stat, group.stats.values()),
     )
 
 

@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fa_core.analysis.groups import run_names
-from fa_core.confidence import Confidence, confidence, percent
+from fa_core.confidence import Confidence, confidence, deep_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gain import deep_gamma
 from fa_core.naming import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
@@ -30,7 +29,7 @@ _SHOWN: Mapping[str, Callable[[float], str]] = {
 def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """Per run: the share of resamples with its verdict, an interval per diagnostic, 1 − cos(g, g in float64).
 
-    Source: PROTOCOL §8.
+    Source: docs/protocol.md §8.
     """
     names = run_names(table)
     reports = [table.report(i).with_thresholds(thresholds) for i in range(min(len(table), ROWS_AT_MOST))]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
-from fa_core.baseline import assumed_words
+from fa_core.confidence import backward_gain, cause_of_floor
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
-from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.naming import listed
 from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
@@ -66,7 +66,7 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
         else f"{method}: ({', '.join(letters)}) was not measured on any run, so its verdicts do not speak of it"
         for method, letters in seen.missing.items()
     ]
-    said += filter(None, [assumed_words(table)])
+    said += table.assumed_notes
     said += [f"({x}) is NaN or infinite on {_runs(count)}" for x, count in seen.nonfinite.items() if count]
     differing = [i for i in range(len(table)) if table.report(i).coverage and table.report(i).recorded_differs]
     names = run_names(table)
@@ -156,8 +156,6 @@ def by_layer(headings: tuple[str, ...], rows: Sequence[tuple[str, ...]], caption
 
 def heading_of(collection: str) -> Heading:
     """The heading of one file's or folder's runs."""
-    from pathlib import PurePath
-
     return Heading(PurePath(collection).name or collection, 2)
 
 
@@ -168,12 +166,8 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     yield Grid(
         headings=("run", "(a) room", "(b) room", "(c) room", "(d) room", "γ_L", "‖e_T‖", "(b) fired because"),
         rows=tuple(
-            (
-                names[i],
-                *(_room_text(report, margin) for margin in margins_to_flip(table, i, thresholds).margins),
-                *_gain(report.with_thresholds(thresholds)),
-            )
-            for i, report in ((i, table.report(i)) for i in shown)
+            (names[i], *(_room_text(report, margin) for margin in margins_to_flip(report)), *_gain(report))
+            for i, report in ((i, table.report(i).with_thresholds(thresholds)) for i in shown)
         ),
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
         "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error."

@@ -9,18 +9,11 @@ from typing import Any
 
 import pytest
 
-from fa_core.analysis import (
-    coverage,
-    decision_utility,
-    flip_points,
-    margins_to_flip,
-    over_seeds,
-    partial_audit,
-    plateau,
-    sensitivities,
-    timeline,
-    verdict_curve,
-)
+from fa_core.analysis.margins import coverage, margins_to_flip, partial_audit
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.sensitivity import flip_points, plateau, sensitivities, verdict_curve
+from fa_core.analysis.timeline import timeline
+from fa_core.analysis.utility import decision_utility
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable
 from fa_core.trace import Trace, TraceEpoch
@@ -81,7 +74,7 @@ def test_no_analysis_makes_a_nan_or_an_infinity_of_any_table(case: AuditTable) -
 
 def test_every_run_has_a_margin_and_evidence_for_all_four(case: AuditTable) -> None:
     for i in range(len(case)):
-        margins, report = margins_to_flip(case, i).margins, case.report(i)
+        margins, report = margins_to_flip(case.report(i)), case.report(i)
         evidence = partial_audit(report).evidence
         assert [m.letter for m in margins] == [e.letter for e in evidence] == list(LETTERS)
         for margin, one in zip(margins, evidence, strict=True):

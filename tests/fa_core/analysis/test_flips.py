@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis import DIAGNOSTICS, flip_points, plateau, sensitivities, verdict_curve
-from fa_core.diagnostics import LETTERS, NEVER_NEGATIVE, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.analysis.sensitivity import flip_points, plateau, sensitivities, verdict_curve
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NEVER_NEGATIVE, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 

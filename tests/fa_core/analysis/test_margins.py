@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis import DIAGNOSTICS, coverage, margins_to_flip, rooms
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.analysis.margins import coverage, margins_to_flip
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from tests.fa_core.analysis.runs import row, table
 
 FULL = {"growth": 25.0, "g_L": 1e-5, "cosine": 0.1, "acc": 0.4, "baseline": 0.35}
 
 
 def test_margins_are_in_their_own_unit_and_as_a_factor() -> None:
-    a, b, c, d = margins_to_flip(table(row(**FULL)), 0).margins
+    a, b, c, d = margins_to_flip(table(row(**FULL)).report(0))
     assert (a.room, a.factor) == (pytest.approx(25.0), pytest.approx(2.0))
     assert (b.room, b.factor) == (pytest.approx(1e-5 - 1e-7), pytest.approx(100.0))
     assert (c.room, c.factor) == (pytest.approx(0.2), None)
@@ -30,42 +29,25 @@ def test_a_threshold_moved_by_more_than_the_room_flips(value: float, limit: floa
     runs = table(row(growth=value, g_L=value, cosine=value, acc=value, baseline=0.0))
     diagnostic = DIAGNOSTICS[letter]
     thresholds = diagnostic.moved(DiagnosticThresholds(), limit)
-    margin = margins_to_flip(runs, 0, thresholds).margins[LETTERS.index(letter)]
+    margin = margins_to_flip(runs.report(0).with_thresholds(thresholds))[LETTERS.index(letter)]
     assert margin.room is not None and margin.fires is not None
     step = margin.room * 1.001 + math.copysign(1e-9, margin.room)
     moved = limit - step if diagnostic.fires_above else limit + step
-    after = margins_to_flip(runs, 0, diagnostic.moved(thresholds, moved)).margins[LETTERS.index(letter)]
+    report = runs.report(0).with_thresholds(diagnostic.moved(thresholds, moved))
+    after = margins_to_flip(report)[LETTERS.index(letter)]
     if abs(margin.room) > 1e-8:
         assert after.fires is not margin.fires
 
 
-def test_a_walk_back_flips_only_when_all_that_fire_change() -> None:
-    found = margins_to_flip(table(row(growth=100.0, g_L=1e-9, cosine=0.0)), 0)
-    assert (found.to_flip, found.flips_with) == ("ab", "all")
-    found = margins_to_flip(table(row(growth=1.0, cosine=0.0)), 0)
-    assert (found.to_flip, found.flips_with) == ("ac", "any")
-
-
-def test_a_nan_or_an_unmeasured_run_flips_with_nothing() -> None:
-    found = margins_to_flip(table(row(growth=math.nan)), 0)
-    assert (found.to_flip, found.flips_with) == ("a", "nothing")
-    assert found.margins[0].room is None and found.margins[0].fires
-    found = margins_to_flip(table(row()), 0)
-    assert found.flips_with == "nothing"
-    assert all(one.fires is None and one.value is None for one in found.margins)
-
-
-def test_rooms_as_a_column_equal_those_of_single_runs() -> None:
-    runs = table(row(**FULL), row(growth=100.0, g_L=0.0, cosine=0.9), row(growth=math.nan), row())
-    for letter in LETTERS:
-        single = [margins_to_flip(runs, i).margins[LETTERS.index(letter)].room for i in range(len(runs))]
-        expected = [math.nan if room is None else room for room in single]
-        assert rooms(runs, letter) == pytest.approx(np.array(expected), nan_ok=True)
+def test_a_nan_fires_without_room_and_an_unmeasured_run_has_no_margin() -> None:
+    first, *_ = margins_to_flip(table(row(growth=math.nan)).report(0))
+    assert first.room is None and first.fires
+    assert all(one.fires is None and one.value is None for one in margins_to_flip(table(row()).report(0)))
 
 
 def test_a_threshold_of_zero_has_no_factor() -> None:
     thresholds = DiagnosticThresholds(g_norm_floor=0.0)
-    assert margins_to_flip(table(row(g_L=1e-3)), 0, thresholds).margins[1].factor is None
+    assert margins_to_flip(table(row(g_L=1e-3)).report(0).with_thresholds(thresholds))[1].factor is None
 
 
 def test_coverage_counts_patterns_and_names_what_a_method_never_measured() -> None:

@@ -7,7 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fa_core.analysis import coverage, decision_utility, over_seeds, sensitivities, sensitivity, verdict_curve
+from fa_core.analysis.margins import coverage
+from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.sensitivity import sensitivities, sensitivity, verdict_curve
+from fa_core.analysis.utility import decision_utility
 from fa_core.diagnostics import LETTERS, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.formats import load_audits
 from fa_core.table import AuditTable

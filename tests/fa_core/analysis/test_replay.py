@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis import Replay, timeline
+from fa_core.analysis.timeline import Replay, timeline
 from fa_core.diagnostics import DiagnosticThresholds, letters_of
 from fa_core.formats import Trace, TraceEpoch, scan
 

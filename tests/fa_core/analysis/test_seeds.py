@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
-from fa_core.analysis import over_seeds
+from fa_core.analysis.seeds import over_seeds
 from fa_core.errors import UsageError
 from fa_core.formats import audit_table
 from fa_core.formats.audit_table import StoredReports

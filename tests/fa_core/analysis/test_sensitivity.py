@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis import sensitivity, split_groups
+from fa_core.analysis.groups import split_groups
+from fa_core.analysis.sensitivity import sensitivity
 from fa_core.errors import UsageError
 from tests.fa_core.analysis.runs import row, table
 

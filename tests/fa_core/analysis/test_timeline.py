@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis import by_method, timeline, timelines
+from fa_core.analysis.timeline import by_method, timeline, timelines
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.reporting.blocks import Grid

@@ -7,7 +7,8 @@ from itertools import chain, combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis import decision_utility, deep_gamma
+from fa_core.analysis.utility import decision_utility
+from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import LETTERS
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table

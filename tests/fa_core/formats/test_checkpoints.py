@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.analysis import timelines
+from fa_core.analysis.timeline import timelines
 from fa_core.errors import UnreadableInput
 from fa_core.formats import load_audits, scan
 from fa_core.table import AuditTable

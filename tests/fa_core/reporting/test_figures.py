@@ -19,9 +19,9 @@ import pytest
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
 from fa_core.method_style import METHOD_STYLES, method_style, method_styles
-from fa_core.reporting import audit_figure, axis_figure, rendered, reporting_form, timeline_figure, write_report
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.figures import FIGURE_KINDS
+from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, rendered, timeline_figure
+from fa_core.reporting.form import reporting_form, write_report
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -210,7 +210,7 @@ def test_every_figure_comes_as_svg_pdf_and_png_without_dates(name: str) -> None:
 
 def test_two_processes_with_other_settings_write_the_same_bytes(tmp_path: Path, published_table: Path) -> None:
     program = (
-        "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting import *\n"
+        "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting.figures import *\n"
         "figure = audit_figure(load_audits([sys.argv[1]]))\n"
         "kinds = ('.svg', '.pdf', '.png')\n"
         "print(json.dumps([hashlib.sha256(rendered(figure, kind)).hexdigest() for kind in kinds]))\n"
@@ -230,7 +230,7 @@ def test_two_processes_with_other_settings_write_the_same_bytes(tmp_path: Path, 
 
 def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table: Path) -> None:
     program = (
-        "import sys; from fa_core import load_audits; from fa_core.reporting import *\n"
+        "import sys; from fa_core import load_audits; from fa_core.reporting.form import *\n"
         "form = reporting_form(load_audits([sys.argv[1]])); to_markdown(form)\n"
         "assert 'matplotlib' not in sys.modules\n"
         "import fa_core.reporting.numbers\n"

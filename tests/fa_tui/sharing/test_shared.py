@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
-from fa_core.formats import scan
+from fa_core.formats import Trace, scan
+from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.screens import copy_export
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen
 from fa_tui.session import Session
 from fa_tui.sharing.clipboard import Copied
+from fa_tui.sharing.pieces import traces_of
 from tests.fa_tui.looks import app_on, opened
 from tests.fa_tui.waiting import until
 
@@ -154,3 +156,10 @@ async def test_another_healthy_group_is_chosen_by_key_and_named_in_the_command(
     assert line.endswith("--healthy bp")
     assert main([*shlex.split(line)[1:], "--format", "json"]) == 0
     assert json.loads(record) == json.loads(capsys.readouterr().out)
+
+
+def test_of_two_runs_of_one_name_the_trace_next_to_the_audit_is_exported() -> None:
+    name: dict[str, Any] = {"key": "dfa_s42", "method": "dfa", "seed": 42}
+    left, right = (Trace(source=str(Path(side, "dfa_s42", "trace.jsonl")), **name) for side in ("left", "right"))
+    assert traces_of([AuditRow(source=str(Path("left", "dfa_s42")), **name)], [left, right]) == [left]
+    assert traces_of([AuditRow(source="audits.json", **name)], [right]) == [right]
