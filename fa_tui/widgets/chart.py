@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.reporting.numbers import short
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.diagnostics import BY_LETTER
 from fa_tui.views.scale import Scale, covering, tick_labels
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
@@ -263,7 +263,7 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         threshold: its value now.
         runs: how many there are.
     """
-    diagnostic = BY_LETTER[curve.letter]
+    diagnostic = DIAGNOSTICS[curve.letter]
     drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
     # they are sorted, and many: the outermost two say how far they go
     x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
