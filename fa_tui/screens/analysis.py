@@ -36,8 +36,7 @@ from fa_tui.views.filters import Filter
 from fa_tui.views.look import Look
 from fa_tui.views.words import count_words, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
-from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.pick import TabLine
+from fa_tui.widgets.line import Line, TabLine, TextLines
 from fa_tui.widgets.table import GridTable, LineTable
 
 NAMES = ("sweep", "utility", "seeds")
