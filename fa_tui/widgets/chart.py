@@ -336,9 +336,8 @@ on a log scale).
 """
 
     def __init__(self, chart: Chart | None = None, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._chart = chart
-        self._glyphs = glyphs
 
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""

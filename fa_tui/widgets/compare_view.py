@@ -115,9 +115,8 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         """Other runs are on screen."""
 
     def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._session = session
-        self._glyphs = glyphs
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
         self.window = Window.on(0, SIDE_BY_SIDE)

@@ -450,12 +450,9 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
   Home End or g G       to the top, to the end
 """
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.glyphs = glyphs
-        self._row: AuditRow | None = None
-        self._thresholds = DiagnosticThresholds()
-        self._gone = False
+    _row: AuditRow | None = None
+    _thresholds = DiagnosticThresholds()
+    _gone = False
 
     def show(self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False) -> None:
         """Show a run, judged by `thresholds`; None shows that none is selected.
@@ -471,9 +468,9 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
         self.repaint()
 
     def cut_row(self, hidden: int) -> Row:
-        return [(f"{self.glyphs.ellipsis} {hidden} more lines", "dim")]
+        return [(f"{self._glyphs.ellipsis} {hidden} more lines", "dim")]
 
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:
             return [[("no run selected", "dim")]]
-        return detail_lines(self._row, self._thresholds, width, self.glyphs, gone=self._gone)
+        return detail_lines(self._row, self._thresholds, width, self._glyphs, gone=self._gone)

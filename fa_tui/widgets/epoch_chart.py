@@ -368,8 +368,7 @@ some other run's letters change.
             self.step = step
 
     def __init__(self, epochs: Sequence[int], *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self._epochs = list(epochs)
         self._epoch = self._epochs[-1]
         self._flips: Sequence[int] = ()

@@ -32,10 +32,7 @@ class Line(PaintedWidget):
 
     DEFAULT_CSS = "Line { height: 1; }"
 
-    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
-        self._pieces: Row = []
+    _pieces: Sequence[tuple[str, str]] = ()
 
     @property
     def text(self) -> str:
@@ -49,7 +46,7 @@ class Line(PaintedWidget):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        return [ending(self._pieces, width, self._glyphs.ellipsis, "dim")]
+        return [ending([*self._pieces], width, self._glyphs.ellipsis, "dim")]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)
@@ -69,8 +66,7 @@ class TextLines(PaintedScroll, can_focus=True):
     DEFAULT_CSS = "TextLines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, follow: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self._follow = follow
         self._lines: list[str] = []
 
@@ -188,9 +184,8 @@ class Pick(PaintedWidget, can_focus=True):
         """Another value."""
 
     def __init__(self, values: Sequence[str], value: str, glyphs: Glyphs, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._values = list(values)
-        self._glyphs = glyphs
         self.value = value if value in values else self._values[0]
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
@@ -286,11 +281,8 @@ class KeyBar(PaintedWidget):
 
     DEFAULT_CSS = "KeyBar { dock: bottom; height: 1; background: $panel; }"
 
-    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
-        self._hints: list[Hint] = []
-        self._more: Hint | None = None
+    _hints: Sequence[Hint] = ()
+    _more: Hint | None = None
 
     def on_mount(self) -> None:
         self.screen.bindings_updated_signal.subscribe(self, self._read)

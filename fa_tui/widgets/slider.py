@@ -290,13 +290,12 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         glyphs: Glyphs = UNICODE,
         id: str | None = None,
     ) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self.letter = letter
         self.label = label
         self.default = default
         self.unit = unit
         self.above = above
-        self.glyphs = glyphs
         self._linear_step = step
         self._value = self._pending = value
         self._how = "step"
@@ -357,9 +356,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         marks = self._marks(self._rug)
         plateau = self._flips.plateau(self._value)
         label, value = self._draw_label(label_width), self._draw_value(value_width)
-        refused: Row = [(self.glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
+        refused: Row = [(self._glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
         if height < 2:
-            ticks = [mark and (self.glyphs.tick if mark in self.glyphs.bars else mark) for mark in marks]
+            ticks = [mark and (self._glyphs.tick if mark in self._glyphs.bars else mark) for mark in marks]
             return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
         tones = self._tones(scale.cell(self._value, cells), cells)
         rug = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
@@ -379,15 +378,15 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _draw_label(self, width: int) -> Row:
         letter, label = ("cursor", "cursor") if self.has_focus else ("accent", "text")
-        text = self.glyphs.say(self.label)[: width - 4].ljust(width - 4)
+        text = self._glyphs.say(self.label)[: width - 4].ljust(width - 4)
         return [(f" {self.letter} ", letter), (text, label), (" ", "")]
 
     def _draw_value(self, width: int) -> Row:
         sign = ("  > " if self.above else "  < ", "dim")
         if self._entry is not None:
             # the end of a long entry is where typing happens
-            return [sign, (self._entry[-(width - 5) :], "entry"), (self.glyphs.cursor, "strong")]
-        unit = self.glyphs.say(self.unit)
+            return [sign, (self._entry[-(width - 5) :], "entry"), (self._glyphs.cursor, "strong")]
+        unit = self._glyphs.say(self.unit)
         room = width - len(unit) - 4
         texts = (exact(self._value), short(self._value, 6))
         number = next((text for text in texts if len(text) <= room), short(self._value))
@@ -398,16 +397,16 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         spans = []
         for digits in (3, 4, 5, 6, 2, 1) if plateau else ():
             low, top = (short(end, digits) if math.isfinite(end) else "" for end in plateau or ())
-            span = f"{low}{self.glyphs.ellipsis}{top}"
+            span = f"{low}{self._glyphs.ellipsis}{top}"
             if len(high) + 2 + len(span) <= width:
                 spans.append((low == top, span))
         if not spans:
             return [(high, "dim")]
         span = next((span for same, span in spans if not same), spans[0][1])
-        return [(high, "dim"), (f"{self.glyphs.plateau_passing} ", "bar"), (span, "dim")]
+        return [(high, "dim"), (f"{self._glyphs.plateau_passing} ", "bar"), (span, "dim")]
 
     def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:
-        glyphs, scale, cells = self.glyphs, self._track.scale, len(ticks)
+        glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
         knob, home = scale.cell(self._value, cells), scale.cell(self.default, cells)
         low, high = (scale.cell(end, cells) for end in plateau) if plateau else (cells, -1)
         row: Row = []
@@ -433,7 +432,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _marks(self, rug: Rug) -> list[str]:
         """The runs of each cell; at the ends of the track also those beyond it, or not finite (these always fire)."""
-        glyphs, marks = self.glyphs, [""] * rug.cells
+        glyphs, marks = self._glyphs, [""] * rug.cells
         for cell, count in rug.counts.items():
             marks[cell] = glyphs.bars[min(len(glyphs.bars) - 1, 1 + round(2 * math.log2(count)))]
         if rug.below:
