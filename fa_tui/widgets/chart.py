@@ -157,7 +157,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     columns, lines = max(1, width - AXIS), max(1, height - 1)
     cells = _Cells(columns, lines)
     if chart.y.contains(chart.limit):
-        cells.across(lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing, "limit")
+        cells.write(0, lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing * columns, "limit")
     if chart.stop is not None:
         cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "note")
     if chart.cursor is not None:
@@ -226,9 +226,6 @@ class _Cells:
         for offset, character in enumerate(text):
             if 0 <= column + offset < self.columns and 0 <= line < self.lines:
                 self._characters[line][column + offset] = (character, style)
-
-    def across(self, line: int, glyph: str, style: str) -> None:
-        self.write(0, line, glyph * self.columns, style)
 
     def down(self, column: int, glyph: str, style: str) -> None:
         for line in range(self.lines):
