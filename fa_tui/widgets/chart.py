@@ -401,11 +401,11 @@ _RESTS_SECONDS = 0.15
 _RUNS = 6
 """Curves whose colours are distinct."""
 _SHARED = 500
-"""Runs on whose common scale the curves stand; of more of them, those on the line have one of their own."""
+"""Up to so many runs, curves share the scale of all of them; of more, those on the line have their own."""
 
 
 class LineCharts(Vertical):
-    """Stands on the matrix without taking room from it: where there are more lines, there are no charts.
+    """Lies on the matrix without taking space from it: where there are more lines, there are no charts.
 
     Args:
         session: the runs.
