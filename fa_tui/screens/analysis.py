@@ -32,13 +32,11 @@ from fa_tui.views.analysed import (
     strategy_words,
     with_methods,
 )
-from fa_tui.views.diagnostics import with_keys
 from fa_tui.views.filters import Filter
 from fa_tui.views.look import Look
-from fa_tui.views.words import count_words
+from fa_tui.views.words import count_words, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
-from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.pick import TabLine
+from fa_tui.widgets.line import Line, TabLine, TextLines
 from fa_tui.widgets.table import GridTable, LineTable
 
 NAMES = ("sweep", "utility", "seeds")

@@ -30,8 +30,8 @@ from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, ext
 from fa_tui.views.filters import Filter, picking
 from fa_tui.views.scale import covering
 from fa_tui.views.words import cell_text
+from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView, Scales
-from fa_tui.widgets.layer_charts import LayerCharts
 from fa_tui.widgets.line import Line
 
 if TYPE_CHECKING:

@@ -19,8 +19,7 @@ from fa_tui.session import Flip, Session
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import count_words, title_pieces
-from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line, StatusLine
+from fa_tui.widgets.line import KeyBar, Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
 from fa_tui.widgets.table import LineTable
@@ -32,9 +31,9 @@ if TYPE_CHECKING:
     from fa_tui.sharing.pieces import Shared
     from fa_tui.views.axes import Axes
     from fa_tui.views.look import Look
+    from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine
-    from fa_tui.widgets.layer_charts import LineCharts
     from fa_tui.widgets.run_table import RunTable
     from fa_tui.widgets.sliders_panel import ThresholdsChanged
 
@@ -154,8 +153,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     async def _mount_panes(self) -> None:
         """Mount the run under the cursor, the sliders and the charts in the places that were kept free."""
+        from fa_tui.widgets.chart import LineCharts
         from fa_tui.widgets.detail import DetailPane
-        from fa_tui.widgets.layer_charts import LineCharts
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
         # what is there now stays: later collections need not look at it

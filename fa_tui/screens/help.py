@@ -17,8 +17,7 @@ from fa_tui.sharing.pieces import Piece, Shared
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import reflowed
 from fa_tui.views.words import problem_words
-from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line, TextLines
+from fa_tui.widgets.line import KeyBar, Line, TextLines
 
 
 class HelpScreen(Dialog[None]):

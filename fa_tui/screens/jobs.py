@@ -18,8 +18,7 @@ from fa_tui.jobs.pace import time_words
 from fa_tui.screens.jobs_table import JobsTable
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line, TextLines
+from fa_tui.widgets.line import KeyBar, Line, TextLines
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from fa_tui.screens.questions import Question, leaving
 from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.widgets.keybar import KeyBar
+from fa_tui.widgets.line import KeyBar
 from fa_tui.widgets.slider import ThresholdSlider
 
 _LETTERS = "sfghjkleriouwnmvtyxz"

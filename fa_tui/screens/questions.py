@@ -19,8 +19,7 @@ from textual.widgets import Input
 
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import padded, width_of
-from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line
+from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
 if TYPE_CHECKING:

@@ -28,9 +28,7 @@ from fa_tui.options import sample_runs
 from fa_tui.screens.questions import Choice, ChoiceScreen, Question
 from fa_tui.sharing.clipboard import copy
 from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line, TextLines
-from fa_tui.widgets.pick import Pick
+from fa_tui.widgets.line import KeyBar, Line, Pick, TextLines
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp

@@ -14,8 +14,7 @@ from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.words import flipped_words
-from fa_tui.widgets.keybar import KeyBar
-from fa_tui.widgets.line import Line
+from fa_tui.widgets.line import KeyBar, Line
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp

@@ -10,69 +10,50 @@ from __future__ import annotations
 from textual.app import App
 from textual.theme import Theme
 
-_BEHIND_SCROLLBARS = (
-    "scrollbar-background",
-    "scrollbar-background-hover",
-    "scrollbar-background-active",
-    "scrollbar-corner-color",
-)
+_COLOURS: dict[str, tuple[str, str]] = {
+    "primary": ("#56b4e9", "#005a9c"),
+    "secondary": ("#8fb8d8", "#386484"),
+    "success": ("#56b4e9", "#005a9c"),
+    "error": ("#ff8a4c", "#b23c00"),
+    "warning": ("#f0c542", "#751461"),
+    "accent": ("#7ad0b0", "#00664b"),
+    "foreground": ("#dfe3e8", "#1c2126"),
+    "background": ("#11151a", "#fbfaf7"),
+    "surface": ("#171c22", "#f3f1ec"),
+    "panel": ("#1f262e", "#e8e5dd"),
+}
+"""On dark and on light."""
+
+_VARIABLES: dict[str, tuple[str, str]] = {
+    "block-cursor-foreground": ("#11151a", "#ffffff"),
+    "block-cursor-background": ("#f0c542", "#005a9c"),
+    "block-cursor-text-style": ("bold", "bold"),
+    "footer-key-foreground": ("#f0c542", "#8a3a00"),
+    "footer-background": ("#171c22", "#e8e5dd"),
+    "text-disabled": ("auto 38%", "auto 46%"),
+    "scrollbar": ("#66727f", "#857f71"),
+    "scrollbar-hover": ("#8a97a5", "#6d675a"),
+    "scrollbar-active": ("#7ad0b0", "#00664b"),
+    **dict.fromkeys(
+        (
+            "scrollbar-background",
+            "scrollbar-background-hover",
+            "scrollbar-background-active",
+            "scrollbar-corner-color",
+        ),
+        _COLOURS["surface"],
+    ),
+    "border": ("#7ad0b0", "#00664b"),
+    "border-blurred": ("#3a444f", "#b9b4a8"),
+}
 
 
-def _scrollbars(bar: str, hover: str, active: str, background: str) -> dict[str, str]:
-    bars = {"scrollbar": bar, "scrollbar-hover": hover, "scrollbar-active": active}
-    return {**bars, **dict.fromkeys(_BEHIND_SCROLLBARS, background)}
+def _theme(name: str, column: int) -> Theme:
+    colours, variables = ({key: pair[column] for key, pair in table.items()} for table in (_COLOURS, _VARIABLES))
+    return Theme(name=name, dark=column == 0, variables=variables, **colours)  # type: ignore[arg-type]
 
 
-DARK = Theme(
-    name="fa-dark",
-    dark=True,
-    primary="#56b4e9",
-    secondary="#8fb8d8",
-    success="#56b4e9",
-    error="#ff8a4c",
-    warning="#f0c542",
-    accent="#7ad0b0",
-    foreground="#dfe3e8",
-    background="#11151a",
-    surface="#171c22",
-    panel="#1f262e",
-    variables={
-        "block-cursor-foreground": "#11151a",
-        "block-cursor-background": "#f0c542",
-        "block-cursor-text-style": "bold",
-        "footer-key-foreground": "#f0c542",
-        "footer-background": "#171c22",
-        **_scrollbars("#66727f", "#8a97a5", "#7ad0b0", "#171c22"),
-        "border": "#7ad0b0",
-        "border-blurred": "#3a444f",
-    },
-)
-
-LIGHT = Theme(
-    name="fa-light",
-    dark=False,
-    primary="#005a9c",
-    secondary="#386484",
-    success="#005a9c",
-    error="#b23c00",
-    warning="#751461",
-    accent="#00664b",
-    foreground="#1c2126",
-    background="#fbfaf7",
-    surface="#f3f1ec",
-    panel="#e8e5dd",
-    variables={
-        "block-cursor-foreground": "#ffffff",
-        "block-cursor-background": "#005a9c",
-        "block-cursor-text-style": "bold",
-        "footer-key-foreground": "#8a3a00",
-        "footer-background": "#e8e5dd",
-        "text-disabled": "auto 46%",
-        **_scrollbars("#857f71", "#6d675a", "#00664b", "#f3f1ec"),
-        "border": "#00664b",
-        "border-blurred": "#b9b4a8",
-    },
-)
+DARK, LIGHT = _theme("fa-dark", 0), _theme("fa-light", 1)
 
 ANSI = Theme(
     name="fa-ansi",

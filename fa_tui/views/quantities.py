@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import msgspec
 
 from fa_core.confidence import deep_gamma
-from fa_core.report import DiagnosticReport
+from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.views.scale import Scale
@@ -150,3 +151,29 @@ OF_BASELINE = ("margin", "frozen")
 """The quantities that come of a frozen baseline."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
+
+
+def growths(norms: Sequence[float]) -> list[float]:
+    """‖h_{l+1}‖/‖h_l‖ for l = 0..L-1; NaN where a norm is not finite.
+
+    >>> growths([1.0, 2.0, 8.0])
+    [2.0, 4.0]
+    """
+    return [
+        after / max(before, NORM_RATIO_EPS) if math.isfinite(before) and math.isfinite(after) else math.nan
+        for before, after in itertools.pairwise(norms)
+    ]
+
+
+def peak_block(norms: Sequence[float]) -> int | None:
+    """The block that grows most: the first one that ends in a norm that is not finite, else the largest ratio above 1.
+
+    >>> peak_block([1.0, 2.0, 8.0]), peak_block([1.0, 9.0, float("inf"), float("nan")]), peak_block([2.0, 1.0])
+    (1, 1, None)
+    """
+    lost = next((layer for layer, norm in enumerate(norms) if not math.isfinite(norm)), None)
+    if lost is not None:
+        return lost - 1 if lost else None
+    blocks = growths(norms)
+    largest = max(range(len(blocks)), key=blocks.__getitem__, default=None)
+    return largest if largest is not None and blocks[largest] > 1 else None

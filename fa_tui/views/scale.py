@@ -110,7 +110,8 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
         elif value > hi:
             hi = value
     if log:
-        bottom, top = _floor_decade(lo), _ceil_decade(hi)
+        bottom = max(-300, math.floor(math.log10(lo) + 1e-12))
+        top = min(308, math.ceil(math.log10(hi) - 1e-12))
         return Scale(10.0**bottom, 10.0 ** max(top, bottom + 1), log=True)
     if at_least and lo == at_least[0] and hi == at_least[1]:
         return Scale(lo, hi)
@@ -122,14 +123,6 @@ def covering(values: Iterable[float], *, log: bool, at_least: tuple[float, float
         lo if at_least and lo == at_least[0] else math.floor((lo - room) / unit) * unit,
         hi if at_least and hi == at_least[1] else math.ceil((hi + room) / unit) * unit,
     )
-
-
-def _floor_decade(value: float) -> int:
-    return max(-300, math.floor(math.log10(value) + 1e-12))
-
-
-def _ceil_decade(value: float) -> int:
-    return min(308, math.ceil(math.log10(value) - 1e-12))
 
 
 _LINES_PER_LABEL = 2

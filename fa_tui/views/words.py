@@ -9,7 +9,7 @@ from pathlib import PurePath
 
 import msgspec
 
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session, letters_of
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.text import width_of
@@ -90,9 +90,9 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         told.append((f"  showing {view.quantity}", "v", "accent"))
     if view.order:
         told.append((f"  by {view.order}", "s S", "accent"))
-    with_keys = [(f"{text} ({key})" if key else text, tone) for text, key, tone in told]
+    keyed = [(f"{text} ({key})" if key else text, tone) for text, key, tone in told]
     bare = [(text, tone) for text, _, tone in told]
-    for name, pieces in ((_NAME, with_keys), (_NAME, bare), ("", bare)):
+    for name, pieces in ((_NAME, keyed), (_NAME, bare), ("", bare)):
         room = width - len(name) - 3 - sum(width_of(text) for text, _ in pieces)
         if room >= _LEAST_TITLE:
             break
@@ -148,12 +148,11 @@ def flipped_words(
         return ""
     # after the first paint: decimal and dataclasses cost 7 ms
     from fa_core.reporting.numbers import short
-    from fa_tui.views.diagnostics import DIAGNOSTICS
 
     moved = [
-        f"{one.letter} {'>' if one.above else '<'} {short(one.of(session.thresholds))}"
-        for one in DIAGNOSTICS
-        if before is not None and one.of(before) != one.of(session.thresholds)
+        f"{one.letter} {'>' if one.fires_above else '<'} {short(one.limit(session.thresholds))}"
+        for one in DIAGNOSTICS.values()
+        if before is not None and one.limit(before) != one.limit(session.thresholds)
     ]
     return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {flip_text(session, flips, shown=shown)}"
 
@@ -205,3 +204,18 @@ def _holds(rising: Sequence[int], row: int) -> bool:
 def _change(flip: Flip) -> str:
     gained, lost = letters_of(flip.after & ~flip.before), letters_of(flip.before & ~flip.after)
     return " ".join([f"+{letter}" for letter in gained] + [f"−{letter}" for letter in lost])
+
+
+_KEYS = {"with --healthy": "with the key M", "with --frozen-baseline": "with the key w"}
+"""What the commands call by an option is a key in the explorer."""
+
+
+def with_keys(text: str) -> str:
+    """What a command says, as the explorer says it.
+
+    >>> with_keys("give one with --frozen-baseline")
+    'give one with the key w'
+    """
+    for option, key in _KEYS.items():
+        text = text.replace(option, key)
+    return text

@@ -12,12 +12,24 @@ import math
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from textual.app import ComposeResult
+from textual.containers import Horizontal, Vertical
+from textual.geometry import Size
+from textual.screen import Screen
+from textual.timer import Timer
+
+from fa_core.diagnostics import DIAGNOSTICS
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
+from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.diagnostics import BY_LETTER
+from fa_tui.views.names import told_apart
 from fa_tui.views.scale import Scale, covering, tick_labels
+from fa_tui.widgets.line import Line
+from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
 if TYPE_CHECKING:
@@ -145,7 +157,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     columns, lines = max(1, width - AXIS), max(1, height - 1)
     cells = _Cells(columns, lines)
     if chart.y.contains(chart.limit):
-        cells.across(lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing, "limit")
+        cells.write(0, lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing * columns, "limit")
     if chart.stop is not None:
         cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "note")
     if chart.cursor is not None:
@@ -215,9 +227,6 @@ class _Cells:
             if 0 <= column + offset < self.columns and 0 <= line < self.lines:
                 self._characters[line][column + offset] = (character, style)
 
-    def across(self, line: int, glyph: str, style: str) -> None:
-        self.write(0, line, glyph * self.columns, style)
-
     def down(self, column: int, glyph: str, style: str) -> None:
         for line in range(self.lines):
             self.write(column, line, glyph, style)
@@ -263,7 +272,7 @@ def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
         threshold: its value now.
         runs: how many there are.
     """
-    diagnostic = BY_LETTER[curve.letter]
+    diagnostic = DIAGNOSTICS[curve.letter]
     drawn = curve.points[curve.points > 0] if diagnostic.log else curve.points
     # they are sorted, and many: the outermost two say how far they go
     x = covering([*drawn[:1].tolist(), *drawn[-1:].tolist(), threshold], log=diagnostic.log) or Scale(0.0, 1.0)
@@ -324,9 +333,8 @@ on a log scale).
 """
 
     def __init__(self, chart: Chart | None = None, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._chart = chart
-        self._glyphs = glyphs
 
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""
@@ -335,3 +343,150 @@ on a log scale).
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         return [] if self._chart is None else draw_chart(self._chart, width, height, self._glyphs)
+
+
+_TITLES = (("h", "‖h_l‖ residual stream"), ("g", "‖g_l‖ BP gradient"))
+
+
+class LayerCharts(Horizontal):
+    """Two charts side by side; a run's curves are marked by its number.
+
+    Args:
+        glyphs: characters to draw with.
+    """
+
+    DEFAULT_CSS = "LayerCharts Vertical { width: 1fr; }"
+
+    def __init__(self, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._glyphs = glyphs
+        self._canvases = {name: Canvas(glyphs=glyphs) for name, _ in _TITLES}
+
+    def compose(self) -> ComposeResult:
+        for name, title in _TITLES:
+            line = Line(self._glyphs)
+            line.set((f" {title}", "strong"), (" log", "dim"))
+            yield Vertical(line, self._canvases[name])
+
+    def show(self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None) -> None:
+        """Draw the runs' norms on these scales; nothing where there is no scale."""
+        for name, norms, scale in (
+            ("h", [report.residual_norms for report in reports], h),
+            ("g", [report.bp_grad_norms for report in reports], g),
+        ):
+            self._canvases[name].set_chart(layer_chart(norms, scale))
+
+
+def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None) -> Chart:
+    """One curve per run over l = 0..L, marked 1, 2, …
+
+    Args:
+        norms: per run, one value per layer.
+        scale: None draws nothing.
+    """
+    curves = [
+        Curve([(float(layer), norm) for layer, norm in enumerate(run)], f"curve-{number}", str(number))
+        for number, run in enumerate(norms, 1)
+        if scale is not None
+    ]
+    depth = max(map(len, norms), default=0)
+    return Chart(curves, Scale(0.0, float(max(1, depth - 1))), scale or Scale(0.0, 1.0), x_label="layer")
+
+
+_LEAST = Size(50, 12)
+"""Below this no chart can be read."""
+_HIGHEST = 24
+_RESTS_SECONDS = 0.15
+"""A cursor on its way draws nothing: a chart costs some thousand bytes."""
+_RUNS = 6
+"""Curves whose colours are distinct."""
+_SHARED = 500
+"""Up to so many runs, curves share the scale of all of them; of more, those on the line have their own."""
+
+
+class LineCharts(Vertical):
+    """Lies on the matrix without taking space from it: where there are more lines, there are no charts.
+
+    Args:
+        session: the runs.
+        matrix: whose line under the cursor is drawn.
+        glyphs: characters to draw with.
+    """
+
+    DEFAULT_CSS = """
+    LineCharts {
+        layer: charts;
+        display: none;
+        & LayerCharts { height: 1fr; }
+    }
+    """
+
+    def __init__(self, session: Session, matrix: Matrix, glyphs: Glyphs) -> None:
+        super().__init__()
+        self._session, self._matrix = session, matrix
+        self._title = Line(glyphs)
+        self._charts = LayerCharts(glyphs)
+        self._rows: list[int] = []
+        self._beside = Size(0, 0)
+        self._count = ""
+        self._drawn: tuple[str, list[DiagnosticReport]] = ("", [])
+        self._waiting: Timer | None = None
+
+    def compose(self) -> ComposeResult:
+        yield self._title
+        yield self._charts
+
+    def on_mount(self) -> None:
+        self.screen.screen_layout_refresh_signal.subscribe(self, self._laid_out)
+
+    def _laid_out(self, screen: Screen[None]) -> None:
+        """The matrix has its size only now, whatever it was that changed it."""
+        if self._matrix.size != self._beside:
+            self.follow()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the cursor has just come to the line and it is still to be drawn."""
+        return self._waiting is not None
+
+    def follow(self) -> None:
+        """Draw the line under the cursor once it rests there, if the matrix leaves room and a run was measured."""
+        matrix = self._matrix
+        self._beside = matrix.size
+        top = matrix.line_count() + 2
+        room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
+        measured = (row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms)
+        rows = list(islice(measured, _RUNS + 1))
+        more, rows = len(rows) > _RUNS, rows[:_RUNS]
+        self.display = bool(rows) and matrix.display and room.width >= _LEAST.width and room.height >= _LEAST.height
+        if not self.display:
+            return
+        self.styles.offset = (0, top)
+        self.styles.width, self.styles.height = room
+        if rows == self._rows and self.is_due:
+            return
+        self._rows = rows
+        self._count = f" first {len(rows)} of {len(matrix.rows_on_line)} " if more else ""
+        if self._waiting is not None:
+            self._waiting.stop()
+            self._waiting = None
+        if (self._count, [self._session.rows[row].report for row in rows]) != self._drawn:
+            self._waiting = self.set_timer(_RESTS_SECONDS, self._draw)
+
+    def _draw(self) -> None:
+        self._waiting = None
+        rows = [row for row in self._rows if row < len(self._session.rows)]
+        reports = [self._session.rows[row].report for row in rows]
+        self._drawn = (self._count, reports)
+        told = told_apart([self._session.rows[row] for row in rows])
+        names = "  ".join(f"{number} {method}{rest}" for number, (method, rest) in enumerate(told, 1))
+        # in front: the names may be cut
+        self._title.set((self._count, "warn"), (f" {names}", "dim"))
+        self._charts.show(reports, *self._scales(reports))
+
+    def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
+        rows = self._session.rows
+        shown = [row.report for row in rows] if len(rows) <= _SHARED else reports
+        h = [norm for report in shown for norm in report.residual_norms]
+        g = [norm for report in shown for norm in report.bp_grad_norms]
+        return covering(h, log=True), covering(g, log=True)

@@ -19,7 +19,7 @@ from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
-from fa_tui.views.diagnostics import peak_block
+from fa_tui.views.quantities import peak_block
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import cut, cut_start, padded, width_of
 from fa_tui.widgets.run_cells import verdict_segments
@@ -115,9 +115,8 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         """Other runs are on screen."""
 
     def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._session = session
-        self._glyphs = glyphs
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
         self.window = Window.on(0, SIDE_BY_SIDE)

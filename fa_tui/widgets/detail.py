@@ -12,17 +12,16 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 
 from fa_core.confidence import Confidence, confidence, floor_in_words, percent
-from fa_core.diagnostics import DIAGNOSTICS as FACTS
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.axes import axes_text
-from fa_tui.views.diagnostics import DIAGNOSTICS, Diagnostic, growths, peak_block, with_keys
+from fa_tui.views.quantities import growths, peak_block
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
-from fa_tui.views.words import cell_text
+from fa_tui.views.words import cell_text, with_keys
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, Row, ending
 
 _INDENT = 6
@@ -70,17 +69,17 @@ def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
     One that fires because something is not finite cannot flip.
 
     >>> words = DiagnosticReport(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
-    >>> margin_words(DIAGNOSTICS[2], words), margin_words(DIAGNOSTICS[1], words)
+    >>> margin_words(DIAGNOSTICS["c"], words), margin_words(DIAGNOSTICS["b"], words)
     ('0.2 to spare', 'past by ×10 (9e-8)')
     """
-    value, limit = diagnostic.measured(report), diagnostic.of(report.thresholds)
+    value, limit = diagnostic.measured(report), diagnostic.limit(report.thresholds)
     if value is None or not math.isfinite(value) or diagnostic.letter in report.nonfinite:
         return ""
     room = short(abs(limit - value))
     if diagnostic.log and value > 0 and limit > 0:
         amount = f"×{_factor(max(value / limit, limit / value))} ({room})"
     else:
-        amount = f"{room}{diagnostic.unit}"
+        amount = f"{room}{diagnostic.suffix}"
     return f"past by {amount}" if diagnostic.letter in report.flags else f"{amount} to spare"
 
 
@@ -203,15 +202,14 @@ class _Page:
         """Each diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of them fire."""
         lines: list[Row] = []
         cause = floor_in_words(self._report)
-        for diagnostic, words in zip(DIAGNOSTICS, self._report.describe(), strict=True):
-            letter = diagnostic.letter
+        for (letter, diagnostic), words in zip(DIAGNOSTICS.items(), self._report.describe(), strict=True):
             lines += self._judged(diagnostic, with_keys(words))
             if letter == "b" and cause:
                 lines += self._wrapped(f"cause: {cause}", "note", _INDENT)
             if found is not None and letter in found.fired:
-                low, high = (short(end) for end in found.intervals[FACTS[letter].column])
+                low, high = (short(end) for end in found.intervals[diagnostic.column])
                 fires = percent(found.fired[letter])
-                said = f"{found.level:.0%}: {low} to {high}{diagnostic.unit}, fires in {fires}"
+                said = f"{found.level:.0%}: {low} to {high}{diagnostic.suffix}, fires in {fires}"
                 lines += self._wrapped(said, "dim", _INDENT)
         return lines
 
@@ -452,12 +450,9 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
   Home End or g G       to the top, to the end
 """
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.glyphs = glyphs
-        self._row: AuditRow | None = None
-        self._thresholds = DiagnosticThresholds()
-        self._gone = False
+    _row: AuditRow | None = None
+    _thresholds = DiagnosticThresholds()
+    _gone = False
 
     def show(self, row: AuditRow | None, thresholds: DiagnosticThresholds, *, gone: bool = False) -> None:
         """Show a run, judged by `thresholds`; None shows that none is selected.
@@ -473,9 +468,9 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
         self.repaint()
 
     def cut_row(self, hidden: int) -> Row:
-        return [(f"{self.glyphs.ellipsis} {hidden} more lines", "dim")]
+        return [(f"{self._glyphs.ellipsis} {hidden} more lines", "dim")]
 
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:
             return [[("no run selected", "dim")]]
-        return detail_lines(self._row, self._thresholds, width, self.glyphs, gone=self._gone)
+        return detail_lines(self._row, self._thresholds, width, self._glyphs, gone=self._gone)

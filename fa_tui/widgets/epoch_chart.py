@@ -18,11 +18,10 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.diagnostics import BY_LETTER
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
 from fa_tui.views.scale import Scale, covering
@@ -202,11 +201,11 @@ def fires_when(letter: str, thresholds: DiagnosticThresholds) -> str:
     >>> fires_when("a", DiagnosticThresholds()), fires_when("d", DiagnosticThresholds())
     ('a > 50', 'd < frozen +2 pp')
     """
-    diagnostic = BY_LETTER[letter]
-    limit = short(diagnostic.of(thresholds))
+    diagnostic = DIAGNOSTICS[letter]
+    limit = short(diagnostic.limit(thresholds))
     if letter == "d":
         return f"d < frozen {'' if limit.startswith('-') else '+'}{limit} pp"
-    return f"{letter} {'>' if diagnostic.above else '<'} {limit}"
+    return f"{letter} {'>' if diagnostic.fires_above else '<'} {limit}"
 
 
 def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> float:
@@ -217,7 +216,7 @@ def line_of(shown: Shown, thresholds: DiagnosticThresholds, baseline: float) -> 
         thresholds: what judges.
         baseline: the chosen run's frozen-baseline accuracy, or NaN.
     """
-    limit = BY_LETTER[shown.letter].of(thresholds)
+    limit = DIAGNOSTICS[shown.letter].limit(thresholds)
     return baseline + limit / 100 if shown.letter == "d" else limit
 
 
@@ -369,8 +368,7 @@ some other run's letters change.
             self.step = step
 
     def __init__(self, epochs: Sequence[int], *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self._epochs = list(epochs)
         self._epoch = self._epochs[-1]
         self._flips: Sequence[int] = ()

@@ -1,13 +1,17 @@
-"""Lines of plain text: a single one, several that scroll (help, logs, problems), and the explorer's status line."""
+"""Lines of text, of key hints, of values to pick from, of tabs; text that scrolls; the explorer's status line."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
+import msgspec
 from rich.style import Style
-from textual.binding import BindingType
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.screen import Screen
 
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.quantities import SHADES, Quantity
@@ -28,10 +32,7 @@ class Line(PaintedWidget):
 
     DEFAULT_CSS = "Line { height: 1; }"
 
-    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
-        self._pieces: Row = []
+    _pieces: Sequence[tuple[str, str]] = ()
 
     @property
     def text(self) -> str:
@@ -45,7 +46,7 @@ class Line(PaintedWidget):
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
-        return [ending(self._pieces, width, self._glyphs.ellipsis, "dim")]
+        return [ending([*self._pieces], width, self._glyphs.ellipsis, "dim")]
 
 
 _wrapped = lru_cache(maxsize=4096)(wrapped)
@@ -65,8 +66,7 @@ class TextLines(PaintedScroll, can_focus=True):
     DEFAULT_CSS = "TextLines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
     def __init__(self, glyphs: Glyphs = UNICODE, *, follow: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
+        super().__init__(glyphs, id=id)
         self._follow = follow
         self._lines: list[str] = []
 
@@ -162,3 +162,180 @@ def _marks(quantity: Quantity, several: bool) -> Sequence[tuple[str, str]]:
         ("   ×3 median of 3" if several else "", "dim"),
         ("   · not measured", "dim"),
     ]
+
+
+class Pick(PaintedWidget, can_focus=True):
+    """Shows the value that is picked; posts `Changed`.
+
+    Args:
+        values: what can be picked; ``""`` is shown as ``default``.
+        value: what is picked at first.
+        glyphs: characters to draw with.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("space,right,l", "step(1)", "Change", key_display="space", tooltip="the next value"),
+        Binding("left,h", "step(-1)", "Back", show=False, tooltip="the value before"),
+    ]
+
+    DEFAULT_CSS = "Pick { height: 1; }"
+
+    class Changed(Message):
+        """Another value."""
+
+    def __init__(self, values: Sequence[str], value: str, glyphs: Glyphs, *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
+        self._values = list(values)
+        self.value = value if value in values else self._values[0]
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        row: Row = []
+        for value in self._values:
+            style = "dim" if value != self.value else "cursor" if self.has_focus else "text"
+            row.append((self._label(value), style))
+        return [row]
+
+    def _label(self, value: str) -> str:
+        mark = "*" if value == self.value and not self.has_focus else " "
+        return f"{mark}{value or 'default'} "
+
+    def action_step(self, by: int) -> None:
+        """Pick another value."""
+        self._take(self._values[(self._values.index(self.value) + by) % len(self._values)])
+
+    def _take(self, value: str) -> None:
+        self.value = value
+        self.repaint()
+        self.post_message(self.Changed())
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is not None and self.piece_at(offset.x) < len(self._values):
+            self._take(self._values[self.piece_at(offset.x)])
+
+
+class TabLine(PaintedWidget):
+    """Names with the number keys that choose them; posts `TabLine.Chosen`.
+
+    Args:
+        names: of the tabs.
+    """
+
+    DEFAULT_CSS = "TabLine { height: 1; }"
+
+    class Chosen(Message):
+        """A tab was clicked."""
+
+        def __init__(self, place: int) -> None:
+            super().__init__()
+            self.place = place
+
+    def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._names = list(names)
+        self._open = 0
+
+    def open(self, place: int) -> None:
+        """Show which one is open."""
+        self._open = place
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        row: Row = []
+        for place, name in enumerate(self._names):
+            row += [
+                (f" {place + 1} ", "accent"),
+                (name, "entry" if place == self._open else "dim"),
+                ("  ", ""),
+            ]
+        return [row]
+
+    def on_click(self, event: events.Click) -> None:
+        place = self.piece_at(event.x) // 3
+        if place < len(self._names):
+            self.post_message(self.Chosen(place))
+
+
+_PALETTE = "command_palette"
+"""What every key does can be done from there too, also by mouse."""
+
+
+class Hint(msgspec.Struct, frozen=True):
+    """One key, as pressed and as shown, and what it does."""
+
+    key: str
+    shown: str
+    does: str
+
+    @property
+    def width(self) -> int:
+        return len(self.shown) + len(self.does) + 3
+
+
+class KeyBar(PaintedWidget):
+    """One line of key hints, read from the screen's active bindings; a click presses the key.
+
+    Textual's Footer mounts a widget per key and lays them out again at every change of focus; this
+    paints one line, and of it only what changed.
+    """
+
+    DEFAULT_CSS = "KeyBar { dock: bottom; height: 1; background: $panel; }"
+
+    _hints: Sequence[Hint] = ()
+    _more: Hint | None = None
+
+    def on_mount(self) -> None:
+        self.screen.bindings_updated_signal.subscribe(self, self._read)
+        self._read(self.screen)
+
+    def _read(self, screen: Screen[object]) -> None:
+        hints: dict[str, Hint] = {}
+        bindings = screen.active_bindings.values()
+        for active in bindings:
+            binding = active.binding
+            if binding.show and active.enabled and binding.description and binding.action not in hints:
+                shown = binding.key_display or self.app.get_key_display(binding)
+                hints[binding.action] = Hint(binding.key, self._glyphs.say(shown), binding.description)
+        self._hints = list(hints.values())
+        palette = next((active for active in bindings if active.binding.action == _PALETTE), None)
+        self._more = None if palette is None else Hint(palette.binding.key, self._glyphs.say("^p"), "More")
+        self.repaint()
+
+    def draw(self, width: int, height: int) -> Sequence[Row]:
+        row: Row = []
+        for hint in fitting(self._hints, width, self._more):
+            row += [(f" {hint.shown}", "accent"), (f" {hint.does} ", "dim")]
+        return [row]
+
+    def on_click(self, event: events.Click) -> None:
+        hints, place = fitting(self._hints, self.size.width, self._more), self.piece_at(event.x) // 2
+        if place < len(hints):
+            self.app.simulate_key(hints[place].key)
+
+
+def fitting(hints: Iterable[Hint], width: int, more: Hint | None = None) -> list[Hint]:
+    """The hints that fit a width whole; the last two (help, quit) go before all others.
+
+    Args:
+        hints: all of them.
+        width: cells.
+        more: leads to those that are left out; shown only where some are.
+
+    >>> bar = [Hint("m", "m", "measure"), Hint("t", "t", "table"), Hint("?", "?", "help"), Hint("q", "q", "quit")]
+    >>> [hint.key for hint in fitting(bar, 27)]
+    ['m', '?', 'q']
+    >>> [hint.key for hint in fitting(bar, 27, Hint("ctrl+p", "^p", "more"))]
+    ['ctrl+p', '?', 'q']
+    """
+    hints = list(hints)
+    if sum(hint.width for hint in hints) <= width:
+        return hints
+    first, last = hints[:-2], [*([more] if more else []), *hints[-2:]]
+    room = width - sum(hint.width for hint in last)
+    kept = []
+    for hint in first:
+        if hint.width > room:
+            break
+        kept.append(hint)
+        room -= hint.width
+    return kept + last

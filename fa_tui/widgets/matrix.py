@@ -208,9 +208,8 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         glyphs: Glyphs = UNICODE,
         id: str | None = None,
     ) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._session = session
-        self._glyphs = glyphs
         self._grid: Grid = build_grid(())
         self._gap = 0
         self.quantity = quantity

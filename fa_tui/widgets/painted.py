@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
+from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut, width_of
 
 Row = list[tuple[str, str]]
@@ -103,12 +104,17 @@ else:
 
 
 class Toned(_Mixin):
-    """Makes a widget one of rows; the styles of its tones are kept until the theme changes."""
+    """Makes a widget one of rows; the styles of its tones are kept until the theme changes.
+
+    Args:
+        glyphs: characters to draw with.
+    """
 
     ALLOW_SELECT = False
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
         super().__init__(id=id)
+        self._glyphs = glyphs
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:

@@ -53,9 +53,8 @@ baseline that is assumed (w), not measured.
     ]
 
     def __init__(self, session: Session, *, order: str = "", glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
+        super().__init__(glyphs, id=id)
         self._session = session
-        self._glyphs = glyphs
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
         self.order = order

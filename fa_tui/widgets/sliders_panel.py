@@ -7,16 +7,14 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-import msgspec
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
 
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.diagnostics import BY_LETTER, DIAGNOSTICS
 from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
@@ -166,20 +164,20 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         self._summary = Line(glyphs, id="sliders-summary")
         self._summary.display = False
         self._sliders = {
-            diagnostic.letter: ThresholdSlider(
-                diagnostic.letter,
-                diagnostic.label,
-                diagnostic.of(start),
-                *diagnostic.span,
-                diagnostic.log,
-                diagnostic.default,
-                diagnostic.unit,
-                above=diagnostic.above,
-                step=diagnostic.step,
+            letter: ThresholdSlider(
+                letter,
+                one.name,
+                one.limit(start),
+                *one.span,
+                one.log,
+                one.default,
+                one.suffix,
+                above=one.fires_above,
+                step=one.step,
                 glyphs=glyphs,
-                id=f"slider-{diagnostic.letter}",
+                id=f"slider-{letter}",
             )
-            for diagnostic in DIAGNOSTICS
+            for letter, one in DIAGNOSTICS.items()
         }
         self._sliders["a"].add_class("-expanded")
 
@@ -218,7 +216,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
             values: one number per run in which it was measured.
             flips: the values at which some run's letters change, where that is not every value.
         """
-        diagnostic = BY_LETTER[letter]
+        diagnostic = DIAGNOSTICS[letter]
         slider = self._sliders[letter]
         scale = covering(chain(values, [slider.value]), log=diagnostic.log, at_least=diagnostic.span)
         if scale is not None:
@@ -265,8 +263,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()
-        field = BY_LETTER[message.letter].threshold
-        moved = self._shown = msgspec.structs.replace(self._shown, **{field: message.value})
+        moved = self._shown = DIAGNOSTICS[message.letter].moved(self._shown, message.value)
         series = None if message.how == "set" else f"{message.letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(ThresholdsChanged(moved))
@@ -302,8 +299,8 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
             # what is typed into one of them stays
             return
         self._shown = thresholds
-        for diagnostic in DIAGNOSTICS:
-            self._sliders[diagnostic.letter].set_value(diagnostic.of(thresholds))
+        for letter, slider in self._sliders.items():
+            slider.set_value(DIAGNOSTICS[letter].limit(thresholds))
 
     def _fit(self, screen_height: int) -> None:
         self.set_class(screen_height < _TALL_SCREEN, "-compact")

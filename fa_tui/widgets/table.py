@@ -56,10 +56,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
     class Ordered(Message):
         """Lines are in another order."""
 
-    _glyphs: Glyphs = UNICODE
-
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
+    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
         self.line = self.column = 0
         self.frozen_width = 0
         self._edges = array("q", [0])
@@ -296,9 +294,8 @@ class GridTable(LineTable):
         glyphs: characters to draw with.
     """
 
-    def __init__(self, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._glyphs = glyphs
+    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
+        super().__init__(glyphs, id=id)
         self._headings: list[str] = []
         self._rows: list[list[str]] = []
         self._words = 1

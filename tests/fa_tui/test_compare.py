@@ -19,8 +19,8 @@ from fa_tui.screens.compare import scales_of
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.terminal.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
+from fa_tui.widgets.chart import layer_chart
 from fa_tui.widgets.compare_view import half_bar
-from fa_tui.widgets.layer_charts import layer_chart
 from tests.conftest import REPOSITORY
 from tests.fa_tui.compared_runs import row_of, ten_seeds
 from tests.fa_tui.looks import app_on, opened, screen_text, settled

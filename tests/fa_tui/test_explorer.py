@@ -13,7 +13,7 @@ from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
-from fa_tui.widgets.keybar import KeyBar
+from fa_tui.widgets.line import KeyBar
 from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text, set_a_to
 from tests.fa_tui.waiting import until
 

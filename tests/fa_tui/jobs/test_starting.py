@@ -24,7 +24,7 @@ from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.screens.start import FieldRow, LastName, StartScreen, first_values
 from fa_tui.session import Session
-from fa_tui.widgets.pick import Pick
+from fa_tui.widgets.line import Pick
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual.app import App, ComposeResult
 
 from fa_tui.terminal.glyphs import UNICODE
-from fa_tui.widgets.pick import Pick
+from fa_tui.widgets.line import Pick
 
 
 class Two(App[None]):

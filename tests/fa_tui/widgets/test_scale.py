@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from fa_tui.views.scale import Scale, covering
-from fa_tui.widgets.track import Rug
+from fa_tui.widgets.slider import Rug
 
 cells = st.integers(2, 300)
 exponents = st.integers(-300, 300)

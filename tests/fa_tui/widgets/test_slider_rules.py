@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from fa_core.diagnostics import NEVER_NEGATIVE, DiagnosticThresholds
-from fa_tui.views.diagnostics import DIAGNOSTICS
+from fa_core.diagnostics import DIAGNOSTICS, NEVER_NEGATIVE, DiagnosticThresholds
 
 
 def test_a_slider_is_logarithmic_where_its_threshold_is_never_negative() -> None:
-    assert {one.threshold for one in DIAGNOSTICS if one.log} == set(NEVER_NEGATIVE)
+    assert {one.threshold for one in DIAGNOSTICS.values() if one.log} == set(NEVER_NEGATIVE)
 
 
-@pytest.mark.parametrize("one", DIAGNOSTICS, ids=lambda one: one.letter)
+@pytest.mark.parametrize("one", DIAGNOSTICS.values(), ids=lambda one: one.letter)
 def test_only_these_thresholds_refuse_a_negative_number(one) -> None:  # type: ignore[no-untyped-def]
     if one.log:
         with pytest.raises(ValueError, match=f"{one.threshold} is -3: .* is never negative"):
             DiagnosticThresholds(**{one.threshold: -3.0})
     else:
-        assert one.of(DiagnosticThresholds(**{one.threshold: -3.0})) == -3.0
-    assert one.of(DiagnosticThresholds(**{one.threshold: 0.0})) == 0.0
+        assert one.limit(DiagnosticThresholds(**{one.threshold: -3.0})) == -3.0
+    assert one.limit(DiagnosticThresholds(**{one.threshold: 0.0})) == 0.0
