@@ -9,8 +9,8 @@ from safetensors.torch import load_file
 
 from fa_core.data import SPECS
 from fa_core.engine.jobs import DATA_SETS
-from fa_core.run_writer import RunWriter
 from fa_core.runs import WEIGHTS, Manifest
+from fa_core.training.run import RunWriter
 
 
 def test_equal_weights_are_equal_files_and_one_bit_makes_another(tmp_path: Path) -> None:
