@@ -10,8 +10,7 @@ import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -52,21 +51,22 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class Format(msgspec.Struct, frozen=True):
-    """A kind of JSON file. Its module has ``sniff`` and ``read`` and is imported for the first file that may be one.
+    """A kind of JSON file. Its module is imported for the first file that may be one.
 
     Attributes:
         name: for messages.
         markers: one of these bytes is in the head of every such file.
-        home: its module in this package.
+        home: its module in this package, which has ``sniff`` and ``read``.
+        part: what follows these two names where a module reads two kinds.
     """
 
     name: str
     markers: tuple[bytes, ...]
     home: str
+    part: str = ""
 
-    @property
-    def _module(self) -> ModuleType:
-        return importlib.import_module(f"fa_core.formats.{self.home}")
+    def _does(self, what: str) -> Any:
+        return getattr(importlib.import_module(f"fa_core.formats.{self.home}"), what + self.part)
 
     def marks(self, text: bytes) -> bool:
         """Whether a text shows one of the markers."""
@@ -74,20 +74,20 @@ class Format(msgspec.Struct, frozen=True):
 
     def sniff(self, document: Document) -> bool:
         """Whether a document is of this kind."""
-        return self.marks(document.data) and bool(self._module.sniff(document))
+        return self.marks(document.data) and bool(self._does("sniff")(document))
 
     def read(self, document: Document) -> Iterator[Finding]:
         """What a document of this kind holds."""
-        found: Iterator[Finding] = self._module.read(document)
+        found: Iterator[Finding] = self._does("read")(document)
         return found
 
 
 FORMATS: tuple[Format, ...] = (
     Format("audit table", (b'"reports"', b'"summary"'), "audit_table"),
-    Format("penalty log", (b'"log"',), "penalty_log"),
+    Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
     Format("epoch trace", (b'"epoch"',), "epoch_trace"),
     Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
-    Format("audit list", (b'"method"', b'"method_name"'), "audit_list"),
+    Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
