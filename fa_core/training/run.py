@@ -92,8 +92,8 @@ class RunWriter:
         """
         label = {"method": manifest.method, "seed": str(manifest.seed), "epoch": str(manifest.epochs_done)}
         if credit:
-            write_bytes(self.folder / CREDIT, _packed(credit, label))
-        write_bytes(self.folder / WEIGHTS, _packed(net, label | {"arch": manifest.arch}))
+            write_bytes(self.folder / CREDIT, save(_plain(credit), label))
+        write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
 
     def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
         """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
@@ -114,20 +114,6 @@ class RunWriter:
     def finished(self) -> None:
         """Remove what only an unfinished run needs."""
         (self.folder / RESUME).unlink(missing_ok=True)
-
-
-def _packed(tensors: Mapping[str, Tensor], metadata: dict[str, str]) -> bytes:
-    """A safetensors file that depends on nothing but its contents, so that equal weights have equal hashes.
-
-    safetensors itself writes the metadata in an order that differs from process to process.
-    """
-    content = save(_plain(tensors), metadata)
-    end = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:end])
-    header["__metadata__"] = dict(sorted(metadata.items()))
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
-    return len(text).to_bytes(8, "little") + text + content[end:]
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
