@@ -30,7 +30,7 @@ NEVER_NEGATIVE: Mapping[str, str] = {
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
 
 _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
-"""A threshold of `NEVER_NEGATIVE`, for decoders, which say where it stands."""
+"""A threshold of `NEVER_NEGATIVE`, for decoders, which report where it is."""
 
 
 class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,7 +79,7 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
 
 
 ASSUMED = "assumed"
-"""What `DiagnosticReport.kinds` says of (d) where its baseline is one that nobody measured."""
+"""What `DiagnosticReport.kinds` says of (d) where its baseline is not measured."""
 
 WHAT_IF = "(what if)"
 """Name of an assumed baseline for a decoder: no file is written with such a key."""

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from fa_core.formats.write import SummaryRow
-from fa_core.naming import unknown_name
 from fa_core.report import WHAT_IF, DiagnosticReport
 from fa_core.runs import Manifest
 from fa_core.trace import TraceEpoch
@@ -29,26 +28,6 @@ class AuditTableFile(msgspec.Struct, kw_only=True):
 
     reports: dict[str, DiagnosticReport]
     summary: list[SummaryRow]
-
-
-def schema(name: str) -> dict[str, Any]:
-    """The JSON Schema (draft 2020-12) of a file, as a JSON-ready dict.
-
-    Numbers may also be the literals NaN, Infinity and -Infinity, as Python's json writes them: JSON Schema
-    has no word for these.
-
-    Args:
-        name: one of `SCHEMAS`.
-
-    Raises:
-        UsageError: no such file; the message lists the known ones.
-
-    >>> schema("trace")["title"]
-    'TraceEpoch'
-    """
-    if name not in SCHEMAS:
-        raise unknown_name("schema", name, SCHEMAS)
-    return SCHEMAS[name]()
 
 
 def schema_of(kind: type) -> Callable[[], dict[str, Any]]:

@@ -10,8 +10,8 @@ import dataclasses
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
-from itertools import chain, groupby, repeat
-from operator import attrgetter, is_
+from itertools import chain, groupby
+from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -148,7 +148,7 @@ class AuditTable:
         columns: dict[str, Any] = {}
         for name, column in tables[0]._columns().items():
             parts = [getattr(table, name) for table in tables]
-            columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else joined(parts)
+            columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
         problems = tuple(problem for table in tables for problem in table.problems)
         return cls(**columns, problems=problems)
 
@@ -415,7 +415,6 @@ Objects: TypeAlias = NDArray[np.object_]
 _Array = TypeVar("_Array", bound=NDArray[Any])
 _PLACES = 9
 _NEAR_TIE = 1e-3
-_INT32 = np.iinfo(np.int32).max
 
 
 class Ragged:
@@ -425,7 +424,7 @@ class Ragged:
 
     def __init__(self, flat: Floats, offsets: Indices) -> None:
         self.flat = read_only(flat)
-        self.offsets = read_only(narrow(offsets))
+        self.offsets = read_only(offsets)
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[float]]) -> Ragged:
@@ -482,11 +481,6 @@ def read_only(array: _Array) -> _Array:
     return array
 
 
-def narrow(places: Indices) -> Indices:
-    """Rising places or counts in four bytes each, where that is enough: the last is the largest."""
-    return places.astype(np.int32) if len(places) and places[-1] <= _INT32 else places
-
-
 def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
     """Numbers with NaN for None, and where they are not None (a NaN that was measured is there)."""
     if values.count(None) == len(values):
@@ -499,31 +493,8 @@ def optional(values: Sequence[float | None]) -> tuple[Floats, Mask]:
 
 
 def objects(values: Sequence[object]) -> Objects:
-    """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal length).
-
-    One object in all places takes the memory of one; such an array cannot be written.
-    """
-    if len(values) > 1 and all(map(is_, values, repeat(values[0]))):
-        return _everywhere(values[0], len(values))
+    """The objects themselves in an array (``np.array`` would unpack dicts and lists of equal length)."""
     return np.fromiter(values, object, len(values))
-
-
-def joined(parts: Sequence[_Array]) -> _Array:
-    """Columns one after another; see `objects`."""
-    parts = [part for part in parts if len(part)] or parts[:1]
-    if all(part.dtype == object and _is_everywhere(part) and part[0] is parts[0][0] for part in parts if len(part)):
-        return _everywhere(parts[0][0], sum(map(len, parts))) if len(parts[0]) else parts[0]  # type: ignore[return-value]
-    return np.concatenate(parts)  # type: ignore[return-value]
-
-
-def _everywhere(value: object, count: int) -> Objects:
-    one = np.empty((), object)
-    one[()] = value
-    return np.broadcast_to(one, count)
-
-
-def _is_everywhere(column: NDArray[Any]) -> bool:
-    return len(column) == 1 or column.strides == (0,)
 
 
 def growth_of(norms: Ragged, bounds: Floats) -> Floats:

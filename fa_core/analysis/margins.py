@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 
 import msgspec
 import numpy as np
@@ -61,25 +60,19 @@ def _margin(report: DiagnosticReport, diagnostic: Diagnostic) -> Margin:
 
 
 class Coverage(Result, frozen=True, kw_only=True):
-    """What was measured over a whole table.
+    """What was not measured, or not finite, over a whole table.
 
     Attributes:
-        runs: rows.
-        measured: letter → rows it was measured on.
-        patterns: coverage such as ``"abc"`` → rows; ``""`` = nothing.
         nonfinite: letter → rows with NaN or ±inf in it.
         missing: method → letters missing on all of its runs.
     """
 
-    runs: int
-    measured: dict[str, int]
-    patterns: dict[str, int]
     nonfinite: dict[str, int]
     missing: dict[str, str]
 
 
 def coverage(table: AuditTable) -> Coverage:
-    """Counts of what was measured.
+    """What was not measured, or not finite.
 
     Source: docs/protocol.md §3: every verdict carries its coverage.
     """
@@ -90,9 +83,6 @@ def coverage(table: AuditTable) -> Coverage:
         str(method): int(np.bitwise_or.reduce(bits[methods == method])) for method in dict.fromkeys(methods.tolist())
     }
     return Coverage(
-        runs=len(bits),
-        measured={x: int(((bits & bit) != 0).sum()) for x, bit in BIT.items()},
-        patterns={letters_of(int(pattern)): count for pattern, count in Counter(bits.tolist()).items()},
         nonfinite={x: int(((marks & bit) != 0).sum()) for x, bit in BIT.items()},
         missing={method: letters_of(0b1111 & ~union) for method, union in seen.items() if union != 0b1111},
     )

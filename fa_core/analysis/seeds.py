@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -209,18 +208,12 @@ def _verdict(flags: Bits, coverage: Bits) -> str:
     return MIXED if walked_back.any() else TRUSTWORTHY
 
 
-def _repeated(seeds: Sequence[int | None]) -> list[int]:
-    """The seeds that are there more than once, in increasing order."""
-    ordered = sorted(seed for seed in seeds if seed is not None)
-    return sorted({seed for seed, following in pairwise(ordered) if seed == following})
-
-
 def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int) -> tuple[str, ...]:
     n = len(seeds)
     said = []
     if n == 1:
         said.append("one seed: no spread, and seeds cannot disagree")
-    repeated = _repeated(seeds)
+    repeated = sorted(seed for seed, count in Counter(seeds).items() if seed is not None and count > 1)
     if repeated:
         said.append(f"seed {listed(repeated)} more than once: are these the same runs?")
     if nonfinite:

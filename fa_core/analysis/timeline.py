@@ -372,11 +372,9 @@ def by_method(timelines: Sequence[Timeline]) -> tuple[MethodTimeline, ...]:
     members: dict[tuple[str, str], list[Timeline]] = defaultdict(list)
     for one in timelines:
         members[(one.method, repr(sorted(one.axes.items(), key=str)))].append(one)
-    return tuple(_method(sorted(group, key=_by_seed)) for group in members.values())
-
-
-def _by_seed(one: Timeline) -> tuple[bool, int]:
-    return one.seed is None, one.seed or 0
+    return tuple(
+        _method(sorted(group, key=lambda one: (one.seed is None, one.seed or 0))) for group in members.values()
+    )
 
 
 def _method(group: list[Timeline]) -> MethodTimeline:

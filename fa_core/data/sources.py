@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from fa_core.data.cifar import load_cifar10, load_cifar100
 from fa_core.data.dataset import DataSet, Option, at_least, from_arrays, parse_options
 from fa_core.errors import UnreadableInput, UsageError, missing_package
-from fa_core.naming import unknown_name
-from fa_core.user_code import import_callable, is_callable_name
+from fa_core.naming import import_callable, is_callable_name, unknown_name
 
 _SYNTHETIC = {
     "alpha": Option(1.0, float, "nonlinearity of the teacher, in [0, 1]"),

@@ -12,10 +12,9 @@ import msgspec
 
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage
-from fa_core.naming import unknown_name
+from fa_core.naming import is_callable_name, unknown_name
 from fa_core.rows import AuditRow
 from fa_core.runs import WEIGHTS, is_run, read_manifest
-from fa_core.user_code import is_callable_name
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gc
 import importlib
 import os
+import re
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -17,7 +18,6 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.formats.reports import MEASURED
-from fa_core.formats.walk import Identity, Place, Walk
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import CREDIT, RUN_FILES
 from fa_core.trace import Trace
@@ -51,21 +51,22 @@ class Scan(msgspec.Struct, frozen=True):
 
 
 class Format(msgspec.Struct, frozen=True):
-    """A kind of JSON file. Its module has ``sniff`` and ``read`` and is imported for the first file that may be one.
+    """A kind of JSON file. Its module is imported for the first file that may be one.
 
     Attributes:
         name: for messages.
         markers: one of these bytes is in the head of every such file.
-        home: its module in this package.
+        home: its module in this package, which has ``sniff`` and ``read``.
+        part: what follows these two names where a module reads two kinds.
     """
 
     name: str
     markers: tuple[bytes, ...]
     home: str
+    part: str = ""
 
-    @property
-    def _module(self) -> ModuleType:
-        return importlib.import_module(f"fa_core.formats.{self.home}")
+    def _does(self, what: str) -> Any:
+        return getattr(importlib.import_module(f"fa_core.formats.{self.home}"), what + self.part)
 
     def marks(self, text: bytes) -> bool:
         """Whether a text shows one of the markers."""
@@ -73,20 +74,20 @@ class Format(msgspec.Struct, frozen=True):
 
     def sniff(self, document: Document) -> bool:
         """Whether a document is of this kind."""
-        return self.marks(document.data) and bool(self._module.sniff(document))
+        return self.marks(document.data) and bool(self._does("sniff")(document))
 
     def read(self, document: Document) -> Iterator[Finding]:
         """What a document of this kind holds."""
-        found: Iterator[Finding] = self._module.read(document)
+        found: Iterator[Finding] = self._does("read")(document)
         return found
 
 
 FORMATS: tuple[Format, ...] = (
     Format("audit table", (b'"reports"', b'"summary"'), "audit_table"),
-    Format("penalty log", (b'"log"',), "penalty_log"),
+    Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
     Format("epoch trace", (b'"epoch"',), "epoch_trace"),
     Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
-    Format("audit list", (b'"method"', b'"method_name"'), "audit_list"),
+    Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
@@ -297,3 +298,121 @@ def _without_collector() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A file, or a folder before its content.
+
+    Attributes:
+        path: where it is.
+        is_folder: which of the two.
+        named: whether it is what the user named.
+    """
+
+    path: str
+    is_folder: bool
+    named: bool
+
+
+Identity: TypeAlias = "tuple[int, int] | str"
+"""Device and inode; the resolved path where a system has none."""
+
+
+class Walk:
+    """An iterator over places.
+
+    A consumer that has dealt with a folder's own files adds their names to `skip` before going on.
+
+    Args:
+        path: a file or folder as the user named it.
+        seen: identities of what was visited before; shared between paths, so that nothing is read twice.
+    """
+
+    def __init__(self, path: str, seen: set[Identity]) -> None:
+        self._path = path
+        self._seen = seen
+        self.skip: frozenset[str] = frozenset()
+        self.problems: list[Problem] = []
+
+    def __iter__(self) -> Iterator[Place]:
+        """The places.
+
+        Raises:
+            UnreadableInput: the named path does not exist, may not be read, or is neither file nor folder.
+        """
+        try:
+            status = Path(self._path).stat()
+        except FileNotFoundError as error:
+            raise UnreadableInput("no such file or folder", where=self._path, hint=_nearest(self._path)) from error
+        except (OSError, ValueError) as error:
+            raise _unreadable(self._path, error) from error
+        if stat.S_ISDIR(status.st_mode):
+            yield from self._folder(self._path, status, named=True)
+        elif stat.S_ISREG(status.st_mode):
+            if self._is_new(self._path, status):
+                yield Place(self._path, is_folder=False, named=True)
+        else:
+            raise UnreadableInput("neither a file nor a folder", where=self._path, hint="write it to a file first")
+
+    def _folder(self, folder: str, status: os.stat_result, *, named: bool) -> Iterator[Place]:
+        if not self._is_new(folder, status):
+            return
+        try:
+            with os.scandir(folder) as listing:
+                entries = list(listing)
+        except OSError as error:
+            problem = _unreadable(folder, error)
+            if named:
+                raise problem from error
+            self.problems.append(Problem(folder, str(problem)))
+            return
+        self.skip = frozenset()
+        yield Place(folder, is_folder=True, named=named)
+        skip = self.skip
+        entries = [entry for entry in entries if entry.name not in skip and not entry.name.startswith(".")]
+        for entry in sorted(entries, key=_by_number) if len(entries) > 1 else entries:
+            found = _status(entry)
+            if found is None:
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                yield from self._folder(entry.path, found, named=False)
+            elif stat.S_ISREG(found.st_mode) and self._is_new(entry.path, found):
+                yield Place(entry.path, is_folder=False, named=False)
+
+    def _is_new(self, path: str, status: os.stat_result) -> bool:
+        identity: Identity = (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+        if identity in self._seen:
+            return False
+        self._seen.add(identity)
+        return True
+
+
+_NUMBER = re.compile(r"(\d+)")
+
+
+def _by_number(entry: os.DirEntry[str]) -> tuple[list[str | int], str]:
+    """Seed 42 comes before seed 123; names that are equal but for leading zeros come in their own order."""
+    parts: list[str | int] = [*_NUMBER.split(entry.name)]
+    parts[1::2] = map(int, _NUMBER.findall(entry.name))
+    return parts, entry.name
+
+
+def _status(entry: os.DirEntry[str]) -> os.stat_result | None:
+    """What an entry, or the end of a link, is; None for a link that leads nowhere and a file that just went."""
+    try:
+        return entry.stat()
+    except OSError:
+        return None
+
+
+def _unreadable(path: str, error: Exception) -> UnreadableInput:
+    if isinstance(error, PermissionError):
+        return UnreadableInput("no permission to read it", where=path, hint="ask its owner or change its mode")
+    reason = getattr(error, "strerror", None) or str(error)
+    return UnreadableInput(f"cannot be read ({reason})", where=path)
+
+
+def _nearest(path: str) -> str:
+    """The part of a path that does exist, as a hint."""
+    parents = Path(path).absolute().parents
+    return f"the nearest folder that exists is {next((p for p in parents if p.is_dir()), parents[-1])}"

@@ -46,7 +46,17 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping
     for key, row in zip(unique_keys(rows), rows, strict=True):
         report = stored_report(row)
         reports[key] = report.to_dict()
-        summary.append(msgspec.structs.asdict(_summary(row, report)))
+        line = SummaryRow(
+            method=row.method,
+            seed=row.seed,
+            acc=report.headline_acc,
+            h_L=report.h_L,
+            g_L=report.g_L,
+            stability=report.cross_batch_stability,
+            frozen_acc=report.frozen_baseline_acc,
+            verdict=report.verdict,
+        )
+        summary.append(msgspec.structs.asdict(line))
     write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
 
 
@@ -94,16 +104,3 @@ def _folder(row: AuditRow) -> str:
 
 def _place(row: AuditRow) -> str:
     return f"@{Path(row.checkpoint).parent.name}" if row.checkpoint else ""
-
-
-def _summary(row: AuditRow, report: DiagnosticReport) -> SummaryRow:
-    return SummaryRow(
-        method=row.method,
-        seed=row.seed,
-        acc=report.headline_acc,
-        h_L=report.h_L,
-        g_L=report.g_L,
-        stability=report.cross_batch_stability,
-        frozen_acc=report.frozen_baseline_acc,
-        verdict=report.verdict,
-    )

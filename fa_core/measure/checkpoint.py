@@ -27,8 +27,8 @@ from torch import Tensor, nn
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.isolate import HALF, Draws
 from fa_core.models.registry import build, recognise
+from fa_core.naming import import_callable
 from fa_core.runs import MANIFEST, Manifest
-from fa_core.user_code import import_callable
 
 PICKLES_PER_FILE = 4
 """What torch's old format puts in a row: magic number, protocol, system, then the content."""

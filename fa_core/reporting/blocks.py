@@ -1,11 +1,18 @@
-"""What a report is made of, whatever it is written as: headings, paragraphs, lists, tables, figures."""
+"""What a report is made of, and how it is written: as Markdown, or as one HTML file that needs nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from fa_core.errors import printable
+
+if TYPE_CHECKING:
+    from markdown_it.token import Token
 
 
 class Heading(msgspec.Struct, frozen=True, tag=True):
@@ -61,3 +68,146 @@ class Figure(msgspec.Struct, frozen=True, tag=True):
 
 
 Block = Heading | Paragraph | Bullets | Grid | Figure
+
+Spelling = Callable[[str], str]
+"""How words from files are written, so that they are no markup."""
+
+LONG = 48
+"""Cells of more characters than this wrap in HTML."""
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; color: #1b1f24;
+  background: #fff; max-width: 74rem; margin: 2.5rem auto; padding: 0 1.5rem; }
+h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .4rem; }
+h2 { font-size: 1.2rem; margin: 2.4rem 0 .6rem; padding-bottom: .25rem; border-bottom: 1px solid #d0d7de; }
+h3 { font-size: 1rem; margin: 1.6rem 0 .4rem; }
+p, ul, ol { margin: .5rem 0; max-width: 52rem; } li { margin: .15rem 0; }
+img { width: 100%; height: auto; margin: 1.2rem 0 0; }
+p > em:only-child, p > strong:only-child { color: #57606a; font-size: .87rem; font-style: normal;
+  font-weight: normal; }
+table { display: block; overflow-x: auto; margin: .8rem 0; border-collapse: collapse; font-size: .84rem;
+  font-variant-numeric: tabular-nums; }
+th, td { padding: .22rem .6rem; white-space: nowrap; text-align: left; }
+td.long { white-space: normal; min-width: 16rem; }
+thead th { border-top: 1.5px solid #1b1f24; border-bottom: 1px solid #1b1f24; font-weight: 600; }
+tbody tr:last-child td { border-bottom: 1.5px solid #1b1f24; }
+tr.marked td { background: #fdf1ef; }
+@media print { body { margin: 0; max-width: none; font-size: 10pt; } h2 { break-after: avoid; }
+  img, tr { break-inside: avoid; } table { display: table; }
+  td, th { white-space: normal; padding: .15rem .4rem; } }
+"""
+
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_ENTITY = re.compile(r"&(?=#?\w+;)")
+_BAR = re.compile(r"(\\*)\|")
+_PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None = None) -> str:
+    """Markdown text, ending in a newline.
+
+    Args:
+        blocks: the report.
+        figure_paths: figure name → relative path of its SVG; figures without one are left to their caption.
+    """
+    return _written(blocks, figure_paths or {}, inline, cell)
+
+
+def to_html(blocks: Iterable[Block]) -> str:
+    """The whole page; its title is the first heading, its figures are in it."""
+    # imported where a page is written: the explorer starts without
+    from base64 import b64encode
+    from html import escape
+
+    from markdown_it import MarkdownIt
+
+    from fa_core.reporting.figures import rendered
+
+    parts = list(blocks)
+    title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
+    figures = {
+        block.name: f"data:image/svg+xml;base64,{b64encode(rendered(block.draw())).decode()}"
+        for block in parts
+        if isinstance(block, Figure)
+    }
+    parser = MarkdownIt("commonmark", {"html": False, "xhtmlOut": False}).enable("table")
+    # every link is one of these: words from files are spelled out
+    parser.validateLink = lambda url: url.startswith("data:image/svg+xml;")  # type: ignore[method-assign]
+    tokens = parser.parse(_written(parts, figures, _literal, _literal))
+    _add_classes(tokens, (block for block in parts if isinstance(block, Grid)))
+    return (
+        "<!doctype html>\n"
+        f"<html lang='en'><head><meta charset='utf-8'><title>{escape(printable(title))}</title>\n"
+        "<meta name='viewport' content='width=device-width, initial-scale=1'>\n"
+        f"<style>{STYLE}</style></head>\n<body>\n{parser.renderer.render(tokens, parser.options, {})}</body></html>\n"
+    )
+
+
+def _add_classes(tokens: Iterable[Token], grids: Iterable[Grid]) -> None:
+    """Name what Markdown has no notation for: rows that are set apart, and long cells."""
+    marked = (mark for grid in grids for mark in (False, *(row in grid.marked for row in range(len(grid.rows)))))
+    for token, following in pairwise(tokens):
+        if token.type == "tr_open" and next(marked):
+            token.attrSet("class", "marked")
+        elif token.type == "td_open" and len(following.content) > LONG:
+            token.attrSet("class", "long")
+
+
+def _written(blocks: Iterable[Block], paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling) -> str:
+    return "\n\n".join("\n".join(_lines(block, paths, spell, spell_cell)) for block in blocks) + "\n"
+
+
+def _lines(block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: Spelling) -> Iterator[str]:
+    if isinstance(block, Heading):
+        yield f"{'#' * block.level} {spell(block.text)}"
+    elif isinstance(block, Paragraph):
+        yield spell(block.text)
+    elif isinstance(block, Bullets):
+        yield from (
+            f"{f'{number}.' if block.numbered else '-'} {spell(item)}" for number, item in enumerate(block.items, 1)
+        )
+    elif isinstance(block, Figure):
+        if block.name in paths:
+            yield f"![{spell(block.caption)}](<{paths[block.name]}>)"
+            yield ""
+        yield f"*{spell(block.caption)}*"
+    else:
+        if block.caption:
+            yield f"**{spell(block.caption)}**"
+            yield ""
+        yield _row(block.headings, spell_cell)
+        yield "|" + "|".join("---" if i < block.words else "---:" for i in range(len(block.headings))) + "|"
+        yield from (_row(row, spell_cell) for row in block.rows)
+
+
+def _row(cells: Iterable[str], spell_cell: Spelling) -> str:
+    return "| " + " | ".join(map(spell_cell, cells)) + " |"
+
+
+def cell(words: str) -> str:
+    r"""Words as the cell of a table: `inline`, with bars that end no cell.
+
+    >>> print(cell("a|b"))
+    a\|b
+    """
+    # a bar behind a backslash of its own would end the cell after all
+    return _BAR.sub(r"\1\1\\|", inline(words))
+
+
+def inline(words: str) -> str:
+    r"""Words on one line, none of them HTML: names come from files.
+
+    >>> print(inline("<b>\x1b[1m R&amp;D, Γ < 1"))
+    &lt;b>\x1b[1m R&amp;amp;D, Γ < 1
+    """
+    return _TAG.sub("&lt;", _ENTITY.sub("&amp;", printable(words)))
+
+
+def _literal(words: str) -> str:
+    r"""Words of which nothing is Markdown, in a cell or out of one.
+
+    >>> print(_literal("a_b|c"))
+    a\_b\|c
+    """
+    return _PUNCTUATION.sub(r"\\\1", printable(words))

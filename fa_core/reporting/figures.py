@@ -160,13 +160,15 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
     rows = [i for family in drawn for i in family.rows]
     names = [(_family_name(one, drawn), style) for one, style in zip(drawn, styles, strict=True)]
     figure, panels = _page(f"Audit against {axis}", names, 1, 3)
+    # a run without λ has no penalty; one without another axis has whatever its default is
+    unset = "none" if axis == "lam" else "unset"
     empty = "not measured on any run" if drawn else f"no two runs differ in {axis} alone"
     for panel, (column, title, unit, letter) in zip(panels, _COURSES, strict=True):
         values: Floats = np.asarray(getattr(table, column), dtype=np.float64)
         panel.set(title=title, xlabel=AXIS_NAMES.get(axis, axis), ylabel=unit)
         _prepare(panel, values[rows].tolist(), bool(letter), letter, thresholds, empty)
         panel.set_xlim(-0.4, max(len(places), 1) - 0.6)
-        _name_places(panel, [_place_name(value, axis) for value in places], letters=24)
+        _name_places(panel, [unset if value is None else str(value) for value in places], letters=24)
         for family, style in zip(drawn, styles, strict=True):
             _axis_curve(panel, table, values, family, axis, places, style)
     return _laid_out(figure)
@@ -345,11 +347,10 @@ def _name_places(panel: Axes, names: Sequence[str], letters: int) -> None:
 def _layers(
     panel: Axes, table: AuditTable, letter: str, styles: Mapping[str, MethodStyle], thresholds: DiagnosticThresholds
 ) -> None:
-    name, symbol = ("residual_norms", "‖h‖") if letter == "a" else ("bp_grad_norms", "‖g‖")
     growth = thresholds.h_norm_explosion_ratio
-    title = {
-        "a": f"(a) residual stream (fires: growth > {growth:g}x per block)",
-        "b": "(b) BP gradient (judged at the deepest layer)",
+    name, symbol, title = {
+        "a": ("residual_norms", "‖h‖", f"(a) residual stream (fires: growth > {growth:g}x per block)"),
+        "b": ("bp_grad_norms", "‖g‖", "(b) BP gradient (judged at the deepest layer)"),
     }[letter]
     rows = [list(getattr(table.report(i), name)) for i in range(len(table))]
     deepest = max((len(row) - 1 for row in rows), default=0)
@@ -465,11 +466,6 @@ def _family_name(family: Family, drawn: Sequence[Family]) -> str:
     differ = sorted(name for name in names if len({repr(axes.get(name)) for axes in rivals}) > 1)
     words = ", ".join(f"{name} {family.axes.get(name, 'unset')}" for name in differ)
     return f"{family.method} ({words})" if words else family.method
-
-
-def _place_name(value: object, axis: str) -> str:
-    # a run without λ has no penalty; one without another axis has whatever its default is
-    return ("none" if axis == "lam" else "unset") if value is None else str(value)
 
 
 def _places(table: AuditTable, axis: str, drawn: Sequence[Family]) -> list[object]:

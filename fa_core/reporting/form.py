@@ -19,9 +19,8 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph
+from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph, to_html, to_markdown
 from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, rendered, timeline_figure
-from fa_core.reporting.markdown_html import to_html, to_markdown
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, timeline_blocks, utility_blocks
 from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table

@@ -12,9 +12,8 @@ from typing import Any, Literal
 import msgspec
 
 from fa_core.errors import UsageError
-from fa_core.naming import unknown_name
+from fa_core.naming import is_callable_name, unknown_name
 from fa_core.rows import canonical_method
-from fa_core.user_code import is_callable_name
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")

@@ -9,15 +9,16 @@ import io
 import json
 import pickle
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
+from safetensors.torch import save
 from torch import Tensor
 
-from fa_core.atomic import write_bytes
+from fa_core.atomic import write_bytes, write_json
 from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
@@ -31,9 +32,19 @@ from fa_core.measure.diagnose import diagnose
 from fa_core.methods import make_method, method_class
 from fa_core.models import StreamNet, build
 from fa_core.report import DiagnosticReport
-from fa_core.run_writer import RunWriter
-from fa_core.runs import RESUME, TRACE, WITHOUT_BASELINE, Manifest, is_run, read_manifest
-from fa_core.trace import trace_entry
+from fa_core.runs import (
+    AUDIT,
+    CREDIT,
+    MANIFEST,
+    RESUME,
+    TRACE,
+    WEIGHTS,
+    WITHOUT_BASELINE,
+    Manifest,
+    is_run,
+    read_manifest,
+)
+from fa_core.trace import trace_entry, write_trace
 from fa_core.training.loop import Diverged, fitted_args, make_optimizer, steps_per_epoch, train_epoch
 from fa_core.training.plan import BASELINE, RunPlan, there_already
 
@@ -60,6 +71,54 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
     steps: int
     entry: Mapping[str, Any] | None = None
     flags: frozenset[str] = frozenset()
+
+
+class RunWriter:
+    """The files of one run folder. Every write is atomic: a kill between two leaves both readable."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def manifest(self, manifest: Manifest) -> None:
+        """Write ``manifest.json``; fields that say nothing are left out."""
+        fields = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
+        said = {name: value for name, value in fields.items() if value is not None and value != {}}
+        write_json(self.folder / MANIFEST, msgspec.to_builtins(said))
+
+    def weights(self, manifest: Manifest, net: Mapping[str, Tensor], credit: Mapping[str, Tensor]) -> None:
+        """Write ``model.safetensors`` and, if the method has any tensors, ``credit.safetensors``.
+
+        Both carry method, seed and epoch in their metadata, so that a file alone still says what it is.
+        """
+        label = {"method": manifest.method, "seed": str(manifest.seed), "epoch": str(manifest.epochs_done)}
+        if credit:
+            write_bytes(self.folder / CREDIT, save(_plain(credit), label))
+        write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
+
+    def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
+        """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
+        if not epochs:
+            (self.folder / TRACE).unlink(missing_ok=True)
+        else:
+            write_trace(self.folder / TRACE, epochs)
+
+    def audit(self, report: DiagnosticReport) -> None:
+        """Write ``audit.json`` (format 2)."""
+        write_json(self.folder / AUDIT, report.to_dict())
+
+    def start(self) -> None:
+        """Remove what an earlier run left: none of it is true of the new one."""
+        for name in (AUDIT, CREDIT, TRACE, RESUME):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def finished(self) -> None:
+        """Remove what only an unfinished run needs."""
+        (self.folder / RESUME).unlink(missing_ok=True)
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous CPU copies: safetensors refuses views and shared memory."""
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
 
 
 class Run:

@@ -304,7 +304,7 @@ def markdown(
     rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
 ) -> Iterator[str]:
     """The judged rows as a Markdown table."""
-    from fa_core.reporting.markdown_html import cell
+    from fa_core.reporting.blocks import cell
 
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"

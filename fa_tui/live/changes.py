@@ -18,8 +18,7 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.formats import Scan, Trace, scan_again
 from fa_core.formats.run_folder import sniff
-from fa_core.formats.scan import NOTHING_HERE
-from fa_core.formats.walk import Walk
+from fa_core.formats.scan import NOTHING_HERE, Walk
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import CREDIT, MANIFEST, RUN_FILES, run_place
 

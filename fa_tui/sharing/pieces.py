@@ -172,7 +172,7 @@ def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
 
 
 def _markdown(blocks: Sequence[Block]) -> str:
-    from fa_core.reporting.markdown_html import to_markdown
+    from fa_core.reporting.blocks import to_markdown
 
     return to_markdown(blocks)
 
@@ -184,8 +184,8 @@ def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> st
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
+    from fa_core.reporting.blocks import to_markdown
     from fa_core.reporting.form import reporting_form
-    from fa_core.reporting.markdown_html import to_markdown
     from fa_core.table import AuditTable
 
     return to_markdown(reporting_form(AuditTable.from_rows(rows), thresholds))

@@ -18,9 +18,9 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.write import write_audit_table
 from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
+from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.figures import audit_figure
 from fa_core.reporting.form import reporting_form
-from fa_core.reporting.markdown_html import to_html, to_markdown
 from fa_core.reporting.records import to_csv
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable

@@ -100,7 +100,10 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
     yield Grid(
         headings=("fires when", "healthy (median) fires", "degenerate (median) fires", "gap", "plateau"),
-        rows=tuple(_sensitivity_row(one) for one in analysis),
+        rows=tuple(
+            (fires_when(one), group_range(one.healthy), group_range(one.degenerate), gap_words(one), plateau_words(one))
+            for one in analysis
+        ),
         caption="Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
         "diagnostic fires; the gap between the groups; and the plateau: thresholds that change no verdict.",
         words=5,
@@ -117,10 +120,6 @@ def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
 
 def _names(group: Spread) -> str:
     return ", ".join(group.methods) or "none"
-
-
-def _sensitivity_row(one: Sensitivity) -> tuple[str, ...]:
-    return (fires_when(one), group_range(one.healthy), group_range(one.degenerate), gap_words(one), plateau_words(one))
 
 
 def fires_when(one: Sensitivity) -> str:

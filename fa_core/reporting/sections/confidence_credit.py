@@ -213,7 +213,7 @@ def _reasons(table: AuditTable, names: Sequence[str], credits: Sequence[Mapping[
             missing = {"gamma, rho, nudge": table.report(i).unmeasured.get("credit", NOT_SAVED)}
         stated = missing if isinstance(missing, Mapping) else {}
         for metric, reason in stated.items():
-            why.setdefault((_greek(metric), str(reason)), []).append(name)
+            why.setdefault((metric.replace("gamma", "Γ").replace("rho", "ρ"), str(reason)), []).append(name)
         if not any("gamma" in metric for metric in stated) and (where := _gaps(credit.get("gamma"))):
             reason = _UNTRAINED.get(str(table.method[i]), "no credit there, or a gradient of norm 0")
             why.setdefault((f"Γ and what follows it at {where}", reason), []).append(name)
@@ -232,7 +232,3 @@ def _gaps(values: Any) -> str:
     if len(gaps) > 1 and gaps == list(range(gaps[0], len(values))):
         return "every layer" if gaps[0] == 0 else f"l ≥ {gaps[0]}"
     return f"l = {', '.join(map(str, gaps))}" if gaps else ""
-
-
-def _greek(metrics: str) -> str:
-    return metrics.replace("gamma", "Γ").replace("rho", "ρ")

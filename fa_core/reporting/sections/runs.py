@@ -166,7 +166,7 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     yield Grid(
         headings=("run", "(a) room", "(b) room", "(c) room", "(d) room", "γ_L", "‖e_T‖", "(b) fired because"),
         rows=tuple(
-            (names[i], *(_room_text(report, margin) for margin in margins_to_flip(report)), *_gain(report))
+            (names[i], *(_room(report, margin) for margin in margins_to_flip(report)), *_gain(report))
             for i, report in ((i, table.report(i).with_thresholds(thresholds)) for i in shown)
         ),
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
@@ -175,18 +175,14 @@ def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterato
     )
 
 
-def _room_text(report: DiagnosticReport, margin: Margin) -> str:
-    text = _room(margin)
-    return f"{text}?" if margin.value is not None and report.kinds.get(margin.letter) == ASSUMED else text
-
-
-def _room(margin: Margin) -> str:
+def _room(report: DiagnosticReport, margin: Margin) -> str:
+    doubt = "?" if margin.value is not None and report.kinds.get(margin.letter) == ASSUMED else ""
     if margin.room is None:
-        return "fires always" if margin.fires else MISSING
+        return ("fires always" if margin.fires else MISSING) + doubt
     sign = "−" if margin.fires else "+"
     if margin.factor is not None:
-        return f"{sign}{brief(margin.factor, 3)}x"
-    return f"{sign}{brief(abs(margin.room), 3)}{' pp' if margin.unit == 'pp' else ''}"
+        return f"{sign}{brief(margin.factor, 3)}x{doubt}"
+    return f"{sign}{brief(abs(margin.room), 3)}{' pp' if margin.unit == 'pp' else ''}{doubt}"
 
 
 def _gain(report: DiagnosticReport) -> tuple[str, str, str]:

@@ -50,14 +50,12 @@ def test_a_threshold_of_zero_has_no_factor() -> None:
     assert margins_to_flip(table(row(g_L=1e-3)).report(0).with_thresholds(thresholds))[1].factor is None
 
 
-def test_coverage_counts_patterns_and_names_what_a_method_never_measured() -> None:
+def test_coverage_counts_what_is_not_finite_and_names_what_a_method_never_measured() -> None:
     runs = table(row("ep", 1, growth=1.0, cosine=0.1), row("ep", 2, growth=math.nan), row("dfa", **FULL), row("bp"))
     found = coverage(runs)
-    assert found.patterns == {"ac": 1, "a": 1, "abcd": 1, "": 1}
-    assert found.measured == {"a": 3, "b": 1, "c": 2, "d": 1}
     assert found.nonfinite["a"] == 1
     assert found.missing == {"ep": "bd", "bp": "abcd"}
 
 
 def test_coverage_of_nothing_is_empty() -> None:
-    assert coverage(table()).patterns == {}
+    assert coverage(table()).missing == {}

@@ -103,7 +103,7 @@ def test_cnn_mean_growth_and_fires(cnn: AuditTable) -> None:
         "ep": 0,
     }
     assert all(group.fired[letter] == 0 for group in groups.values() for letter in "bcd")
-    assert coverage(cnn).patterns == {"ab": 15}
+    assert coverage(cnn).missing == dict.fromkeys(cnn.methods, "cd")
 
 
 def test_seed_spread_is_the_population_one(resmlp: AuditTable) -> None:

@@ -134,13 +134,6 @@ def test_a_verdict_kept_next_to_the_own_one_goes_before_it(
     assert_equal(table, whole(path, monkeypatch))
 
 
-def test_a_column_of_one_object_takes_the_memory_of_one(path: Path) -> None:
-    path.write_text(json.dumps({"reports": reports(5)}))
-    table = load_audits(path)
-    assert table.source.strides == table.checkpoint.strides == table.axes.strides == (0,)
-    assert table.select([2, 0]).source.tolist() == [str(path)] * 2
-
-
 @pytest.mark.parametrize("second", [0, 1, 5])
 def test_a_key_that_stands_twice_loses_no_report(path: Path, second: int) -> None:
     text = json.dumps({"reports": {**reports(6), "bp_s9": REPORT}}).replace("bp_s9", f"bp_s{second}")

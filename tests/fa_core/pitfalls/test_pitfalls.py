@@ -26,8 +26,8 @@ from fa_core.pitfalls import (
 )
 from fa_core.pitfalls.demonstrations import aggregate, cosines
 from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
-from fa_core.run_writer import RunWriter
 from fa_core.runs import Manifest
+from fa_core.training.run import RunWriter
 
 
 @pytest.fixture(scope="module", autouse=True)

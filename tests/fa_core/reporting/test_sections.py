@@ -9,8 +9,7 @@ from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import ReferencePrecision, Resampling
-from fa_core.reporting.blocks import Bullets, Grid, Paragraph
-from fa_core.reporting.markdown_html import to_markdown
+from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
 from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table
 from fa_core.reporting.sections.runs import beyond_table, evidence_note, pitfalls_block, provenance, summary
