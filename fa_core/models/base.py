@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any, ClassVar, Literal, overload
 
 from torch import Tensor, nn
@@ -137,13 +138,19 @@ def count_blocks(shapes: Mapping[str, Shape]) -> int:
     return 1 + max((int(name.split(".")[1]) for name in shapes if name.startswith("blocks.")), default=-1)
 
 
-def check_sizes(**sizes: int) -> None:
-    """Refuse a size below 1 (``L`` may be 0), naming it.
+def checked_args(network: type[StreamNet], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor arguments of a network, in its order; a size below 1 (``L`` may be 0) is refused by name.
+
+    Args:
+        network: the class that declares the constructor.
+        given: their values by name, e.g. the constructor's ``locals()``; other names are ignored.
 
     Raises:
         UsageError: with the argument's name and value.
     """
-    for name, size in sizes.items():
+    args = {name: given[name] for name in signature(network).parameters}
+    for name, size in args.items():
         least = 0 if name == "L" else 1
-        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+        if name != "terminal_ln" and (isinstance(size, bool) or not isinstance(size, int) or size < least):
             raise UsageError(f"{name} is {size!r}", hint=f"give a whole number of at least {least}")
+    return args

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+from fa_core.models.base import Shape, StreamNet, checked_args, count_blocks, terminal_norm
 
 
 class PatchEmbedding(nn.Module):
@@ -105,25 +105,12 @@ class ViTMini(StreamNet):
         num_classes: int = 10,
     ) -> None:
         hidden = 2 * d if hidden is None else hidden
-        check_sizes(
-            image=image, channels=channels, patch=patch, d=d, L=L, heads=heads, hidden=hidden, num_classes=num_classes
-        )
+        args = checked_args(ViTMini, locals())
         if image % patch or d % heads:
             raise UsageError(
                 f"vit_mini cannot cut image={image} into patch={patch}, d={d} into heads={heads}",
                 hint="choose divisors",
             )
-        args = {
-            "image": image,
-            "channels": channels,
-            "patch": patch,
-            "d": d,
-            "L": L,
-            "heads": heads,
-            "hidden": hidden,
-            "terminal_ln": terminal_ln,
-            "num_classes": num_classes,
-        }
         tokens = 1 + (image // patch) ** 2
         super().__init__(args, (channels, image, image), [(tokens, d)] * (L + 1))
         self.embed = PatchEmbedding(channels, image, patch, d)
