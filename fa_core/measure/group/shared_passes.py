@@ -25,8 +25,15 @@ from fa_core.measure.accuracy import (
 )
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import Pass, counted, cut, in_parts, is_out_of_memory, on_device, pair
-from fa_core.measure.group.stack import CannotStack, FunctionalStack, ResidualStack, Stack, is_residual_mlp
-from fa_core.measure.group.stackable import difference, obstacle
+from fa_core.measure.group.stack import (
+    CannotStack,
+    FunctionalStack,
+    ResidualStack,
+    Stack,
+    difference,
+    is_residual_mlp,
+    obstacle,
+)
 from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.tally import Diagnosed, Divided, Tally
 from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, plain_logits, resolve_taps

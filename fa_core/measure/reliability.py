@@ -1,0 +1,242 @@
+"""How far the numbers of an audit can be trusted.
+
+Is the reference right? The gradient in the arithmetic of the audit against the one in float64.
+Bootstrap over batches and samples: what the same audit would have measured on others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from msgspec.structs import replace
+from torch import Tensor, nn
+
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.errors import UsageError
+from fa_core.measure.diagnose import check_accuracies, run_diagnosis
+from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
+from fa_core.measure.isolate import borrow
+from fa_core.measure.norms import (
+    check_states,
+    choose_flatten,
+    lower_median,
+    mean_where,
+    sample_cosines,
+    sample_norms,
+    vectors,
+)
+from fa_core.measure.tally import Samples
+from fa_core.measure.taps import Taps, resolve_taps
+from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
+
+
+def reference_precision(
+    model: nn.Module,
+    batch: tuple[Tensor, Tensor],
+    taps: Taps = None,
+    dtype: str | None = None,
+    largest_pass: int | None = None,
+) -> ReferencePrecision:
+    """cos(g_l, g_l in float64) at every layer, on one batch.
+
+    Args:
+        model: the network; it comes back as it was.
+        batch: (x, y).
+        taps: as for `diagnose`.
+        dtype: the arithmetic to be judged, as for `diagnose`: None = what `diagnose` would use.
+        largest_pass: samples per pass, as for `diagnose`.
+
+    Raises:
+        MeasureError: the network cannot run in float64 (a cast inside), or data that do not fit it.
+
+    Source: docs/protocol.md §8 ("is the reference itself numerically right?").
+
+    >>> net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 2))
+    >>> found = reference_precision(net, (torch.eye(2), torch.tensor([0, 1])), taps="0,1")
+    >>> all(c > 1 - 1e-12 for c in found.cosine), found.lost
+    (True, [0, 0])
+    """
+    judged = _measured(model, batch, taps, dtype, largest_pass)
+    reference = _measured(model, batch, taps, "float64", largest_pass)
+    flatten = choose_flatten(reference.hidden, reference.gradients[-1])
+    pairs = [
+        (vectors(g, flatten), vectors(exact, flatten))
+        for g, exact in zip(judged.gradients, reference.gradients, strict=True)
+    ]
+    cosines = [_cosines(g, exact) for g, exact in pairs]
+    return ReferencePrecision(
+        cosine=[mean_where(values, defined) for values, defined, _ in cosines],
+        worst=[float(values[defined].min()) if bool(defined.any()) else None for values, defined, _ in cosines],
+        norm_ratio=[_ratio(g, exact) for g, exact in pairs],
+        lost=[lost for _, _, lost in cosines],
+        samples=len(reference.logits),
+        dtype=str(judged.logits.dtype).removeprefix("torch."),
+    )
+
+
+def _measured(
+    model: nn.Module, batch: Sequence[Tensor], taps: Taps, dtype: str | None, largest_pass: int | None
+) -> Pass:
+    with borrow(model, dtype) as net:
+        x, y = placed(tuple(batch), 0, net)
+        with net.draws.passing():
+            done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest_pass)
+        check_states(done.hidden, done.names, len(y))
+        return done
+
+
+def _cosines(g: Tensor, exact: Tensor) -> tuple[Tensor, Tensor, int]:
+    kept, real = sample_norms(g) != 0, sample_norms(exact) != 0
+    return sample_cosines(g, exact), kept & real, int((~kept & real).sum())
+
+
+def _ratio(g: Tensor, exact: Tensor) -> float | None:
+    reference = float(lower_median(sample_norms(exact)))
+    return None if reference == 0 else float(lower_median(sample_norms(g))) / reference
+
+
+RESAMPLES = 1000
+
+
+def bootstrap(
+    samples: Samples,
+    report: DiagnosticReport,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    counted_on: int | None = None,
+) -> Resampling:
+    """Resample what a report was computed from; `fa_core.confidence` judges the resamples.
+
+    Batches are drawn with replacement, then samples within each. (a), (b): medians over the drawn samples
+    of the norm batches. (c): the mean cosine over pairs of *different* batches among the drawn ones (a batch
+    with itself has cosine 1 and says nothing). Accuracy: over the drawn samples of all batches, or, where it
+    was counted on n other samples, Binomial(n, accuracy)/n; one that was given instead stays as given.
+
+    Args:
+        samples: from the same diagnosis as `report`.
+        report: what was reported.
+        resamples: R.
+        seed: of the draws.
+        counted_on: how many samples the report's accuracy was counted on, where those are not the eval batches.
+
+    Raises:
+        UsageError: R < 1.
+
+    Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993.
+    """
+    if resamples < 1:
+        raise UsageError(f"{resamples} resamples", hint="give at least 1")
+    generator = torch.Generator().manual_seed(seed)
+    index = two_stage([norms.shape[1] for norms in samples.residual_norms], resamples, generator)
+    h, g = (_resampled_medians(norms, index) for norms in (samples.residual_norms, samples.bp_grad_norms))
+    drift = resampled_drift(samples.drift_cosines, resamples, generator)
+    return Resampling(
+        growth=[_growth(norms) for norms in h] if report.max_per_block_growth is not None else [],
+        g_L=[norms[-1] if all(map(math.isfinite, norms)) else math.nan for norms in g],
+        stability=drift if report.cross_batch_stability is not None else [],
+        headline_acc=_resampled_accuracy(samples.right, report, resamples, generator, counted_on),
+        seed=seed,
+    )
+
+
+def diagnose_resampled(
+    model: nn.Module,
+    eval_batches: Iterable[Any],
+    headline_acc: float | None = None,
+    frozen_baseline_acc: float | None = None,
+    thresholds: DiagnosticThresholds | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    **options: Any,
+) -> DiagnosticReport:
+    """`diagnose`, its report with the `bootstrap` from the same passes in ``resampling``.
+
+    Args:
+        model, eval_batches, headline_acc, frozen_baseline_acc, thresholds: as for `diagnose`.
+        resamples, seed: as for `bootstrap`.
+        options: further arguments of `run_diagnosis`.
+    """
+    check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
+    diagnosis = run_diagnosis(model, eval_batches, **options)
+    report = diagnosis.report(
+        headline_acc=headline_acc,
+        frozen_baseline_acc=frozen_baseline_acc,
+        thresholds=thresholds or DiagnosticThresholds(),
+    )
+    return replace(report, resampling=bootstrap(diagnosis.samples(), report, resamples, seed))
+
+
+def two_stage(sizes: list[int], resamples: int, generator: torch.Generator) -> Tensor:
+    """Indices into the pooled samples: batches with replacement, then samples within each.
+
+    Args:
+        sizes: samples per batch.
+        resamples: R.
+        generator: on the CPU.
+
+    Returns:
+        (R, Σ sizes) int64.
+
+    >>> two_stage([3], 2, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 3])
+    """
+    counts = torch.tensor(sizes)
+    starts = counts.cumsum(0) - counts
+    slots = torch.arange(len(sizes)).repeat_interleave(counts)
+    chosen = torch.randint(len(sizes), (resamples, len(sizes)), generator=generator)[:, slots]
+    within = torch.rand(chosen.shape, generator=generator, dtype=torch.float64) * counts[chosen]
+    return starts[chosen] + within.long()
+
+
+def resampled_drift(cosines: Tensor, resamples: int, generator: torch.Generator) -> list[float]:
+    """(c) of batches drawn with replacement: Σ w_j·w_k·c_jk / Σ w_j·w_k over j ≠ k, w = how often each was drawn.
+
+    Args:
+        cosines: (K, K).
+        resamples: R.
+        generator: on the CPU.
+
+    Returns:
+        R values; NaN where the cosines are, or where all draws are one batch.
+    """
+    k = len(cosines)
+    drawn = torch.randint(k, (resamples, k), generator=generator)
+    weights = torch.nn.functional.one_hot(drawn, k).sum(dim=1).to(torch.float64)
+    off_diagonal = cosines - torch.diag(torch.diagonal(cosines))
+    total = torch.einsum("rj,jk,rk->r", weights, off_diagonal, weights)
+    values: list[float] = (total / (weights.sum(dim=1) ** 2 - weights.square().sum(dim=1))).tolist()
+    return values
+
+
+def _resampled_medians(per_batch: list[Tensor], index: Tensor) -> list[list[float]]:
+    """(L+1, B) norms per batch → R lists of L+1 medians."""
+    pooled = torch.cat(per_batch, dim=1)
+    medians: list[list[float]] = torch.stack([lower_median(layer[index]) for layer in pooled], dim=1).tolist()
+    return medians
+
+
+def _growth(norms: list[float]) -> float:
+    growth = DiagnosticReport(residual_norms=norms).max_per_block_growth
+    return math.nan if growth is None else growth
+
+
+def _resampled_accuracy(
+    right: list[Tensor], report: DiagnosticReport, resamples: int, generator: torch.Generator, counted_on: int | None
+) -> list[float]:
+    """Drawing n samples with replacement gets Binomial(n, their accuracy) right."""
+    if counted_on is not None and report.headline_acc is not None:
+        counts, shares = torch.tensor([counted_on]).double(), torch.tensor([report.headline_acc], dtype=torch.float64)
+    elif (report.headline_acc_source or "").startswith("measured"):
+        counts = torch.tensor([len(batch) for batch in right], dtype=torch.float64)
+        shares = torch.stack([batch.double().mean() for batch in right])
+    else:
+        return []
+    chosen = torch.randint(len(shares), (resamples, len(shares)), generator=generator)
+    drawn = counts[chosen]
+    hits = torch.binomial(drawn, shares[chosen], generator=generator)
+    values: list[float] = (hits.sum(dim=1) / drawn.sum(dim=1)).tolist()
+    return values
