@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fa_core.models.base import Shape, StreamNet, checked_args, count_blocks, terminal_norm
+from fa_core.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
 
 
 class ResidualMLP(StreamNet):
@@ -46,14 +46,12 @@ class ResidualMLP(StreamNet):
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
         d, input_dim = shapes["embed.weight"]
-        L = count_blocks(shapes)
+        common = common_args(shapes)
         return {
             "input_dim": input_dim,
             "d": d,
-            "L": L,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
-            "terminal_ln": "out_ln.weight" in shapes,
-            "num_classes": shapes["head.weight"][0],
+            "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
+            **common,
         }
 
 
