@@ -43,6 +43,9 @@ __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs",
 
 Batches = list[tuple[Tensor, Tensor]]
 
+_PROGRESS = ("epochs_done", "stopped", "headline_acc")
+"""What of a manifest changes while the run is trained."""
+
 
 class Moment(msgspec.Struct, frozen=True, kw_only=True):
     """How far a run is, for its progress display.
@@ -192,9 +195,7 @@ class Run:
         self.writer.trace(self.trace)
         self.writer.manifest(self.manifest)
         state = {
-            "epochs_done": self.manifest.epochs_done,
-            "stopped": self.manifest.stopped,
-            "headline_acc": self.manifest.headline_acc,
+            **{name: getattr(self.manifest, name) for name in _PROGRESS},
             "net": self.net.state_dict(),
             "method": self.method.state_dict(),
             "training": self.method.training_state(),
@@ -209,12 +210,7 @@ class Run:
         self.method.load_training_state(state["training"])
         if self.optimizer:
             self.optimizer.load_state_dict(state["optimizer"])
-        self.manifest = msgspec.structs.replace(
-            found,
-            epochs_done=state["epochs_done"],
-            stopped=state["stopped"],
-            headline_acc=state["headline_acc"],
-        )
+        self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
         self.trace = read_trace(self.writer.folder, state["epochs_done"])
 
 
