@@ -160,18 +160,14 @@ class Diagnosed:
     Attributes:
         numbers: all of its report that was measured, but for the accuracy.
         accuracy: on the eval batches.
-        take_samples: fetches what the numbers were computed from.
+        samples: fetches what the numbers were computed from: values before any median or mean, on the CPU.
         drew: the network drew random numbers.
     """
 
     numbers: DiagnosticReport
     accuracy: Counted
-    take_samples: Callable[[], Samples]
+    samples: Callable[[], Samples]
     drew: bool = False
-
-    def samples(self) -> Samples:
-        """The measured values before any median or mean, on the CPU."""
-        return self.take_samples()
 
     def report(self, **given: Any) -> DiagnosticReport:
         """What was measured, with the fields the caller knows."""

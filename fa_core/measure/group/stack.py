@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import is_dataclass
 from itertools import chain
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol, TypeGuard
+from typing import Any, NamedTuple, Protocol, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -454,6 +454,22 @@ class ResidualStack:
         assert isinstance(like, nn.LayerNorm)
         plain = F.layer_norm(h, like.normalized_shape, eps=like.eps)
         return torch.addcmul(self._tensors[f"{name}.bias"][:, None], plain, self._tensors[f"{name}.weight"][:, None])
+
+
+def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
+    """N networks as one: built-in residual MLPs layer by layer, others through `torch.func`.
+
+    Args:
+        networks: at least two, as written (see `as_written`), that differ in their tensors alone.
+        taps: as for `diagnose`.
+        dtype: what they are computed in; None = their own.
+
+    Raises:
+        CannotStack, TapError: see `FunctionalStack`.
+    """
+    if taps is None and is_residual_mlp(networks[0]):
+        return ResidualStack(cast(Sequence[ResidualMLP], networks), dtype)
+    return FunctionalStack(networks, taps, dtype)
 
 
 def bytes_per_member(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor]], test_batch: int) -> int:
