@@ -1,24 +1,72 @@
-"""Train one run into a run folder: deterministic, resumable, watched by the four diagnostics."""
+"""Train one run into a run folder: deterministic, resumable, watched by the four diagnostics.
+
+The folder is complete after every epoch. A finished run is measured from its files, exactly as `fa-tui audit`
+measures them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import io
+import json
+import pickle
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import torch
+from torch import Tensor
 
-from fa_core.data import DataSet
+from fa_core.atomic import write_bytes
+from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.errors import UsageError
+from fa_core.engine.group_runner import measure_run
+from fa_core.engine.jobs import Job
+from fa_core.engine.loading import TEST_BATCH, Evaluation
+from fa_core.engine.provenance import input_hashes, versions
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.measure.accuracy import accuracy
+from fa_core.measure.credit import method_gamma
+from fa_core.measure.diagnose import diagnose
+from fa_core.methods import make_method, method_class
+from fa_core.models import StreamNet, build
 from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticReport
-from fa_core.runs import Manifest, is_run
-from fa_core.training.loop import deterministic, steps_per_epoch
-from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
-from fa_core.training.run import Moment, Run
+from fa_core.runs import RESUME, TRACE, WITHOUT_BASELINE, Manifest, is_run, read_manifest
+from fa_core.trace import trace_entry
+from fa_core.training.loop import Diverged, deterministic, fitted_args, make_optimizer, steps_per_epoch, train_epoch
+from fa_core.training.plan import BASELINE, Recipe, RunPlan, plan_runs, there_already
+from fa_core.training.run_writer import RunWriter
 
 __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]
+
+Batches = list[tuple[Tensor, Tensor]]
+
+_PROGRESS = ("epochs_done", "stopped", "headline_acc")
+"""What of a manifest changes while the run is trained."""
+
+
+class Moment(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a run is, for its progress display.
+
+    Attributes:
+        run: the run's name.
+        epoch: the epoch being trained, 1..epochs.
+        epochs: how many there are.
+        step: steps done in it.
+        steps: steps per epoch.
+        entry: the epoch's line of the trace, once it is complete.
+        flags: letters that fired on it.
+    """
+
+    run: str
+    epoch: int
+    epochs: int
+    step: int
+    steps: int
+    entry: Mapping[str, Any] | None = None
+    flags: frozenset[str] = frozenset()
 
 
 class Trained(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +76,278 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
     report: DiagnosticReport | None
     skipped: bool = False
+
+
+class Run:
+    """The state of one run in training.
+
+    Args:
+        plan: what to train.
+        data: the data set of its SPEC.
+        folder: the run folder.
+        device: where to train.
+        thresholds: what fires is judged by.
+    """
+
+    def __init__(
+        self, plan: RunPlan, data: DataSet, folder: Path, device: torch.device, thresholds: DiagnosticThresholds
+    ) -> None:
+        rule = method_class(plan.method)
+        arch_args = rule.adapt_arch_args(fitted_args(plan.arch, plan.arch_args, data))
+        self.data, self.device, self.thresholds = data, device, thresholds
+        self.net = build(plan.arch, seed=plan.seed, **arch_args).to(device)
+        self.method = make_method(plan.method, self.net, plan.seed, **plan.method_args)
+        self.recipe = plan.recipe if rule.trains else msgspec.structs.replace(plan.recipe, epochs=0)
+        self.optimizer = make_optimizer(self.recipe, self.method, self.net)
+        self.batches = eval_batches(data, seed=plan.eval_seed)
+        self.name = plan.name
+        self.trace: list[dict[str, Any]] = []
+        self.baseline: float | None = None
+        self.writer = RunWriter(folder)
+        self.manifest = Manifest(
+            method=rule.name,
+            arch=plan.arch,
+            arch_args=self.net.arch_args,
+            data=data.spec,
+            data_hash=data.hash,
+            eval_seed=plan.eval_seed,
+            eval_batches=len(self.batches),
+            eval_batch_size=len(self.batches[0][1]),
+            seed=plan.seed,
+            method_args=plan.method_args,
+            recipe=msgspec.to_builtins(self.recipe),
+            axes=plan.axes,
+            versions=versions(),
+            device=_device_name(device),
+        )
+
+    def take_up(self, *, resume: bool, overwrite: bool) -> Manifest | None:
+        """Start, or go on from the last complete epoch; the manifest of a run that is already finished."""
+        folder = self.writer.folder
+        if is_run(folder) and not overwrite:
+            found = read_manifest(folder)
+            if not resume:
+                raise there_already(folder)
+            _check_same(found, self.manifest, folder)
+            if found.stopped or (found.epochs_done >= self.recipe.epochs and not (folder / RESUME).exists()):
+                return found
+            self._restore(found)
+            return None
+        self.writer.start()
+        self._save()
+        return None
+
+    def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
+        """Train the epochs that are left."""
+        steps = steps_per_epoch(self.data, self.recipe) if self.optimizer else 0
+        self.baseline = sibling_baseline(self.writer.folder, self.manifest)
+        while self.optimizer and self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
+            epoch = self.manifest.epochs_done + 1
+            moment = Moment(run=self.name, epoch=epoch, epochs=self.recipe.epochs, step=0, steps=steps)
+            self._train_epoch(epoch, stop_on, moment, on_moment)
+
+    def _train_epoch(
+        self, epoch: int, stop_on: frozenset[str], moment: Moment, on_moment: Callable[[Moment], None]
+    ) -> None:
+        assert self.optimizer is not None
+        start, stopped = time.perf_counter(), None
+        try:
+            loss = train_epoch(
+                self.net,
+                self.method,
+                self.optimizer,
+                self.recipe,
+                self.data,
+                seed=self.manifest.seed,
+                epoch=epoch,
+                on_step=lambda step: on_moment(msgspec.structs.replace(moment, step=step)),
+            )
+        except Diverged as error:
+            loss, stopped = float("nan"), f"diverged: {error.what}"
+        given = {"thresholds": self.thresholds, "frozen_baseline_acc": self.baseline}
+        report = measure_epoch(self.net, self.data, self.batches, **given)
+        gamma = method_gamma(self.net, self.method, *self.batches[0])
+        rate = self.optimizer.param_groups[0]["lr"]
+        entry = trace_entry(epoch, report, time.perf_counter() - start, loss=loss, lr=rate, gamma=gamma)
+        fired = report.flags & stop_on
+        if fired and not stopped and epoch < self.recipe.epochs:
+            saved = 100 * (self.recipe.epochs - epoch) / self.recipe.epochs
+            letters = ", ".join(f"({letter})" for letter in sorted(fired))
+            stopped = f"{letters} fired at epoch {epoch} of {self.recipe.epochs}: {saved:.0f} % of the epochs saved"
+        self.trace.append(entry)
+        self.manifest = msgspec.structs.replace(
+            self.manifest, epochs_done=epoch, stopped=stopped, headline_acc=report.headline_acc
+        )
+        self._save()
+        on_moment(msgspec.structs.replace(moment, step=moment.steps, entry=entry, flags=report.flags))
+
+    def audit(self) -> DiagnosticReport:
+        """Measure the finished run and write its report; what only an unfinished run needs goes."""
+        held = Evaluation(self.data.test_x, self.data.test_y, self.batches, self.data.hash)
+        report = audit_run(self.writer.folder, self.device, held)
+        self.manifest = read_manifest(self.writer.folder)
+        self.writer.finished()
+        return report.with_thresholds(self.thresholds)
+
+    def _save(self) -> None:
+        """Everything up to this epoch; the resume state last, since it is what a resumed run believes."""
+        self.writer.weights(self.manifest, self.net.state_dict(), self.method.state_dict())
+        self.writer.trace(self.trace)
+        self.writer.manifest(self.manifest)
+        state = {
+            **{name: getattr(self.manifest, name) for name in _PROGRESS},
+            "net": self.net.state_dict(),
+            "method": self.method.state_dict(),
+            "training": self.method.training_state(),
+            "optimizer": self.optimizer.state_dict() if self.optimizer else {},
+        }
+        save_state(self.writer.folder / RESUME, state)
+
+    def _restore(self, found: Manifest) -> None:
+        state = load_state(self.writer.folder / RESUME, self.device)
+        self.net.load_state_dict(state["net"])
+        self.method.load_state_dict(state["method"])
+        self.method.load_training_state(state["training"])
+        if self.optimizer:
+            self.optimizer.load_state_dict(state["optimizer"])
+        self.manifest = msgspec.structs.replace(found, **{name: state[name] for name in _PROGRESS})
+        self.trace = read_trace(self.writer.folder, state["epochs_done"])
+
+
+def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
+    """A run is only resumed as what it is."""
+    for name in ("method", "arch", "arch_args", "data", "data_hash", "seed", "method_args", "recipe", "eval_seed"):
+        was, now = getattr(found, name), getattr(asked, name)
+        if was != now:
+            raise UsageError(
+                f"the run there has {name} {was}, not {now}", where=folder, hint="train into another --out folder"
+            )
+
+
+def _device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+
+
+def save_state(path: Path, state: dict[str, Any]) -> None:
+    """Write tensors and plain values, with the random generators' state."""
+    generators = {
+        "cpu": torch.get_rng_state(),
+        "cuda": torch.cuda.get_rng_state_all() if torch.cuda.is_available() else [],
+    }
+    buffer = io.BytesIO()
+    torch.save({"state": state, "generators": generators}, buffer)
+    write_bytes(path, buffer.getvalue())
+
+
+def load_state(path: Path, device: torch.device) -> dict[str, Any]:
+    """The state that `save_state` wrote; the random generators are set back to it.
+
+    Args:
+        path: the file.
+        device: where its tensors go (the random state stays on the CPU).
+
+    Raises:
+        UnreadableInput: missing, cut off, or not such a file.
+    """
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        state, generators = saved["state"], saved["generators"]
+        torch.set_rng_state(generators["cpu"])
+        if generators["cuda"] and device.type == "cuda":
+            torch.cuda.set_rng_state_all(generators["cuda"])
+    except (OSError, RuntimeError, EOFError, KeyError, TypeError, pickle.UnpicklingError) as error:
+        reason = str(error).partition("\n")[0]
+        raise UnreadableInput(
+            f"cannot resume from it ({reason})", where=path, hint="train the run again with --overwrite"
+        ) from error
+    return state  # type: ignore[no-any-return]
+
+
+def read_trace(folder: Path, epochs: int) -> list[dict[str, Any]]:
+    """The first `epochs` lines of a run's trace."""
+    path = folder / TRACE
+    if not epochs:
+        return []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()[:epochs]
+        return [json.loads(line) for line in lines]
+    except (OSError, ValueError) as error:
+        raise UnreadableInput(f"cannot resume from it ({error})", where=path) from error
+
+
+def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any) -> DiagnosticReport:
+    """The four diagnostics on the evaluation batches, with the accuracy on the whole test part."""
+    test = list(zip(torch.split(data.test_x, TEST_BATCH), torch.split(data.test_y, TEST_BATCH), strict=True))
+    return diagnose(net, batches, headline_acc=accuracy(net, test), **given)
+
+
+def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
+    """Accuracy of the finished frozen-blocks run next to `folder` with the same network, data, seed and recipe.
+
+    λ may differ: with frozen blocks the penalty trains nothing. Controls in `WITHOUT_BASELINE` have none.
+
+    Args:
+        folder: the run's folder; its siblings are searched.
+        manifest: what the run is.
+
+    Returns:
+        A fraction, or None if there is no such run.
+    """
+    if manifest.method in WITHOUT_BASELINE:
+        return None
+    wanted = _alike(manifest)
+    for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
+        if other == folder or not is_run(other):
+            continue
+        try:
+            candidate = read_manifest(other)
+        except FaError:
+            continue
+        if candidate.method == BASELINE and _is_finished(candidate) and _alike(candidate) == wanted:
+            return candidate.headline_acc
+    return None
+
+
+def _alike(manifest: Manifest) -> tuple[object, ...]:
+    recipe = {name: value for name, value in manifest.recipe.items() if name != "lam"}
+    return (manifest.arch, manifest.arch_args, manifest.data, manifest.seed, recipe)
+
+
+def _is_finished(manifest: Manifest) -> bool:
+    return manifest.epochs_done == manifest.recipe.get("epochs")
+
+
+class _Silent:
+    """Shows no progress."""
+
+    def progress(self, done: int, total: int) -> None:
+        return None
+
+    def note(self, text: str) -> None:
+        return None
+
+
+def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = None) -> DiagnosticReport:
+    """Look for (d)'s baseline next to a run, measure the run, and write its manifest and ``audit.json``.
+
+    Args:
+        folder: the run folder.
+        device: where to measure.
+        samples: its evaluation samples, if they are loaded already.
+
+    Raises:
+        FaError: it cannot be read or measured, or the report cannot be written.
+    """
+    writer = RunWriter(folder)
+    manifest = read_manifest(folder)
+    manifest = msgspec.structs.replace(manifest, frozen_baseline_acc=sibling_baseline(folder, manifest))
+    writer.manifest(manifest)
+    report = measure_run(Job(id=folder.name, checkpoint=str(folder)), str(device), _Silent(), samples)
+    writer.manifest(msgspec.structs.replace(manifest, headline_acc=report.headline_acc))
+    provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
+    report = msgspec.structs.replace(report, provenance=provenance)
+    writer.audit(report)
+    return report
 
 
 def train_run(

@@ -22,8 +22,7 @@ from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
 from fa_core.report import DiagnosticReport
 from fa_core.runs import WEIGHTS
-from fa_core.train import Recipe, RunPlan, plan_runs, train_run
-from fa_core.training.run import audit_run
+from fa_core.train import Recipe, RunPlan, audit_run, plan_runs, train_run
 
 SEEDS = (42, 123, 456)
 HERE = Path(__file__).parent

@@ -141,7 +141,7 @@ def load_digits(spec: str, text: str) -> DataSet:
     return DataSet(spec, x[test:], y[test:], x[:test], y[:test], 10)
 
 
-NAMES = ("train_x", "train_y", "test_x", "test_y")
+NAMES = _SPELLINGS[0]
 
 
 def load_user_data(spec: str) -> DataSet:

@@ -13,10 +13,10 @@ from torch import Tensor
 from fa_core.engine import provenance
 from fa_core.engine.loading import Evaluation, Loaded, halving, release
 from fa_core.errors import FaError
-from fa_core.measure import bootstrap, reference_precision
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
 from fa_core.measure.fused import is_out_of_memory
+from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.tally import Diagnosed
 from fa_core.methods.base import Method
 from fa_core.methods.registry import restore_method

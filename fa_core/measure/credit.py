@@ -453,8 +453,8 @@ def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> li
 
     Source: docs/protocol.md §4.
     """
-    with _reference(net, x, y) as reference:
-        return reference.gammas(copy.deepcopy(method))
+    with _reference(net, x, y) as gammas:
+        return gammas(copy.deepcopy(method))
 
 
 def null_gamma(
@@ -478,37 +478,28 @@ def null_gamma(
     if not method.draws_feedback:
         raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
     generator = torch.Generator().manual_seed(seed)
-    with _reference(net, x, y) as reference:
-        observed = mean_over(reference.gammas(copy.deepcopy(method)))
-        drawn = [reference.gammas(method.fresh(generator)) for _ in range(draws)]
+    with _reference(net, x, y) as gammas:
+        observed = mean_over(gammas(copy.deepcopy(method)))
+        drawn = [gammas(method.fresh(generator)) for _ in range(draws)]
     deep = [value for value in map(mean_over, drawn) if value is not None]
     return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
 
 
-@dataclass(frozen=True)
-class _Reference:
-    """A batch's float64 gradients, for credit to be compared with."""
-
-    model: nn.Module
-    x: Tensor
-    y: Tensor
-    done: Pass
-    flatten: str
-
-    def gammas(self, rule: CreditRule) -> list[float | None]:
-        """Γ_l of a rule, which is turned to float64 in place."""
-        credit = _credit(self.model, rule.double(), self.x, self.y)
-        check_credit(credit, self.done.hidden)
-        pairs = zip(credit, self.done.gradients, strict=True)
-        return [gamma(None if a is None else vectors(a, self.flatten), vectors(g, self.flatten)) for a, g in pairs]
-
-
 @contextmanager
-def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[_Reference]:
+def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
+    """Γ_l of rules against one batch's float64 gradients; a rule is turned to float64 in place."""
     with borrow(net, "float64") as borrowed:
         x, y = _batch(borrowed.device, x, y)
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
-        yield _Reference(borrowed.model, x, y, done, choose_flatten(done.hidden, done.gradients[-1]))
+        flatten = choose_flatten(done.hidden, done.gradients[-1])
+
+        def gammas(rule: CreditRule) -> list[float | None]:
+            credit = _credit(borrowed.model, rule.double(), x, y)
+            check_credit(credit, done.hidden)
+            pairs = zip(credit, done.gradients, strict=True)
+            return [gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs]
+
+        yield gammas
 
 
 def _credit(net: nn.Module, rule: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:

@@ -84,24 +84,8 @@ def _matches(name: str, pattern: str) -> bool:
     return len(ours) == len(theirs) and all(map(fnmatchcase, ours, theirs))
 
 
-_SELECTIONS = frozenset(
-    {
-        "AliasBackward0",
-        "CloneBackward0",
-        "PermuteBackward0",
-        "ReshapeAliasBackward0",
-        "SelectBackward0",
-        "SliceBackward0",
-        "SqueezeBackward0",
-        "SqueezeBackward1",
-        "TBackward0",
-        "ToCopyBackward0",
-        "TransposeBackward0",
-        "UnsafeViewBackward0",
-        "UnsqueezeBackward0",
-        "ViewBackward0",
-    }
-)
+_COPYING = "Alias Clone Permute ReshapeAlias Select Slice Squeeze T ToCopy Transpose UnsafeView Unsqueeze View"
+_SELECTIONS = {"SqueezeBackward1", *(f"{name}Backward0" for name in _COPYING.split())}
 """Autograd nodes that copy or pick entries: their Jacobian's rows are rows of the identity."""
 
 

@@ -1,4 +1,4 @@
-"""The credit rules, one per file, behind one small interface: what credit, and what loss."""
+"""The credit rules, behind one small interface: what credit, and what loss."""
 
 from fa_core.methods.base import Credit, Method, StepInfo, feedback_generator, output_error
 from fa_core.methods.registry import METHODS, known_methods, make_method, method_class, restore_method

@@ -215,11 +215,6 @@ def output_error(logits: Tensor, y: Tensor) -> Tensor:
     return error
 
 
-def numbered(name: str, count: int) -> Iterator[str]:
-    """``name_0`` .. ``name_{count-1}``: the buffer names of one tensor per layer."""
-    return (f"{name}_{l}" for l in range(count))
-
-
 @contextmanager
 def untracked_statistics(net: nn.Module) -> Iterator[None]:
     """In train mode, let BatchNorm use the batch's statistics without recording them."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.methods.base import Credit, StepInfo, output_error
-from fa_core.methods.bridge import BridgeMethod, BridgeNet
+from fa_core.methods.bridge import BridgeMethod, BridgeNet, predicted_gradients
 from fa_core.models.base import StreamNet
 from fa_core.naming import unknown_name
 
@@ -103,10 +103,7 @@ class CreditBridge(BridgeMethod):
 
 def value_gradients(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, ...]:
     """∇_{h_l} V(h_l, t_l, s), l = 0..L."""
-    with torch.enable_grad():
-        leaves = [h.detach().requires_grad_() for h in stream]
-        total = torch.stack([value(l, h, s).sum() for l, h in enumerate(leaves)]).sum()
-        return torch.autograd.grad(total, leaves)
+    return predicted_gradients(lambda l, h: value(l, h, s), stream, torch.sum)
 
 
 def terminal_value(value: Value, stream: Sequence[Tensor], s: Tensor) -> tuple[Tensor, Tensor]:

@@ -11,9 +11,8 @@ from fa_core.methods.base import Method
 from fa_core.methods.bp import Backprop
 from fa_core.methods.bridge import StateBridge
 from fa_core.methods.credit_bridge import CreditBridge
-from fa_core.methods.dfa import DirectFeedbackAlignment
 from fa_core.methods.ep import EquilibriumPropagation
-from fa_core.methods.fa import FeedbackAlignment
+from fa_core.methods.feedback import DirectFeedbackAlignment, FeedbackAlignment
 from fa_core.naming import nearest, unknown_name
 from fa_core.rows import canonical_method
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC
 from collections.abc import Mapping, Sequence
+from inspect import signature
 from typing import Any, ClassVar, Literal, overload
 
 from torch import Tensor, nn
@@ -132,18 +133,29 @@ def terminal_norm(width: int, on: bool) -> nn.Module:
     return nn.LayerNorm(width) if on else nn.Identity()
 
 
-def count_blocks(shapes: Mapping[str, Shape]) -> int:
-    """L, from names such as ``blocks.3.fc1.weight``."""
-    return 1 + max((int(name.split(".")[1]) for name in shapes if name.startswith("blocks.")), default=-1)
+def common_args(shapes: Mapping[str, Shape]) -> dict[str, Any]:
+    """L, from names such as ``blocks.3.fc1.weight``, and what the layers after the blocks show."""
+    blocks = [int(name.split(".")[1]) for name in shapes if name.startswith("blocks.")]
+    return {
+        "L": 1 + max(blocks, default=-1),
+        "terminal_ln": "out_ln.weight" in shapes,
+        "num_classes": shapes["head.weight"][0],
+    }
 
 
-def check_sizes(**sizes: int) -> None:
-    """Refuse a size below 1 (``L`` may be 0), naming it.
+def checked_args(network: type[StreamNet], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The constructor arguments of a network, in its order; a size below 1 (``L`` may be 0) is refused by name.
+
+    Args:
+        network: the class that declares the constructor.
+        given: their values by name, e.g. the constructor's ``locals()``; other names are ignored.
 
     Raises:
         UsageError: with the argument's name and value.
     """
-    for name, size in sizes.items():
+    args = {name: given[name] for name in signature(network).parameters}
+    for name, size in args.items():
         least = 0 if name == "L" else 1
-        if isinstance(size, bool) or not isinstance(size, int) or size < least:
+        if name != "terminal_ln" and (isinstance(size, bool) or not isinstance(size, int) or size < least):
             raise UsageError(f"{name} is {size!r}", hint=f"give a whole number of at least {least}")
+    return args

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+from fa_core.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
 
 
 class ResidualMLP(StreamNet):
@@ -26,18 +26,17 @@ class ResidualMLP(StreamNet):
     block: ClassVar[type[nn.Module]]
     """``block(d, hidden)`` makes an f_l, with a linear layer ``fc1`` from d to hidden."""
 
-    def __init__(self, input_dim: int, d: int, L: int, hidden: int | None, terminal_ln: bool, num_classes: int) -> None:
+    def __init__(
+        self,
+        input_dim: int = 3072,
+        d: int = 256,
+        L: int = 4,
+        hidden: int | None = None,
+        terminal_ln: bool = True,
+        num_classes: int = 10,
+    ) -> None:
         hidden = 2 * d if hidden is None else hidden
-        check_sizes(input_dim=input_dim, d=d, L=L, hidden=hidden, num_classes=num_classes)
-        args = {
-            "input_dim": input_dim,
-            "d": d,
-            "L": L,
-            "hidden": hidden,
-            "terminal_ln": terminal_ln,
-            "num_classes": num_classes,
-        }
-        super().__init__(args, (input_dim,), [(d,)] * (L + 1))
+        super().__init__(checked_args(ResidualMLP, locals()), (input_dim,), [(d,)] * (L + 1))
         self.embed = nn.Linear(input_dim, d)
         self.blocks = nn.ModuleList(self.block(d, hidden) for _ in range(L))
         self.out_ln = terminal_norm(d, terminal_ln)
@@ -47,14 +46,12 @@ class ResidualMLP(StreamNet):
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
         d, input_dim = shapes["embed.weight"]
-        L = count_blocks(shapes)
+        common = common_args(shapes)
         return {
             "input_dim": input_dim,
             "d": d,
-            "L": L,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
-            "terminal_ln": "out_ln.weight" in shapes,
-            "num_classes": shapes["head.weight"][0],
+            "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
+            **common,
         }
 
 
@@ -88,17 +85,6 @@ class ResMLP(ResidualMLP):
 
     arch = "resmlp"
     block = PreNormBlock
-
-    def __init__(
-        self,
-        input_dim: int = 3072,
-        d: int = 256,
-        L: int = 4,
-        hidden: int | None = None,
-        terminal_ln: bool = True,
-        num_classes: int = 10,
-    ) -> None:
-        super().__init__(input_dim, d, L, hidden, terminal_ln, num_classes)
 
 
 class PlainBlock(nn.Module):

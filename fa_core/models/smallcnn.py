@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+from fa_core.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
 
 
 class ConvBlock(nn.Module):
@@ -64,20 +64,11 @@ class SmallCNN(StreamNet):
         terminal_ln: bool = False,
         num_classes: int = 10,
     ) -> None:
-        check_sizes(image=image, channels=channels, width=width, d=d, L=L, num_classes=num_classes)
+        args = checked_args(SmallCNN, locals())
         if image % 8:
             raise UsageError(f"smallcnn halves the image three times, image is {image}", hint="use a multiple of 8")
         if L not in (0, 3):
             raise UsageError(f"smallcnn has 3 blocks after its first convolution, L is {L}", hint="use L=3, or L=0")
-        args = {
-            "image": image,
-            "channels": channels,
-            "width": width,
-            "d": d,
-            "L": L,
-            "terminal_ln": terminal_ln,
-            "num_classes": num_classes,
-        }
         maps = [(width << l, image >> (l + 1), image >> (l + 1)) for l in range(3)]
         states: list[Shape] = [*maps, (d,)][: L + 1]
         super().__init__(args, (channels, image, image), states)
@@ -96,15 +87,13 @@ class SmallCNN(StreamNet):
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Arguments from the convolutions; the image's side from the first layer that reads a flattened map."""
         width, channels, _, _ = shapes["embed.conv.weight"]
-        L = count_blocks(shapes)
-        dense = shapes["blocks.2.fc.weight"] if L else None
+        common = common_args(shapes)
+        dense = shapes["blocks.2.fc.weight"] if common["L"] else None
         image = 8 * isqrt(dense[1] // (4 * width)) if dense else 2 * isqrt(shapes["head.weight"][1] // width)
         return {
             "image": image,
             "channels": channels,
             "width": width,
             "d": dense[0] if dense else 256,
-            "L": L,
-            "terminal_ln": "out_ln.weight" in shapes,
-            "num_classes": shapes["head.weight"][0],
+            **common,
         }

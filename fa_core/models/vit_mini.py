@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from fa_core.errors import UsageError
-from fa_core.models.base import Shape, StreamNet, check_sizes, count_blocks, terminal_norm
+from fa_core.models.base import Shape, StreamNet, checked_args, common_args, terminal_norm
 
 
 class PatchEmbedding(nn.Module):
@@ -105,25 +105,12 @@ class ViTMini(StreamNet):
         num_classes: int = 10,
     ) -> None:
         hidden = 2 * d if hidden is None else hidden
-        check_sizes(
-            image=image, channels=channels, patch=patch, d=d, L=L, heads=heads, hidden=hidden, num_classes=num_classes
-        )
+        args = checked_args(ViTMini, locals())
         if image % patch or d % heads:
             raise UsageError(
                 f"vit_mini cannot cut image={image} into patch={patch}, d={d} into heads={heads}",
                 hint="choose divisors",
             )
-        args = {
-            "image": image,
-            "channels": channels,
-            "patch": patch,
-            "d": d,
-            "L": L,
-            "heads": heads,
-            "hidden": hidden,
-            "terminal_ln": terminal_ln,
-            "num_classes": num_classes,
-        }
         tokens = 1 + (image // patch) ** 2
         super().__init__(args, (channels, image, image), [(tokens, d)] * (L + 1))
         self.embed = PatchEmbedding(channels, image, patch, d)
@@ -148,15 +135,13 @@ class ViTMini(StreamNet):
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Arguments from the patch convolution, the positions and the first block; heads from its qkv tensor."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
-        L = count_blocks(shapes)
+        common = common_args(shapes)
         return {
             "image": patch * isqrt(shapes["embed.pos"][1] - 1),
             "channels": channels,
             "patch": patch,
             "d": d,
-            "L": L,
-            "heads": shapes["blocks.0.attention.qkv_weight"][1] if L else 1,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if L else 2 * d,
-            "terminal_ln": "out_ln.weight" in shapes,
-            "num_classes": shapes["head.weight"][0],
+            "heads": shapes["blocks.0.attention.qkv_weight"][1] if common["L"] else 1,
+            "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
+            **common,
         }

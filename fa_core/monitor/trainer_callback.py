@@ -11,7 +11,7 @@ from typing import Any
 from torch import nn
 
 from fa_core.errors import missing_package
-from fa_core.monitor.watch import ProtocolMonitor
+from fa_core.monitor import ProtocolMonitor
 from fa_core.naming import diagnostic_letters
 
 try:

@@ -1,16 +1,23 @@
-"""The seven demonstrations: each computes the wrong number, the right one, and says why they differ."""
+"""The seven demonstrations: each computes the wrong number, the right one, and says why they differ.
+
+1 to 3 are shown on constructed tensors, 4 to 7 on a trained net with its own feedback.
+"""
 
 from __future__ import annotations
 
 import platform
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from fa_core.errors import UsageError
+from fa_core.pitfalls.subject import Subject, of_run, trained_here
 
 Stream = Sequence[Tensor | None]
 
@@ -291,3 +298,56 @@ def null_feedback(trained: float, fresh: Sequence[float], ran_on: str) -> Demons
         instead="save the feedback with the weights; use fresh draws only as the null to compare with",
         ran_on=ran_on,
     )
+
+
+FRESH_DRAWS = 10
+DEEP = "mean over samples, hidden layers"
+
+
+def _against_fresh(subject: Subject) -> Demonstration:
+    credit, grads = subject.credit_and_gradients()
+    generator = torch.Generator().manual_seed(0)
+    fresh = [
+        aggregate(subject.credit_and_gradients(subject.method.fresh(generator))[0], grads)[DEEP]
+        for _ in range(FRESH_DRAWS)
+    ]
+    return null_feedback(aggregate(credit, grads)[DEEP], fresh, subject.name)
+
+
+_ON_TENSORS = {"norm-axis": norm_axis, "cosine-eps": cosine_eps, "half-flush": half_flush}
+
+_ON_RUNS: Mapping[str, Callable[[Subject], Demonstration]] = {
+    "null-feedback": _against_fresh,
+    "aggregations": lambda subject: aggregations(*subject.credit_and_gradients(), subject.name),
+    "layer-zero": lambda subject: layer_zero(*subject.credit_and_gradients(), subject.name),
+    "missing-feedback": lambda subject: missing_feedback(subject.credit_and_gradients()[1], subject.name),
+}
+
+PITFALLS = (*_ON_TENSORS, *_ON_RUNS)
+"""Names in the protocol's order, 1 to 7."""
+
+
+def demonstrate(names: Sequence[str] = PITFALLS, run: Path | None = None) -> list[Demonstration]:
+    """Run demonstrations.
+
+    Args:
+        names: which, by name or number.
+        run: a run folder with saved feedback for 4 to 7; None trains a small net here.
+
+    Raises:
+        UsageError: no pitfall of that name.
+        MeasureError: the run saved no feedback.
+    """
+    chosen = [_name(name) for name in names]
+    subject = None
+    if any(name in _ON_RUNS for name in chosen):
+        subject = of_run(run) if run is not None else trained_here()
+    return [_ON_RUNS[name](subject) if subject and name in _ON_RUNS else _ON_TENSORS[name]() for name in chosen]
+
+
+def _name(name: str) -> str:
+    if name.isdigit() and 1 <= int(name) <= len(PITFALLS):
+        return PITFALLS[int(name) - 1]
+    if name in PITFALLS:
+        return name
+    raise UsageError(f"no pitfall {name!r}", hint=f"known: {', '.join(PITFALLS)}, or 1 to {len(PITFALLS)}")

@@ -162,12 +162,10 @@ def _order(call: ast.Call) -> ast.expr | None:
 
 def _negative(node: ast.expr | None) -> bool:
     """A literal such as -1; an order of -1 is hardly ever meant, -inf is a known one."""
-    return (
-        isinstance(node, ast.UnaryOp)
-        and isinstance(node.op, ast.USub)
-        and isinstance(node.operand, ast.Constant)
-        and isinstance(node.operand.value, int)
-    )
+    match node:
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int())):
+            return True
+    return False
 
 
 def _keyword(call: ast.Call, *names: str) -> bool:

@@ -13,7 +13,7 @@ from fa_tui import options
 from fa_tui.commands import output
 
 if TYPE_CHECKING:
-    from fa_core.pitfalls import Demonstration
+    from fa_core.pitfalls.demonstrations import Demonstration
 
 NamesArgument = Annotated[
     list[str] | None,
@@ -49,7 +49,7 @@ def pitfalls_command(
     """
     if scan:
         raise typer.Exit(_scan(scan, format))
-    from fa_core.pitfalls import PITFALLS, demonstrate
+    from fa_core.pitfalls.demonstrations import PITFALLS, demonstrate
 
     shown = demonstrate(names or PITFALLS, run or _sample_run())
     if format is options.Form.json:

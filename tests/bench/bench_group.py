@@ -27,7 +27,8 @@ from torch.utils.flop_counter import FlopCounterMode
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.group import measure_together
-from fa_core.measure.group.shared_passes import make_stack, stacked_pass
+from fa_core.measure.group.shared_passes import stacked_pass
+from fa_core.measure.group.stack import make_stack
 from fa_core.measure.isolate import full_float32
 from fa_core.models import StreamNet, build
 from tests.bench.figures import Figure, amount, ratio_within, report, table

@@ -9,28 +9,19 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, UsageError, is_device_lost
-from fa_core.measure.accuracy import (
-    Float64Twin,
-    LogitsFunction,
-    Progress,
-    classified,
-    near_ties,
-    run_accuracy,
-)
+from fa_core.measure.accuracy import Float64Twin, LogitsFunction, Progress, classified, near_ties, run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import Pass, counted, cut, in_parts, is_out_of_memory, on_device, pair
-from fa_core.measure.group.stack import CannotStack, FunctionalStack, ResidualStack, Stack, is_residual_mlp
-from fa_core.measure.group.stackable import difference, obstacle
+from fa_core.measure.group.stack import CannotStack, Stack, difference, make_stack, obstacle
 from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.tally import Diagnosed, Divided, Tally
 from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, plain_logits, resolve_taps
-from fa_core.models.residual_mlp import ResidualMLP
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -175,22 +166,6 @@ def _attempt(run: Callable[[], list[Member]], progress: Counter) -> tuple[list[M
     if is_out_of_memory(failed):
         raise failed if isinstance(failed, torch.OutOfMemoryError) else torch.OutOfMemoryError(str(failed))
     return [], failed
-
-
-def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
-    """N networks as one: built-in residual MLPs layer by layer, others through `torch.func`.
-
-    Args:
-        networks: at least two, as written (see `as_written`), that differ in their tensors alone.
-        taps: as for `diagnose`.
-        dtype: what they are computed in; None = their own.
-
-    Raises:
-        CannotStack, TapError: see `FunctionalStack`.
-    """
-    if taps is None and is_residual_mlp(networks[0]):
-        return ResidualStack(cast(Sequence[ResidualMLP], networks), dtype)
-    return FunctionalStack(networks, taps, dtype)
 
 
 def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Member]:

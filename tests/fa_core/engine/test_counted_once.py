@@ -15,7 +15,7 @@ from fa_core.engine import loading
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.engine.loading import Plan, evaluation
-from fa_core.measure import accuracy
+from fa_core.measure.accuracy import accuracy
 from fa_core.measure.group import measure_together
 from fa_core.models import StreamNet, build
 from fa_core.report import DiagnosticReport

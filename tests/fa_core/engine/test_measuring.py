@@ -12,7 +12,9 @@ from fa_core.engine import build_report, loading
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.measure import accuracy, diagnose, fused
+from fa_core.measure import fused
+from fa_core.measure.accuracy import accuracy
+from fa_core.measure.diagnose import diagnose
 from fa_core.report import DiagnosticReport
 from fa_core.runs import MANIFEST, WEIGHTS
 

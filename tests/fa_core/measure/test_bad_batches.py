@@ -8,7 +8,7 @@ import torch
 
 from fa_core import diagnose
 from fa_core.errors import FaError, MeasureError, UsageError
-from fa_core.measure import accuracy
+from fa_core.measure.accuracy import accuracy
 from tests.fa_core.measure.nets import Residual, batches
 
 X, Y = torch.zeros(4, 5), torch.zeros(4, dtype=torch.int64)

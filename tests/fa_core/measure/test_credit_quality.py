@@ -9,8 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, UsageError
-from fa_core.measure import NullGamma, credit_quality, method_credit_quality, null_gamma
-from fa_core.measure.credit import ce_change, pearson, rho
+from fa_core.measure.credit import NullGamma, ce_change, credit_quality, method_credit_quality, null_gamma, pearson, rho
 from fa_core.measure.norms import gamma, mean_over
 from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 

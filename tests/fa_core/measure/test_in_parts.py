@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from fa_core.errors import UsageError
-from fa_core.measure import diagnose
+from fa_core.measure.diagnose import diagnose
 from fa_core.models import build
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core import diagnose
-from fa_core.measure import accuracy
+from fa_core.measure.accuracy import accuracy
 from fa_core.models.residual_mlp import ResMLP
 
 Batches = list[tuple[Tensor, Tensor]]

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from fa_core.measure import accuracy
+from fa_core.measure.accuracy import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
-from fa_core.measure.stability import drift_of, mean_pairwise_cosine
+from fa_core.measure.tally import drift_of, mean_pairwise_cosine
 from fa_core.measure.taps import batch_mean_ce
 
 

@@ -13,10 +13,12 @@ from torch import Tensor
 
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.methods import rules
-from fa_core.pitfalls import (
+from fa_core.pitfalls.demonstrations import (
     PITFALLS,
+    aggregate,
     aggregations,
     cosine_eps,
+    cosines,
     demonstrate,
     half_flush,
     layer_zero,
@@ -24,10 +26,9 @@ from fa_core.pitfalls import (
     norm_axis,
     null_feedback,
 )
-from fa_core.pitfalls.demonstrations import aggregate, cosines
 from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
 from fa_core.runs import Manifest
-from fa_core.training.run import RunWriter
+from fa_core.training.run_writer import RunWriter
 
 
 @pytest.fixture(scope="module", autouse=True)

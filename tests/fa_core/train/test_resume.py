@@ -9,12 +9,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from fa_core import train as run_module
 from fa_core.data import DataSet
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_manifest
 from fa_core.train import Moment, train_run
-from fa_core.training import run as run_module
 
 from .conftest import plan
 

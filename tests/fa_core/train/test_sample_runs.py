@@ -15,8 +15,7 @@ from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, RESUME, TRACE, read_manifest
-from fa_core.train import Moment, RunPlan, train_run
-from fa_core.training.run import audit_run
+from fa_core.train import Moment, RunPlan, audit_run, train_run
 
 SEEDS = (42, 123, 456)
 

@@ -48,7 +48,7 @@ def test_resume_leaves_finished_runs_alone(tmp_path, capsys):
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, capsys, monkeypatch):
-    import fa_core.training.run as training
+    import fa_core.train as training
 
     def interrupted(*args: object, **settings: object) -> float:
         raise KeyboardInterrupt

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from fa_core.measure import accuracy
+from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.group import Member, measure_together
 

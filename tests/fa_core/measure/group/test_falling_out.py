@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, UsageError
-from fa_core.measure import accuracy, diagnose
+from fa_core.measure.accuracy import accuracy
+from fa_core.measure.diagnose import diagnose
 from fa_core.measure.group import measure_together, shared_passes
 from fa_core.models import build
 from tests.fa_core.measure.group.checks import assert_same, bits, samples

@@ -13,8 +13,7 @@ import torch
 from torch import nn
 
 from fa_core.measure.group import bytes_per_member
-from fa_core.measure.group.stack import is_residual_mlp
-from fa_core.measure.group.stackable import difference, obstacle
+from fa_core.measure.group.stack import difference, is_residual_mlp, obstacle
 from fa_core.models import build
 from tests.fa_core.measure.group.checks import samples
 

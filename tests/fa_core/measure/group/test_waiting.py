@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from fa_core.measure.group import measure_together
-from fa_core.measure.group.shared_passes import GroupCount, make_stack, stacked_pass
+from fa_core.measure.group.shared_passes import GroupCount, stacked_pass
+from fa_core.measure.group.stack import make_stack
 from fa_core.measure.tally import Tally
 from fa_core.measure.taps import plain_logits
 from fa_core.models import build

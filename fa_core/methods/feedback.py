@@ -1,0 +1,71 @@
+"""Feedback alignment and direct feedback alignment: the error travels back through fixed random matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+
+from fa_core.methods.base import Credit, Method, gaussian_, output_error
+from fa_core.models.base import StreamNet
+
+
+class RandomFeedback(Method):
+    """Fixed Gaussian matrices ``B_0``, ``B_1``, ..., each of variance 1/rows.
+
+    Args:
+        shapes: (rows, columns) of each.
+    """
+
+    draws_feedback = True
+
+    def __init__(self, net: StreamNet, generator: torch.Generator, shapes: Iterable[tuple[int, int]]) -> None:
+        super().__init__(net, generator)
+        for l, shape in enumerate(shapes):
+            self.register_buffer(f"B_{l}", torch.empty(shape))
+        self.redraw(generator)
+
+    def redraw(self, generator: torch.Generator) -> None:
+        for matrix in self.buffers():
+            gaussian_(matrix, 1 / len(matrix), generator)
+
+
+class FeedbackAlignment(RandomFeedback):
+    """a_L = e_T·W_head, then a_l = a_{l+1}·B_l with fixed Gaussian B_l (d × d) of variance 1/d, l < L.
+
+    The terminal LayerNorm is left out of a_L on purpose, so Γ_L < 1. Where layers differ in size, B_l is
+    (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token stream every token gets its sample's vector.
+
+    Source: docs/protocol.md §5; Lillicrap et al., Nature Communications 7, 2016.
+    """
+
+    name = "fa"
+
+    def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
+        sizes = net.credit_sizes
+        super().__init__(net, generator, zip(sizes[1:], sizes, strict=False))
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        vectors = [output_error(logits, y) @ net.head.weight.detach()]
+        for B in reversed(list(self.buffers())):
+            vectors.append(vectors[-1] @ B.to(vectors[-1].dtype))
+        return [net.place(l, vector) for l, vector in enumerate(reversed(vectors))]
+
+
+class DirectFeedbackAlignment(RandomFeedback):
+    """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
+
+    On a token stream every token gets its sample's vector.
+
+    Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
+    """
+
+    name = "dfa"
+
+    def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
+        super().__init__(net, generator, [(net.num_classes, size) for size in net.credit_sizes])
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        error = output_error(logits, y)
+        return [net.place(l, error @ B.to(error.dtype)) for l, B in enumerate(self.buffers())]
