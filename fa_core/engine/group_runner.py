@@ -199,7 +199,8 @@ class GroupRunner:
         """Measure jobs that have the same samples and settings, and report the outcome of each."""
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
-            self._finish(members[0].job, outlet, lambda: measure_loaded(members[0], self._device, watch))
+            member = members[0]
+            outlet.finish(member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
             return
         try:
             found = self._pass(members, watch)
@@ -216,7 +217,8 @@ class GroupRunner:
         else:
             together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
-                self._finish(member.job, outlet, partial(self._report_of, member, measured, together, outlet))
+                report = partial(self._report_of, member, measured, together, outlet)
+                outlet.finish(member.job, report, self._explained)
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
@@ -244,29 +246,16 @@ class GroupRunner:
             count_batches=first > 0,
         )
 
-    def _report_of(self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents) -> DiagnosticReport:
+    def _report_of(self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents) -> dict[str, Any]:
         """The report of one of a group."""
         job = member.job
-        if outlet.is_cancelled(job):
-            raise Cancelled
         if measured.note:
             outlet.note(job, measured.note)
         if measured.diagnosis is None or measured.acc is None:
             raise measured.error or AssertionError("a member without an outcome")
         samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
         group = 1 if measured.note else together
-        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group)
-
-    def _finish(self, job: Job, outlet: WorkerEvents, report: Callable[[], DiagnosticReport]) -> None:
-        """Report the outcome of a job: its report, or why it has none."""
-        try:
-            found = report().to_dict()
-        except Cancelled:
-            outlet.stopped(job)
-        except Exception as error:
-            outlet.failed(job, self._explained(job, error))
-        else:
-            outlet.done(job, found)
+        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group).to_dict()
 
     def _explained(self, job: Job, error: Exception) -> Exception:
         """What to report of an error: where memory ran out, which memory."""

@@ -283,8 +283,9 @@ class WorkerThread(threading.Thread):
                     case messages.Ready():
                         worker.ready = True
                     case None:
-                        cause, hint = worker.cause_of_death(), _log_hint(worker)
+                        cause, hints = worker.autopsy()
                         self._dismiss(worker)
+                        hint = "; ".join([*hints, f"log: {worker.log}"])
                         return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
         except OSError as error:
             return JobFailed(f"no worker could be started ({error.strerror})")
@@ -373,8 +374,8 @@ class WorkerThread(threading.Thread):
 
     def _reap(self, worker: WorkerProcess, single: bool) -> None:
         """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
-        what = f"its worker on {self._device} {worker.cause_of_death()}"
-        hint = _log_hint(worker, killed=what.endswith("SIGKILL"))
+        cause, hints = worker.autopsy()
+        what, hint = f"its worker on {self._device} {cause}", "; ".join([*hints, f"log: {worker.log}"])
         killed_by_us = self._kill_timer is not None
         self._dismiss(worker)
         left = self._let_go()
@@ -385,11 +386,3 @@ class WorkerThread(threading.Thread):
                 self._table.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
         else:
             self._table.give_back(left, f"{what} while it held several: measured again, alone", alone=True)
-
-
-def _log_hint(worker: WorkerProcess, *, killed: bool = False) -> str:
-    line = worker.last_words()
-    said = f"its last words: {line}; " if line else ""
-    if killed:
-        said += "the system may have run out of memory; "
-    return f"{said}log: {worker.log}"

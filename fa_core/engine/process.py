@@ -113,9 +113,11 @@ class ChildProcess:
         except ValueError:
             return f"was killed by signal {-code}"
 
-    def last_words(self) -> str:
-        """The last line of its log that is not empty (``""`` if there is none)."""
-        return "".join(log_tail(self.log, 1)).strip()
+    def autopsy(self) -> tuple[str, list[str]]:
+        """How it ended (see `cause_of_death`), and hints at why: its last words, and that memory may have run out."""
+        cause = self.cause_of_death()
+        hints = [f"its last words: {line.strip()}" for line in log_tail(self.log, 1)]
+        return cause, [*hints, "the system may have run out of memory"] if cause.endswith("SIGKILL") else hints
 
     def _wait(self, seconds: float) -> int:
         try:

@@ -218,10 +218,9 @@ class _Driver(threading.Thread):
         finally:
             limit.cancel()
         if self.connected.done() or time.monotonic() < expires:
-            cause, words = process.cause_of_death(), process.last_words()
-            said = f"its last words: {words}; " if words else ""
+            cause, hints = process.autopsy()
             what = f"the connection to the Ray cluster is lost: its driver {cause}"
-            return MeasureError(what, hint=f"{said}log: {self._log}")
+            return MeasureError(what, hint="; ".join([*hints, f"log: {self._log}"]))
         if address == "local":
             return MeasureError(f"Ray did not start on this machine within {seconds:.0f} s", hint=HOW_TO_START)
         return _no_answer(None if address == "auto" else address, f"within {seconds:.0f} s")

@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from fa_core.engine import messages
@@ -56,8 +57,29 @@ class WorkerEvents:
     def is_cancelled(self, job: Job) -> bool:
         return self._is_cancelled(job.id)
 
-    def done(self, job: Job, report: dict[str, Any]) -> None:
-        self._send(messages.Done(job.id, report))
+    def finish(
+        self,
+        job: Job,
+        report: Callable[[], dict[str, Any]],
+        explained: Callable[[Job, Exception], Exception] = lambda job, error: error,
+    ) -> None:
+        """Send the outcome of a job: its report, or why it has none.
+
+        Args:
+            job: the job.
+            report: measures it, or raises; not called once it is cancelled.
+            explained: what to send of an error.
+        """
+        try:
+            if self.is_cancelled(job):
+                raise Cancelled
+            found = report()
+        except Cancelled:
+            self.stopped(job)
+        except Exception as error:
+            self.failed(job, explained(job, error))
+        else:
+            self._send(messages.Done(job.id, found))
 
     def stopped(self, job: Job) -> None:
         self._send(messages.Stopped(job.id))
@@ -106,17 +128,10 @@ class OneByOne:
 
     def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
         for job in jobs:
-            if outlet.is_cancelled(job):
-                outlet.stopped(job)
-                continue
-            try:
-                report = self._measure(job, self._device, outlet.begin([job]))
-            except Cancelled:
-                outlet.stopped(job)
-            except Exception as error:
-                outlet.failed(job, error)
-            else:
-                outlet.done(job, report)
+            outlet.finish(job, partial(self._measured, job, outlet))
+
+    def _measured(self, job: Job, outlet: WorkerEvents) -> dict[str, Any]:
+        return self._measure(job, self._device, outlet.begin([job]))
 
 
 class Control(threading.Thread):
