@@ -5,7 +5,6 @@ The table is written as runs finish, and resumed from; baselines come out of the
 
 from __future__ import annotations
 
-import contextlib
 import json
 import tempfile
 import threading
@@ -267,66 +266,6 @@ def make_pool(
     return RayPool(placement, on_event, measure=measure, on_notice=on_notice)
 
 
-class Throttle:
-    """Writes what has changed, in at most `WRITING_SHARE` of the time. Thread-safe.
-
-    Args:
-        write: writes it; where that raises an FaError, it is written again with the next change.
-
-    Attributes:
-        lock: held while it is written; what `write` reads is changed under it.
-    """
-
-    def __init__(self, write: Callable[[], None]) -> None:
-        self._write = write
-        self.lock = threading.RLock()
-        self._next_write = 0.0
-        self._unwritten = False
-        self._later: threading.Timer | None = None
-
-    def changed(self) -> None:
-        """Write now, or soon if the last write took long.
-
-        Raises:
-            FaError: it cannot be written now.
-        """
-        with self.lock:
-            self._unwritten = True
-            pause = self._next_write - time.monotonic()
-            if pause <= 0:
-                self.flush()
-            elif self._later is None:
-                # the next change may be hours away
-                self._later = threading.Timer(pause, self._flush_later)
-                self._later.daemon = True
-                self._later.start()
-
-    def flush(self) -> None:
-        """Write what is not written yet.
-
-        Raises:
-            FaError: it cannot be written.
-        """
-        with self.lock:
-            if self._later is not None:
-                self._later.cancel()
-                self._later = None
-            if not self._unwritten:
-                return
-            begun = time.monotonic()
-            try:
-                self._write()
-                self._unwritten = False
-            finally:
-                ended = time.monotonic()
-                took = ended - begun
-                self._next_write = ended + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
-
-    def _flush_later(self) -> None:
-        with contextlib.suppress(FaError):  # the next write raises it again
-            self.flush()
-
-
 class AuditFile:
     """Collects the measured runs of an audit and keeps a file of them. Thread-safe.
 
@@ -355,18 +294,40 @@ class AuditFile:
         self._spare: Path | None = None
         self.unsaved: FaError | None = None
         self._reports: dict[int, DiagnosticReport] = {}
-        self._throttle = Throttle(self._save)
+        self._lock = threading.RLock()
+        self._next_write = 0.0
+        self._unwritten = False
+        self._later: threading.Timer | None = None
 
     def put(self, index: int, report: DiagnosticReport) -> None:
         """Take the report of the row of this index, and write: now, or soon if a write just now took long."""
-        with self._throttle.lock, contextlib.suppress(FaError):
+        with self._lock:
             self._reports[index] = report
-            self._throttle.changed()
+            self._unwritten = True
+            pause = self._next_write - time.monotonic()
+            if pause <= 0:
+                self.write()
+            elif self._later is None:
+                # the next report may be hours away
+                self._later = threading.Timer(pause, self.write)
+                self._later.daemon = True
+                self._later.start()
 
     def write(self) -> None:
-        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`)."""
-        with contextlib.suppress(FaError):
-            self._throttle.flush()
+        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`).
+
+        What only the spare file holds is written again the next time: the disk may have space by then.
+        """
+        with self._lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
+            if self._out is None or not self._unwritten:
+                return
+            begun = time.monotonic()
+            self._unwritten = not self._saved(self._out, [*self._before, *self.rows()])
+            took = time.monotonic() - begun
+            self._next_write = begun + took + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""
@@ -374,19 +335,17 @@ class AuditFile:
         measured = with_measured_baselines(finished)
         return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
 
-    def _save(self) -> None:
-        if self._out is None:
-            return
-        table = [*self._before, *self.rows()]
+    def _saved(self, out: Path, table: list[AuditRow]) -> bool:
         try:
-            write_audit_table(self._out, table)
+            write_audit_table(out, table)
         except FaError as error:
             first = self.unsaved is None
-            self.unsaved = FaError(error.what, where=self._out, hint=self._spill(self._out.name, table))
+            self.unsaved = FaError(error.what, where=out, hint=self._spill(out.name, table))
             if first:
                 self._on_trouble(f"{self.unsaved}; measuring goes on")
-            raise
-        self.unsaved = None  # also where the disk has space again
+            return False
+        self.unsaved = None
+        return True
 
     def _spill(self, name: str, table: list[AuditRow]) -> str:
         """Put the rows into the spare file; says where they are."""
