@@ -285,8 +285,8 @@ class RayPool(Pool):
         """Cancel a job; False if it is over. A node that measures it is stopped, and not waited for."""
         if self._table.withdraw(job_id):
             return True
-        if self._driver is not None:
-            self._driver.send(messages.Cancel(job_id))
+        if (driver := self._driver) is not None:
+            driver.send(messages.Cancel(job_id))
         return self._over(job_id, cancellation_of)
 
     def pids(self) -> list[int]:
