@@ -84,9 +84,6 @@ class ChildProcess:
 
     def kill(self) -> None:
         """End it now, with everything it started."""
-        if not hasattr(os, "killpg"):
-            self._popen.kill()
-            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._popen.pid, signal.SIGKILL)
 

@@ -30,14 +30,12 @@ from fa_core.engine.job_table import (
     OnEvent,
     cancellation_of,
     most_together,
-    outcome_of,
     under_its_name,
 )
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState
-from fa_core.engine.pool import Pool
+from fa_core.engine.pool import Outcome, Pool, take_in
 from fa_core.engine.process import ChildProcess, environment
 from fa_core.errors import FaError, MeasureError
-from fa_core.report import DiagnosticReport
 
 NOT_PLACED = "ray"
 """Device of a job that Ray has and no node has begun."""
@@ -353,17 +351,8 @@ class RayPool(Pool):
                 self._update(job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0)
             case messages.Placed(job_ids=job_ids, node=node, device=device):
                 self._update(job_ids, device=f"{node}/{device}")
-            case messages.Begun(job_ids=job_ids):
-                self._update(job_ids, state=JobState.RUNNING)
-            case messages.Progress(job_ids=job_ids, done=done, total=total):
-                self._update(job_ids, done=done, total=total)
-            case messages.Note(job_ids=job_ids, text=text):
-                self._update(job_ids, note=text)
-            case messages.Done(job_id=job_id, report=report):
-                self._over(job_id, lambda job: outcome_of(report, job.checkpoint))
-            case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
-                error = JobFailed(what, where=where, hint=messages.name_log(hint, self._log))
-                self._over(job_id, lambda job: error)
+            case _:
+                take_in(message, self._update, self._over, self._log)
 
     def _update(self, job_ids: list[str], **changes: object) -> None:
         self._table.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
@@ -377,7 +366,7 @@ class RayPool(Pool):
             self._changed.notify_all()
             return None if self._in_flight.pop(job_id, None) is None else self._table.view(job_id).job
 
-    def _over(self, job_id: str, outcome: Callable[[Job], DiagnosticReport | FaError]) -> bool:
+    def _over(self, job_id: str, outcome: Outcome) -> bool:
         """Give a job that is in flight its outcome; False if it had one already."""
         job = self._land(job_id)
         if job is not None:
