@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -76,7 +76,10 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
 
     def count_hits(largest: int) -> int:
         return run_accuracy(
-            network, _Watched(_test_batches(samples, first, largest), watch, batches), dtype=options.dtype
+            network,
+            _test_batches(samples, first, largest),
+            dtype=options.dtype,
+            on_batch=lambda done, total: watch.progress(done, total + batches),
         ).hits
 
     hits = halving(count_hits, TEST_BATCH, watch.note) if before else 0
@@ -110,27 +113,6 @@ def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
 def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Batches:
     """The test part from this sample on."""
     return list(zip(cut(samples.test_x[first:], largest), cut(samples.test_y[first:], largest), strict=True))
-
-
-class _Watched:
-    """Test batches that report their number as they are used, and there notice a cancellation.
-
-    Args:
-        batches: the batches.
-        watch: where to report.
-        more: how many others follow.
-    """
-
-    def __init__(self, batches: Batches, watch: Watch, more: int) -> None:
-        self._batches, self._watch, self._more = batches, watch, more
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for done, batch in enumerate(self._batches, 1):
-            yield batch
-            self._watch.progress(done, len(self) + self._more)
 
 
 class GroupRunner:
