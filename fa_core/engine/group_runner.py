@@ -15,7 +15,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, versions
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
     Evaluation,
@@ -182,7 +182,7 @@ class GroupRunner:
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
             member = members[0]
-            outlet.finish(member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
+            finish(outlet, member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
             return
         try:
             found = self._pass(members, watch)
@@ -200,7 +200,7 @@ class GroupRunner:
             together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
                 report = partial(self._report_of, member, measured, together, outlet)
-                outlet.finish(member.job, report, self._explained)
+                finish(outlet, member.job, report, self._explained)
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()

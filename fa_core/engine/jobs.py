@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -20,6 +20,9 @@ from fa_core.naming import unknown_name
 from fa_core.rows import AuditRow
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 from fa_core.user_code import is_callable_name
+
+if TYPE_CHECKING:
+    from fa_core.engine.worker import WorkerEvents
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -252,3 +255,29 @@ class Watch(Protocol):
 
 Measure = Callable[[Job, str, Watch], dict[str, Any]]
 """(job, device, watch) → the report's dict. Raises FaError for what a user can understand."""
+
+
+def finish(
+    outlet: WorkerEvents,
+    job: Job,
+    report: Callable[[], dict[str, Any]],
+    explained: Callable[[Job, Exception], Exception] = lambda job, error: error,
+) -> None:
+    """Send the outcome of a job: its report, or why it has none.
+
+    Args:
+        outlet: where to.
+        job: the job.
+        report: measures it, or raises; not called once it is cancelled.
+        explained: what to send of an error.
+    """
+    try:
+        if outlet.is_cancelled(job):
+            raise Cancelled
+        found = report()
+    except Cancelled:
+        outlet.stopped(job)
+    except Exception as error:
+        outlet.failed(job, explained(job, error))
+    else:
+        outlet.done(job, found)

@@ -16,7 +16,7 @@ from typing import TypeVar
 from fa_core.engine import messages
 from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, cancellation_of, most_together, outcome_of
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
-from fa_core.engine.process import WorkerProcess
+from fa_core.engine.messages import WorkerProcess
 from fa_core.errors import FaError, UsageError
 from fa_core.report import DiagnosticReport
 

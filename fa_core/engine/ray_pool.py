@@ -33,8 +33,8 @@ from fa_core.engine.job_table import (
     under_its_name,
 )
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState
+from fa_core.engine.messages import ChildProcess, environment
 from fa_core.engine.pool import Outcome, Pool, take_in
-from fa_core.engine.process import ChildProcess, environment
 from fa_core.errors import FaError, MeasureError
 
 NOT_PLACED = "ray"

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job
-from fa_core.engine.process import WorkerProcess, log_tail
+from fa_core.engine.messages import WorkerProcess, log_tail
 
 THREADS = 1
 """CPU threads of a job: Ray gives it one core."""

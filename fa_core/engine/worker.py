@@ -1,6 +1,6 @@
 """The worker process: reads jobs from stdin, measures them, writes what happens to stdout.
 
-Started by `fa_core.engine.process`; a user never needs to. Ends when its stdin closes.
+Started by `fa_core.engine.messages`; a user never needs to. Ends when its stdin closes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Watch
-from fa_core.engine.process import private_stdout
+from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Watch, finish
 from fa_core.errors import FaError, is_device_lost
 
 if TYPE_CHECKING:
@@ -57,29 +56,8 @@ class WorkerEvents:
     def is_cancelled(self, job: Job) -> bool:
         return self._is_cancelled(job.id)
 
-    def finish(
-        self,
-        job: Job,
-        report: Callable[[], dict[str, Any]],
-        explained: Callable[[Job, Exception], Exception] = lambda job, error: error,
-    ) -> None:
-        """Send the outcome of a job: its report, or why it has none.
-
-        Args:
-            job: the job.
-            report: measures it, or raises; not called once it is cancelled.
-            explained: what to send of an error.
-        """
-        try:
-            if self.is_cancelled(job):
-                raise Cancelled
-            found = report()
-        except Cancelled:
-            self.stopped(job)
-        except Exception as error:
-            self.failed(job, explained(job, error))
-        else:
-            self._send(messages.Done(job.id, found))
+    def done(self, job: Job, report: dict[str, Any]) -> None:
+        self._send(messages.Done(job.id, report))
 
     def stopped(self, job: Job) -> None:
         self._send(messages.Stopped(job.id))
@@ -128,7 +106,7 @@ class OneByOne:
 
     def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
         for job in jobs:
-            outlet.finish(job, partial(self._measured, job, outlet))
+            finish(outlet, job, partial(self._measured, job, outlet))
 
     def _measured(self, job: Job, outlet: WorkerEvents) -> dict[str, Any]:
         return self._measure(job, self._device, outlet.begin([job]))
@@ -169,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if args.device == "cpu":
             os.nice(NICENESS)
-    stdout = private_stdout()
+    stdout = messages.private_stdout()
     control = Control(sys.stdin.buffer)
     control.start()
 
