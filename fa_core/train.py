@@ -22,9 +22,8 @@ from fa_core.atomic import write_bytes
 from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job
+from fa_core.engine.jobs import Job, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
-from fa_core.engine.provenance import input_hashes, versions
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma

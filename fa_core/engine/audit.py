@@ -1,23 +1,57 @@
-"""An audit: which rows can be measured, measured by the workers of a placement, collected in one file."""
+"""An audit: which rows can be measured, measured by the workers of a placement, and the one table that collects them.
+
+The table is written as runs finish, and resumed from; baselines come out of the audit itself.
+"""
 
 from __future__ import annotations
 
+import json
+import tempfile
+import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
-from fa_core.engine.audit_file import Adjust, AuditFile, check_nothing_lost, check_writable, finished_before
+from fa_core.atomic import place_of
 from fa_core.engine.devices import LOCAL, Placement, resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.job_table import OnEvent
-from fa_core.engine.jobs import DEFAULT_MEASURE, Job, MeasureOptions, check_options, job_for, no_data, run_of
+from fa_core.engine.jobs import (
+    DEFAULT_MEASURE,
+    Job,
+    MeasureOptions,
+    check_options,
+    input_hashes,
+    job_for,
+    no_data,
+    run_of,
+)
 from fa_core.engine.pool import Pool, WorkerPool
-from fa_core.errors import FaError, UnreadableInput
-from fa_core.report import DiagnosticReport
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats import scan
+from fa_core.formats.write import write_audit_table
+from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import is_run
+from fa_core.runs import WITHOUT_BASELINE, is_run
+
+FROZEN = "frozen"
+"""The control whose accuracy is the baseline."""
+
+WRITING_SHARE = 0.05
+"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
+
+AT_ONCE = 0.02
+"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
+
+Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
+"""What is done to finished rows before they are written: thresholds and baselines that the user gave."""
+
 
 OnReport = Callable[[int, DiagnosticReport], None]
 
@@ -138,7 +172,7 @@ def measurable(rows: Iterable[AuditRow]) -> list[AuditRow]:
         path = run_of(path) or path
         known = found.get(str(path))
         if known is None or (known.source != known.checkpoint and row.source == row.checkpoint):
-            found[str(path)] = msgspec.structs.replace(row, checkpoint=str(path))
+            found[str(path)] = replace(row, checkpoint=str(path))
     return list(found.values())
 
 
@@ -230,3 +264,264 @@ def make_pool(
     from fa_core.engine.ray_pool import RayPool
 
     return RayPool(placement, on_event, measure=measure, on_notice=on_notice)
+
+
+class AuditFile:
+    """Collects the measured runs of an audit and keeps a file of them. Thread-safe.
+
+    Args:
+        out: the audit table to write; None = none.
+        order: the rows to be measured, in the order they are to be written.
+        adjust: see `Adjust`.
+        before: rows that stay in the file in front of them.
+        on_trouble: called, once, when the file cannot be written. Measuring goes on; the rows go to a spare file.
+
+    Attributes:
+        unsaved: why the file does not hold every row, and which one does; None = it does.
+    """
+
+    def __init__(
+        self,
+        out: Path | None,
+        order: Sequence[AuditRow],
+        adjust: Adjust = list,
+        before: Iterable[AuditRow] = (),
+        on_trouble: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        self._out, self._order, self._adjust = out, list(order), adjust
+        self._before = list(before)
+        self._on_trouble = on_trouble
+        self._spare: Path | None = None
+        self.unsaved: FaError | None = None
+        self._reports: dict[int, DiagnosticReport] = {}
+        self._lock = threading.RLock()
+        self._next_write = 0.0
+        self._unwritten = False
+        self._later: threading.Timer | None = None
+
+    def put(self, index: int, report: DiagnosticReport) -> None:
+        """Take the report of the row of this index, and write: now, or soon if a write just now took long."""
+        with self._lock:
+            self._reports[index] = report
+            self._unwritten = True
+            pause = self._next_write - time.monotonic()
+            if pause <= 0:
+                self.write()
+            elif self._later is None:
+                # the next report may be hours away
+                self._later = threading.Timer(pause, self.write)
+                self._later.daemon = True
+                self._later.start()
+
+    def write(self) -> None:
+        """Write what is not written yet; to the spare file where the file's disk fails (see `unsaved`).
+
+        What only the spare file holds is written again the next time: the disk may have space by then.
+        """
+        with self._lock:
+            if self._later is not None:
+                self._later.cancel()
+                self._later = None
+            if self._out is None or not self._unwritten:
+                return
+            begun = time.monotonic()
+            self._unwritten = not self._saved(self._out, [*self._before, *self.rows()])
+            took = time.monotonic() - begun
+            self._next_write = begun + took + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
+
+    def rows(self) -> list[AuditRow]:
+        """The finished rows, in order, with their baselines."""
+        finished = [replace(row, report=self._reports[i]) for i, row in enumerate(self._order) if i in self._reports]
+        measured = with_measured_baselines(finished)
+        return [_marked(before, after) for before, after in zip(measured, self._adjust(measured), strict=True)]
+
+    def _saved(self, out: Path, table: list[AuditRow]) -> bool:
+        try:
+            write_audit_table(out, table)
+        except FaError as error:
+            first = self.unsaved is None
+            self.unsaved = FaError(error.what, where=out, hint=self._spill(out.name, table))
+            if first:
+                self._on_trouble(f"{self.unsaved}; measuring goes on")
+            return False
+        self.unsaved = None
+        return True
+
+    def _spill(self, name: str, table: list[AuditRow]) -> str:
+        """Put the rows into the spare file; says where they are."""
+        try:
+            if self._spare is None:
+                self._spare = Path(tempfile.mkdtemp(prefix="fa-audit-")) / name
+            write_audit_table(self._spare, table)
+        except (OSError, FaError):
+            return "no other place could be written to either"
+        return f"what is finished is in {self._spare}"
+
+
+def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
+    """A baseline that the user gave says so, so that a resumed audit does not take it for the run's own."""
+    acc: Any = after.report.frozen_baseline_acc
+    return after if acc == before.report.frozen_baseline_acc else filled(after, acc, GIVEN)
+
+
+def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """Fill in (d)'s baseline where a run has none and a frozen-blocks run was measured in the same audit.
+
+    It must have the same network, arguments, data and seed; one of the same recipe goes before others.
+    """
+    rows = list(rows)
+    frozen = [row for row in rows if row.method == FROZEN and row.report.headline_acc is not None]
+    return [_with_baseline(row, frozen) for row in rows]
+
+
+def filled(row: AuditRow, acc: float | None, source: str) -> AuditRow:
+    """The row with this baseline, and where it came from."""
+    report = row.report.with_frozen_baseline(acc)
+    return replace(row, report=replace(report, provenance={**report.provenance, BASELINE_FROM: source}))
+
+
+def _with_baseline(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
+    shared = _shared_with_baseline(row)
+    if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or shared is None:
+        return row
+    fitting = [candidate for candidate in frozen if _shared_with_baseline(candidate) == shared]
+    if not fitting:
+        return row
+    recipe = row.report.provenance.get("recipe")
+    best = next((other for other in fitting if other.report.provenance.get("recipe") == recipe), fitting[0])
+    return filled(row, best.report.headline_acc, best.checkpoint or best.source)
+
+
+def _shared_with_baseline(row: AuditRow) -> tuple[object, ...] | None:
+    """What a run and its baseline share; None where the network is not known."""
+    facts = row.report.provenance
+    if row.seed is None or "arch" not in facts:
+        return None
+    return (facts["arch"], facts.get("arch_args"), facts.get("data"), facts.get("data_hash"), row.seed)
+
+
+def finished_before(
+    out: Path, rows: Sequence[AuditRow], options: MeasureOptions
+) -> tuple[dict[int, DiagnosticReport], list[AuditRow]]:
+    """Which runs need not be measured again.
+
+    A record counts if it is of the same method and seed, the same bytes in every file that was read, and the same
+    settings; of several, the one whose files were where they are now.
+
+    Args:
+        out: the earlier audit's file; it need not be there.
+        rows: the rows to be measured.
+        options: the settings they are to be measured with.
+
+    Returns:
+        Row index → its report; and the file's other rows.
+
+    Raises:
+        UsageError: the file is no audit table.
+    """
+    recorded = [replace(row, report=_as_measured(row.report)) for row in recorded_audits(out)]
+    if not recorded:
+        return {}, []
+    places: defaultdict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(recorded):
+        facts = row.report.provenance
+        places[_identity(row, _completed(facts.get("settings")), facts.get("hashes"))].append(place)
+    settings = msgspec.to_builtins(options)
+    wanted = [places.get(_identity(row, settings, _hashes(row)), []) for row in rows]
+    taken: dict[int, int] = {}
+    used: set[int] = set()
+    for moved in (False, True):
+        for index, row in enumerate(rows):
+            fitting = (
+                p for p in wanted[index] if p not in used and (moved or recorded[p].checkpoint == row.checkpoint)
+            )
+            if index not in taken and (found := next(fitting, None)) is not None:
+                taken[index] = found
+                used.add(found)
+    again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
+    others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in again]
+    return {index: _moved_to(recorded[taken[index]].report, rows[index].checkpoint) for index in sorted(taken)}, others
+
+
+def recorded_audits(out: Path) -> list[AuditRow]:
+    """The rows of an audit table that is there already; none where there is no file, or an empty one.
+
+    Raises:
+        UsageError: it is something else, which is not to be overwritten.
+    """
+    if not out.exists() or not out.stat().st_size:
+        return []
+    try:
+        rows = list(scan([out]).rows)
+    except UnreadableInput as error:
+        raise UsageError(
+            f"is there already and is no audit table ({error.what})", where=out, hint="choose another --out"
+        ) from error
+    if any(not row.report.coverage for row in rows):
+        raise UsageError("is there already and is no audit table", where=out, hint="choose another --out")
+    return rows
+
+
+def _as_measured(report: DiagnosticReport) -> DiagnosticReport:
+    """The report as it was measured, before a baseline was filled in and a verdict written down."""
+    report = replace(report, recorded_verdict=None)
+    if BASELINE_FROM not in report.provenance:
+        return report
+    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_FROM}
+    return replace(report, provenance=facts, frozen_baseline_acc=None)
+
+
+def _moved_to(report: DiagnosticReport, checkpoint: str | None) -> DiagnosticReport:
+    return replace(report, provenance={**report.provenance, "checkpoint": checkpoint})
+
+
+def _identity(row: AuditRow, settings: Any, hashes: Any) -> str:
+    return json.dumps([row.method, row.seed, row.axes, settings, hashes], sort_keys=True)
+
+
+def _completed(kept: Any) -> Any:
+    """Recorded settings with those that the program which wrote them did not know yet, at their defaults."""
+    try:
+        return msgspec.to_builtins(msgspec.convert(kept, MeasureOptions))
+    except msgspec.ValidationError:
+        return kept
+
+
+def _hashes(row: AuditRow) -> dict[str, str]:
+    """The hashes of the row's files now; a file that cannot be read matches no record."""
+    try:
+        return input_hashes(Path(row.checkpoint or ""))
+    except FaError:
+        return {}
+
+
+def check_writable(out: Path) -> None:
+    """Refuse an output file before hours of measuring, not after.
+
+    Raises:
+        UsageError: a folder, a device, a file that is no audit table, or a place that cannot be written to.
+    """
+    if out.is_dir():
+        raise UsageError("is a folder", where=out, hint="--out names a file, e.g. --out audit.json")
+    out = place_of(out)
+    try:
+        recorded_audits(out)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        probe = out.with_name(f".{out.name}.probe")
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
+
+
+def check_nothing_lost(out: Path, targets: Iterable[AuditRow]) -> None:
+    """Refuse to write over an audit of runs that are not to be measured now.
+
+    Raises:
+        UsageError: the file holds such runs.
+    """
+    again = {row.checkpoint for row in targets}
+    lost = [row for row in recorded_audits(out) if str(Path(row.checkpoint or "").resolve()) not in again]
+    if lost:
+        what = f"holds {len(lost)} other measured {'run' if len(lost) == 1 else 'runs'}, which would be lost"
+        raise UsageError(what, where=out, hint="add --resume to keep them, or choose another --out")

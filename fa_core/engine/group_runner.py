@@ -1,19 +1,21 @@
-"""Measuring jobs: one by itself, or several in groups that share their passes while the next files are read."""
+"""Measuring jobs: one by itself, or several in groups that share their passes; and the report that each becomes."""
 
 from __future__ import annotations
 
+import platform
 import traceback
 from collections import defaultdict, deque
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+import torch
+from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.engine.build_report import build_report
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
     Evaluation,
@@ -28,16 +30,32 @@ from fa_core.engine.loading import (
 )
 from fa_core.errors import FaError, is_device_lost
 from fa_core.measure.accuracy import run_accuracy
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import cut, is_out_of_memory
 from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.isolate import AS_IS
-from fa_core.report import DiagnosticReport
+from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.tally import Diagnosed
+from fa_core.methods.base import Method
+from fa_core.methods.registry import restore_method
+from fa_core.models.base import StreamNet
+from fa_core.report import DiagnosticReport, ReferencePrecision
+from fa_core.runs import CREDIT, Manifest, why_no_baseline
 
 if TYPE_CHECKING:
     from fa_core.engine.worker import WorkerEvents
 
 Batches = list[tuple[Tensor, Tensor]]
+
+GAMMA, FULL = "gamma", "full"
+
+NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
+"""What cannot be measured without random directions."""
+
+UNMEASURED = "reference_precision"
+"""Where a report's ``unmeasured`` says why there is no reference precision."""
 
 
 def measure_run(job: Job, device: str, watch: Watch, samples: Evaluation | None = None) -> DiagnosticReport:
@@ -58,7 +76,10 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
 
     def count_hits(largest: int) -> int:
         return run_accuracy(
-            network, _Watched(_test_batches(samples, first, largest), watch, batches), dtype=options.dtype
+            network,
+            _test_batches(samples, first, largest),
+            dtype=options.dtype,
+            on_batch=lambda done, total: watch.progress(done, total + batches),
         ).hits
 
     hits = halving(count_hits, TEST_BATCH, watch.note) if before else 0
@@ -92,27 +113,6 @@ def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
 def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Batches:
     """The test part from this sample on."""
     return list(zip(cut(samples.test_x[first:], largest), cut(samples.test_y[first:], largest), strict=True))
-
-
-class _Watched:
-    """Test batches that report their number as they are used, and there notice a cancellation.
-
-    Args:
-        batches: the batches.
-        watch: where to report.
-        more: how many others follow.
-    """
-
-    def __init__(self, batches: Batches, watch: Watch, more: int) -> None:
-        self._batches, self._watch, self._more = batches, watch, more
-
-    def __len__(self) -> int:
-        return len(self._batches)
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        for done, batch in enumerate(self._batches, 1):
-            yield batch
-            self._watch.progress(done, len(self) + self._more)
 
 
 class GroupRunner:
@@ -181,7 +181,8 @@ class GroupRunner:
         """Measure jobs that have the same samples and settings, and report the outcome of each."""
         watch = outlet.begin([member.job for member in members])
         if len(members) == 1:
-            self._finish(members[0].job, outlet, lambda: measure_loaded(members[0], self._device, watch))
+            member = members[0]
+            finish(outlet, member.job, lambda: measure_loaded(member, self._device, watch).to_dict(), self._explained)
             return
         try:
             found = self._pass(members, watch)
@@ -198,7 +199,8 @@ class GroupRunner:
         else:
             together = sum(not measured.note for measured in found)
             for member, measured in zip(members, found, strict=True):
-                self._finish(member.job, outlet, partial(self._report_of, member, measured, together, outlet))
+                report = partial(self._report_of, member, measured, together, outlet)
+                finish(outlet, member.job, report, self._explained)
             return
         # outside the except clause, whose exception keeps the failed pass alive
         release()
@@ -226,29 +228,16 @@ class GroupRunner:
             count_batches=first > 0,
         )
 
-    def _report_of(self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents) -> DiagnosticReport:
+    def _report_of(self, member: Loaded, measured: Member, together: int, outlet: WorkerEvents) -> dict[str, Any]:
         """The report of one of a group."""
         job = member.job
-        if outlet.is_cancelled(job):
-            raise Cancelled
         if measured.note:
             outlet.note(job, measured.note)
         if measured.diagnosis is None or measured.acc is None:
             raise measured.error or AssertionError("a member without an outcome")
         samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
         group = 1 if measured.note else together
-        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group)
-
-    def _finish(self, job: Job, outlet: WorkerEvents, report: Callable[[], DiagnosticReport]) -> None:
-        """Report the outcome of a job: its report, or why it has none."""
-        try:
-            found = report().to_dict()
-        except Cancelled:
-            outlet.stopped(job)
-        except Exception as error:
-            outlet.failed(job, self._explained(job, error))
-        else:
-            outlet.done(job, found)
+        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group).to_dict()
 
     def _explained(self, job: Job, error: Exception) -> Exception:
         """What to report of an error: where memory ran out, which memory."""
@@ -265,3 +254,159 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     for one in loaded:
         found[one.plan, msgspec.json.encode(one.job.options)].append(one)
     return list(found.values())
+
+
+def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) -> dict[str, Any] | None:
+    """What goes into a report's ``credit``: Γ and nudge, at level ``"full"`` also ρ and the null with fresh feedback.
+
+    Args:
+        loaded: the job.
+        method: its method; only a built-in one is looked up.
+        batch: (x, y), on the network's device.
+
+    Returns:
+        The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none were asked for, or
+        neither manifest nor feedback says what the method was.
+    """
+    network, level = loaded.network, loaded.job.options.credit
+    if level not in (GAMMA, FULL) or (loaded.manifest is None and not loaded.checkpoint.feedback):
+        return None
+    try:
+        rule = _rule(loaded, method)
+        directions = DIRECTIONS if level == FULL else 0
+        found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
+        if level == GAMMA:
+            return {name: value for name, value in found.items() if name not in NEEDS_DIRECTIONS}
+        if rule.draws_feedback:
+            found["null"] = null_gamma(network, rule, *batch).to_dict()
+        return found
+    except FaError as error:
+        return {"missing": {"gamma": str(error)}}
+    except RuntimeError as error:
+        if not is_out_of_memory(error):
+            raise
+    # outside the except clause, whose exception keeps the failed pass alive
+    release()
+    return {"missing": {"gamma": "out of memory"}}
+
+
+def _rule(loaded: Loaded, method: str) -> Method:
+    """The method with its saved feedback.
+
+    Raises:
+        FaError: there is no such method here, its feedback was not saved, or does not fit.
+    """
+    if not isinstance(loaded.network, StreamNet):
+        raise FaError("credit is known for the built-in networks only")
+    saved = loaded.checkpoint.path.parent / CREDIT
+    feedback = load_checkpoint(saved).tensors if saved.exists() else loaded.checkpoint.feedback
+    args = loaded.manifest.method_args if loaded.manifest else {}
+    return restore_method(method, loaded.network, feedback, **args)
+
+
+def with_precision(
+    report: DiagnosticReport, loaded: Loaded, batch: tuple[Tensor, Tensor], note: Callable[[str], None]
+) -> DiagnosticReport:
+    """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for `halving`."""
+    options = loaded.job.options
+
+    def measure(largest: int) -> ReferencePrecision:
+        return reference_precision(loaded.network, batch, options.taps or None, options.dtype, largest)
+
+    try:
+        found = halving(measure, len(batch[1]), note)
+    except FaError as error:
+        return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
+    return replace(report, reference_precision=found)
+
+
+def build_report(
+    loaded: Loaded,
+    samples: Evaluation,
+    diagnosis: Diagnosed,
+    acc: float,
+    device: str,
+    note: Callable[[str], None],
+    group: int = 1,
+) -> DiagnosticReport:
+    """The report of a measured job, with what is measured of one network at a time: reliability and credit.
+
+    Args:
+        loaded: the job.
+        samples: what it was measured on.
+        diagnosis: what was measured.
+        acc: its accuracy on the whole test part.
+        device: where.
+        note: called where memory makes passes smaller, and where there are fewer batches than were asked for.
+        group: how many networks were measured at once.
+    """
+    job, manifest, plan = loaded.job, loaded.manifest, loaded.plan
+    options, batch = job.options, samples.batches[0]
+    if len(samples.batches) < plan.batches:
+        note(
+            f"the data hold {len(samples.batches)} eval batches of {plan.batch_size}, not the {plan.batches} asked for"
+        )
+    if len(samples.batches) < options.norm_batches:
+        note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
+    report = diagnosis.report(headline_acc=acc)
+    if report.notes:
+        note(report.notes)
+    if options.resamples:
+        drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=len(samples.test_y))
+        report = replace(report, resampling=drawn)
+    if options.precision:
+        report = with_precision(report, loaded, batch, note)
+    why = "" if manifest is None else why_no_baseline(manifest.method)
+    no_baseline = {"d": why} if why else {}
+    method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
+    return replace(
+        report,
+        method_name=method,
+        seed=manifest.seed if job.seed is None and manifest else job.seed,
+        axes=manifest.axes if not job.axes and manifest else job.axes,
+        notes="; ".join(filter(None, [_data_note(manifest, plan.data, samples), report.notes])),
+        headline_acc_source=f"measured on {len(samples.test_y)} test samples",
+        frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
+        unmeasured={**report.unmeasured, **no_baseline},
+        credit=measure_credit(loaded, method, batch),
+        provenance={
+            **report.provenance,
+            "checkpoint": job.checkpoint,
+            "hashes": loaded.hashes,
+            "data": plan.data,
+            "data_hash": samples.data_hash,
+            "eval_seed": plan.eval_seed,
+            "settings": msgspec.to_builtins(options),
+            **_network_facts(loaded),
+            "versions": versions(),
+            "device": device,
+            "device_label": _device_label(device),
+            **({"group": group} if group > 1 else {}),
+        },
+    )
+
+
+def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
+    """A warning when the samples are not those the run was trained and evaluated with."""
+    if manifest is None or manifest.data_hash in (None, samples.data_hash):
+        return ""
+    other = "other data than the manifest's" if spec != manifest.data else "the data changed since training"
+    return f"{other}: {samples.data_hash[:15]}… instead of {str(manifest.data_hash)[:15]}…"
+
+
+def _network_facts(loaded: Loaded) -> dict[str, Any]:
+    """What the network is, and the longest sum in it (``fan_in``), from which rounding errors follow."""
+    network, tensors = loaded.network, loaded.checkpoint.tensors.values()
+    facts: dict[str, Any] = {"fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)}
+    if isinstance(network, StreamNet):
+        facts.update(arch=network.arch, arch_args=network.arch_args)
+    if loaded.manifest is not None:
+        facts.update(recipe=loaded.manifest.recipe)
+    kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
+    return {**facts, "weights_dtype": "+".join(kinds)}
+
+
+def _device_label(device: str) -> str:
+    if device.startswith("cuda"):
+        return torch.cuda.get_device_name(device)
+    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"

@@ -287,7 +287,7 @@ class JobTable:
                 self._queue.remove(job_id)
             jobs = [self._views[job_id].job for job_id in ids if self._begin(job_id)]
         for job in jobs:
-            self.finish(job.id, error if isinstance(error, NobodyLeft) else under_its_name(error, job))
+            self.finish(job.id, under_its_name(error, job))
 
     def move(self, job_id: str, position: int) -> bool:
         """Put a queued job at this place of the queue (0 = next); False if it is not queued."""
@@ -347,8 +347,8 @@ def outcome_of(report: dict[str, Any], where: str) -> DiagnosticReport | FaError
 
 
 def under_its_name(error: FaError, job: Job) -> JobFailed:
-    """A failure of a job for a reason that others may share."""
-    return JobFailed(error.what, where=job.checkpoint, hint=error.hint)
+    """A failure of a job for a reason that others may share; one that has nothing to do with it keeps its one text."""
+    return error if isinstance(error, NobodyLeft) else JobFailed(error.what, where=job.checkpoint, hint=error.hint)
 
 
 def cancellation_of(job: Job) -> JobCancelled:

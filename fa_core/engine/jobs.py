@@ -1,20 +1,27 @@
-"""What is to be measured, how far it got, and what a measuring function is given and gives back. No torch."""
+"""What is to be measured and makes it repeatable, how far it got, and what a measuring function is given. No torch."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 from collections.abc import Callable
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+import fa_core
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage
 from fa_core.naming import is_callable_name, unknown_name
 from fa_core.rows import AuditRow
-from fa_core.runs import WEIGHTS, is_run, read_manifest
+from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
+
+if TYPE_CHECKING:
+    from fa_core.engine.worker import WorkerEvents
 
 
 class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +82,49 @@ def run_of(checkpoint: Path) -> Path | None:
     if checkpoint.is_dir():
         return checkpoint
     return checkpoint.parent if checkpoint.name == WEIGHTS and is_run(checkpoint.parent) else None
+
+
+def file_hash(path: Path) -> str:
+    """``sha256:…`` of a file's bytes.
+
+    Raises:
+        UnreadableInput: it cannot be read.
+    """
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError as error:
+        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
+    return f"sha256:{digest.hexdigest()}"
+
+
+def input_hashes(checkpoint: Path) -> dict[str, str]:
+    """Hashes of the files a measurement reads: ``weights``, and of a run also ``manifest`` and ``credit``.
+
+    Raises:
+        UnreadableInput: no weights, or a file that cannot be read.
+    """
+    run = run_of(checkpoint)
+    if run is None:
+        return {"weights": file_hash(checkpoint)}
+    hashes = {"weights": file_hash(run / WEIGHTS)}
+    for name, file in (("manifest", run / MANIFEST), ("credit", run / CREDIT)):
+        if file.exists():
+            hashes[name] = file_hash(file)
+    return hashes
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python, of this program, and of the packages that decide numbers."""
+    import importlib.metadata
+
+    found = {"python": platform.python_version(), "fa-tui": fa_core.__version__}
+    for package in ("torch", "numpy"):
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[package] = importlib.metadata.version(package)
+    return found
 
 
 def job_for(row: AuditRow, job_id: str, options: MeasureOptions) -> Job:
@@ -204,3 +254,29 @@ class Watch(Protocol):
 
 Measure = Callable[[Job, str, Watch], dict[str, Any]]
 """(job, device, watch) → the report's dict. Raises FaError for what a user can understand."""
+
+
+def finish(
+    outlet: WorkerEvents,
+    job: Job,
+    report: Callable[[], dict[str, Any]],
+    explained: Callable[[Job, Exception], Exception] = lambda job, error: error,
+) -> None:
+    """Send the outcome of a job: its report, or why it has none.
+
+    Args:
+        outlet: where to.
+        job: the job.
+        report: measures it, or raises; not called once it is cancelled.
+        explained: what to send of an error.
+    """
+    try:
+        if outlet.is_cancelled(job):
+            raise Cancelled
+        found = report()
+    except Cancelled:
+        outlet.stopped(job)
+    except Exception as error:
+        outlet.failed(job, explained(job, error))
+    else:
+        outlet.done(job, found)

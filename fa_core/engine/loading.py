@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.data import DataSet, eval_order, load_data
-from fa_core.engine import provenance
-from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, no_data, run_of
+from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint, network_for
 from fa_core.measure.fused import cut, is_out_of_memory
@@ -157,7 +156,7 @@ def read(job: Job, device: str) -> Files:
     plan = settle(job.options, manifest, path)
     weights = path if run is None else run / WEIGHTS
     check_fits(weights, device)
-    return Files(job, manifest, plan, provenance.input_hashes(path), load_checkpoint(weights))
+    return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights))
 
 
 def load(job: Job, device: str) -> Loaded:

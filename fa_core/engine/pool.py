@@ -16,11 +16,13 @@ from typing import TypeVar
 from fa_core.engine import messages
 from fa_core.engine.job_table import JobFailed, JobTable, OnEvent, cancellation_of, most_together, outcome_of
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState, JobView
-from fa_core.engine.process import WorkerProcess
+from fa_core.engine.messages import WorkerProcess
 from fa_core.errors import FaError, UsageError
 from fa_core.report import DiagnosticReport
 
 Self = TypeVar("Self", bound="Pool")
+
+Outcome = Callable[[Job], DiagnosticReport | FaError]
 
 STRIKES = 3
 """Jobs in a row that a device may spoil, or tries to start its worker, before its work goes to other devices."""
@@ -103,6 +105,35 @@ class Pool(ABC):
         while (view := self._events.get()) is not None:
             if on_event is not None:
                 on_event(view)
+
+
+def take_in(
+    message: messages.FromDriver, update: Callable[..., None], over: Callable[[str, Outcome], object], log: Path
+) -> JobFailed | None:
+    """Turn a message about jobs into their views and outcomes; the failure, if it is one.
+
+    Args:
+        message: what a worker or a driver sent.
+        update: called with ids of jobs and the changed fields of their views.
+        over: called with the id of a job that is over, and what its outcome is.
+        log: the log of the process that sent it.
+    """
+    match message:
+        case messages.Begun(job_ids=job_ids):
+            update(job_ids, state=JobState.RUNNING)
+        case messages.Progress(job_ids=job_ids, done=done, total=total):
+            update(job_ids, done=done, total=total)
+        case messages.Note(job_ids=job_ids, text=text):
+            update(job_ids, note=text)
+        case messages.Done(job_id=job_id, report=report):
+            over(job_id, lambda job: outcome_of(report, job.checkpoint))
+        case messages.Stopped(job_id=job_id):
+            over(job_id, cancellation_of)
+        case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
+            error = JobFailed(what, where=where, hint=messages.name_log(hint, log))
+            over(job_id, lambda job: error)
+            return error
+    return None
 
 
 class WorkerPool(Pool):
@@ -283,8 +314,9 @@ class WorkerThread(threading.Thread):
                     case messages.Ready():
                         worker.ready = True
                     case None:
-                        cause, hint = worker.cause_of_death(), _log_hint(worker)
+                        cause, hints = worker.autopsy()
                         self._dismiss(worker)
+                        hint = "; ".join([*hints, f"log: {worker.log}"])
                         return JobFailed(f"no worker could start on {self._device} ({cause})", hint=hint)
         except OSError as error:
             return JobFailed(f"no worker could be started ({error.strerror})")
@@ -307,39 +339,28 @@ class WorkerThread(threading.Thread):
     def _handle(self, worker: WorkerProcess, message: messages.FromWorker) -> bool:
         """Take in a message; False if the conversation is over."""
         match message:
+            case messages.Idle():
+                return False
             case messages.Begun(job_ids=job_ids):
                 with self._lock:
                     self._begun.update(job_ids)
-                self._update(job_ids, state=JobState.RUNNING)
-            case messages.Progress(job_ids=job_ids, done=done, total=total):
-                self._update(job_ids, done=done, total=total)
-            case messages.Note(job_ids=job_ids, text=text):
-                self._update(job_ids, note=text)
-            case messages.Done(job_id=job_id, report=report):
+            case messages.Done():
                 self._strikes = 0
-                if (job := self._over(job_id)) is not None:
-                    self._table.finish(job_id, outcome_of(report, job.checkpoint))
-            case messages.Stopped(job_id=job_id):
-                if (job := self._over(job_id)) is not None:
-                    self._table.finish(job_id, cancellation_of(job))
-            case messages.Failed(job_id=job_id, what=what, where=where, hint=hint, device=device):
-                error = JobFailed(what, where=where, hint=messages.name_log(hint, worker.log))
-                if self._over(job_id) is not None:
-                    self._table.finish(job_id, error)
-                return not (device and self._strike(error, lost=device == "lost"))
-            case messages.Idle():
-                return False
-        return True
+        error = take_in(message, self._update, self._over, worker.log)
+        lost = isinstance(message, messages.Failed) and message.device
+        return not (error and lost and self._strike(error, lost=lost == "lost"))
 
     def _update(self, job_ids: Iterable[str], **changes: object) -> None:
         with self._lock:
             self._table.update([job_id for job_id in job_ids if job_id in self._jobs], **changes)
 
-    def _over(self, job_id: str) -> Job | None:
-        """The job whose end the worker reports; None if it was cancelled."""
+    def _over(self, job_id: str, outcome: Outcome) -> None:
+        """Give a job its outcome, which the worker reports, unless it was cancelled."""
         self._stopped()
         with self._lock:
-            return self._jobs.pop(job_id, None)
+            job = self._jobs.pop(job_id, None)
+        if job is not None:
+            self._table.finish(job_id, outcome(job))
 
     def _strike(self, error: FaError, *, lost: bool) -> bool:
         """Count what the device has spoilt; True if this worker takes no more, and its other jobs went back.
@@ -373,8 +394,8 @@ class WorkerThread(threading.Thread):
 
     def _reap(self, worker: WorkerProcess, single: bool) -> None:
         """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""
-        what = f"its worker on {self._device} {worker.cause_of_death()}"
-        hint = _log_hint(worker, killed=what.endswith("SIGKILL"))
+        cause, hints = worker.autopsy()
+        what, hint = f"its worker on {self._device} {cause}", "; ".join([*hints, f"log: {worker.log}"])
         killed_by_us = self._kill_timer is not None
         self._dismiss(worker)
         left = self._let_go()
@@ -385,11 +406,3 @@ class WorkerThread(threading.Thread):
                 self._table.finish(job.id, JobFailed(what, where=job.checkpoint, hint=hint))
         else:
             self._table.give_back(left, f"{what} while it held several: measured again, alone", alone=True)
-
-
-def _log_hint(worker: WorkerProcess, *, killed: bool = False) -> str:
-    line = worker.last_words()
-    said = f"its last words: {line}; " if line else ""
-    if killed:
-        said += "the system may have run out of memory; "
-    return f"{said}log: {worker.log}"

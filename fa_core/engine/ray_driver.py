@@ -24,7 +24,6 @@ from msgspec.structs import replace
 
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job
-from fa_core.engine.process import private_stdout
 from fa_core.engine.ray_task import measure_here
 from fa_core.errors import FaError, MeasureError, UsageError
 
@@ -546,7 +545,7 @@ def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> Non
 def main(arguments: Sequence[str] | None = None) -> None:
     """Connect, and serve until stdin closes."""
     setup = messages.to_setup((arguments or sys.argv[1:])[0])
-    out = private_stdout()
+    out = messages.private_stdout()
     inbox: queue.SimpleQueue[messages.ToWorker | None] = queue.SimpleQueue()
     threading.Thread(target=read_messages, args=(sys.stdin.buffer, inbox), daemon=True).start()
 

@@ -16,6 +16,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -29,12 +30,11 @@ from fa_core.engine.job_table import (
     OnEvent,
     cancellation_of,
     most_together,
-    outcome_of,
     under_its_name,
 )
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState
-from fa_core.engine.pool import Pool
-from fa_core.engine.process import ChildProcess, environment
+from fa_core.engine.messages import ChildProcess, environment
+from fa_core.engine.pool import Outcome, Pool, take_in
 from fa_core.errors import FaError, MeasureError
 
 NOT_PLACED = "ray"
@@ -218,10 +218,9 @@ class _Driver(threading.Thread):
         finally:
             limit.cancel()
         if self.connected.done() or time.monotonic() < expires:
-            cause, words = process.cause_of_death(), process.last_words()
-            said = f"its last words: {words}; " if words else ""
+            cause, hints = process.autopsy()
             what = f"the connection to the Ray cluster is lost: its driver {cause}"
-            return MeasureError(what, hint=f"{said}log: {self._log}")
+            return MeasureError(what, hint="; ".join([*hints, f"log: {self._log}"]))
         if address == "local":
             return MeasureError(f"Ray did not start on this machine within {seconds:.0f} s", hint=HOW_TO_START)
         return _no_answer(None if address == "auto" else address, f"within {seconds:.0f} s")
@@ -262,11 +261,10 @@ class RayPool(Pool):
         self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
         self._on_notice = on_notice or (lambda text: None)
         self._log = self.log_dir / "ray-driver.log"
-        self._changed = threading.Condition()  # guards what follows; the job table is never called while it is held
-        self._in_flight: dict[str, int] = {}  # job id → number of its batch
-        self._batches = self._slots = 0
+        self._changed = self._table.changed  # guards what follows
+        self._in_flight: dict[str, str] = {}  # job id → first job of its batch
+        self._slots = 0
         self._driver: _Driver | None = None
-        self._closing = False
         self._feeder = threading.Thread(target=self._feed, name="feeder", daemon=True)
         self._feeder.start()
 
@@ -285,13 +283,9 @@ class RayPool(Pool):
         """Cancel a job; False if it is over. A node that measures it is stopped, and not waited for."""
         if self._table.withdraw(job_id):
             return True
-        driver, job = self._driver, self._land(job_id)
-        if job is None:
-            return False
-        if driver is not None:
+        if (driver := self._driver) is not None:
             driver.send(messages.Cancel(job_id))
-        self._table.finish(job_id, cancellation_of(job))
-        return True
+        return self._over(job_id, cancellation_of)
 
     def pids(self) -> list[int]:
         """The driver, if it lives; what measures is elsewhere."""
@@ -299,10 +293,8 @@ class RayPool(Pool):
         return [] if driver is None else driver.pids()
 
     def _end(self) -> None:
-        with self._changed:
-            self._closing = True
-            driver = self._driver
         self._table.close()
+        driver = self._driver
         self._fail_in_flight(cancellation_of)
         if driver is not None:
             driver.close(self._grace)
@@ -337,7 +329,7 @@ class RayPool(Pool):
     def _connection(self) -> _Driver | None:
         """The conversation with the driver; a new one if there is none; None once the pool closes."""
         with self._changed:
-            if self._driver is None and not self._closing:
+            if self._driver is None and not self._table.closed:
                 self._driver = _Driver(self._placement.address, self._setup, self._log, self._hear, self._ended)
                 self._driver.start()
             return self._driver
@@ -359,51 +351,38 @@ class RayPool(Pool):
                 self._update(job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0)
             case messages.Placed(job_ids=job_ids, node=node, device=device):
                 self._update(job_ids, device=f"{node}/{device}")
-            case messages.Begun(job_ids=job_ids):
-                self._update(job_ids, state=JobState.RUNNING)
-            case messages.Progress(job_ids=job_ids, done=done, total=total):
-                self._update(job_ids, done=done, total=total)
-            case messages.Note(job_ids=job_ids, text=text):
-                self._update(job_ids, note=text)
-            case messages.Done(job_id=job_id, report=report):
-                if (job := self._land(job_id)) is not None:
-                    self._table.finish(job_id, outcome_of(report, job.checkpoint))
-            case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
-                if self._land(job_id) is not None:
-                    error = JobFailed(what, where=where, hint=messages.name_log(hint, self._log))
-                    self._table.finish(job_id, error)
+            case _:
+                take_in(message, self._update, self._over, self._log)
 
     def _update(self, job_ids: list[str], **changes: object) -> None:
         self._table.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
 
     def _take_off(self, jobs: Sequence[Job]) -> None:
-        with self._changed:
-            self._batches += 1
-            self._in_flight.update((job.id, self._batches) for job in jobs)
+        self._in_flight.update((job.id, jobs[0].id) for job in jobs)
 
     def _land(self, job_id: str) -> Job | None:
         """Take a job that is over out of flight; None if it was already."""
         with self._changed:
-            landed = self._in_flight.pop(job_id, None) is not None
             self._changed.notify_all()
-        return self._table.view(job_id).job if landed else None
+            return None if self._in_flight.pop(job_id, None) is None else self._table.view(job_id).job
+
+    def _over(self, job_id: str, outcome: Outcome) -> bool:
+        """Give a job that is in flight its outcome; False if it had one already."""
+        job = self._land(job_id)
+        if job is not None:
+            self._table.finish(job_id, outcome(job))
+        return job is not None
 
     def _fail_in_flight(self, error_of: Callable[[Job], FaError]) -> None:
         for job_id in list(self._in_flight):
-            if (job := self._land(job_id)) is not None:
-                self._table.finish(job_id, error_of(job))
+            self._over(job_id, error_of)
 
     def _ended(self, driver: _Driver, error: FaError) -> None:
         """The driver is gone, or never came: nothing that is not over can be measured."""
-        with self._changed:
-            self._driver = None
-            closing = self._closing
+        self._driver = None
         if str(self._log) in str(error):
             self._keep_logs = True  # the error names the log
         if driver.connected.exception() is None:
             error = NobodyLeft(error.what, hint=error.hint)  # one text for every job, so that it is shown once
-        if closing:
-            self._fail_in_flight(cancellation_of)
-        else:
-            self._fail_in_flight(lambda job: error if isinstance(error, NobodyLeft) else under_its_name(error, job))
-            self._table.fail_queued(error)
+        self._fail_in_flight(cancellation_of if self._table.closed else partial(under_its_name, error))
+        self._table.fail_queued(error)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job
-from fa_core.engine.process import WorkerProcess, log_tail
+from fa_core.engine.messages import WorkerProcess, log_tail
 
 THREADS = 1
 """CPU threads of a job: Ray gives it one core."""
@@ -131,12 +131,10 @@ def _conversation(
 
 def _exit_of(worker: WorkerProcess, job: Job, setup: messages.Setup) -> messages.Failed:
     """The failure of a job whose worker is gone; of a worker that never started, the node is to blame."""
-    cause, words = worker.cause_of_death(), worker.last_words()
+    cause, hints = worker.autopsy()
     what = f"its worker on {setup.device} {cause}" if worker.ready else f"no worker could start ({cause})"
-    hints = [f"its last words: {words}"] if words else []
     if cause.endswith("SIGKILL"):
         time.sleep(EXIT_DELAY)
-        hints.append("the system may have run out of memory")
     return messages.Failed(job.id, what, job.checkpoint, "; ".join(hints), "" if worker.ready else "lost")
 
 

@@ -1,6 +1,6 @@
 """The worker process: reads jobs from stdin, measures them, writes what happens to stdout.
 
-Started by `fa_core.engine.process`; a user never needs to. Ends when its stdin closes.
+Started by `fa_core.engine.messages`; a user never needs to. Ends when its stdin closes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Watch
-from fa_core.engine.process import private_stdout
+from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Watch, finish
 from fa_core.errors import FaError, is_device_lost
 
 if TYPE_CHECKING:
@@ -106,17 +106,10 @@ class OneByOne:
 
     def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
         for job in jobs:
-            if outlet.is_cancelled(job):
-                outlet.stopped(job)
-                continue
-            try:
-                report = self._measure(job, self._device, outlet.begin([job]))
-            except Cancelled:
-                outlet.stopped(job)
-            except Exception as error:
-                outlet.failed(job, error)
-            else:
-                outlet.done(job, report)
+            finish(outlet, job, partial(self._measured, job, outlet))
+
+    def _measured(self, job: Job, outlet: WorkerEvents) -> dict[str, Any]:
+        return self._measure(job, self._device, outlet.begin([job]))
 
 
 class Control(threading.Thread):
@@ -154,7 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         if args.device == "cpu":
             os.nice(NICENESS)
-    stdout = private_stdout()
+    stdout = messages.private_stdout()
     control = Control(sys.stdin.buffer)
     control.start()
 

@@ -145,7 +145,7 @@ class Launch(threading.Thread):
 
     def _audited(self) -> tuple[int, float, int, str]:
         """Runs done (never a part of one), runs there are, and the last line of the log."""
-        from fa_core.engine.process import log_tail
+        from fa_core.engine.messages import log_tail
 
         done, total, words = self._listed.done, self._listed.total, ""
         for line in log_tail(Path(self._listed.log)):
@@ -269,7 +269,7 @@ def _environment() -> dict[str, str]:
 
 def _cause(log: Path, code: int) -> str:
     """Why a command failed: what it said last, else how it ended."""
-    from fa_core.engine.process import log_tail
+    from fa_core.engine.messages import log_tail
 
     lines = log_tail(log)
     said = next((line.removeprefix("fa-tui: ") for line in reversed(lines) if line.startswith("fa-tui: ")), "")

@@ -29,7 +29,8 @@ from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.pace import Pace
 
 if TYPE_CHECKING:
-    from fa_core.engine import JobView, MeasureOptions, Placement
+    from fa_core.engine.devices import Placement
+    from fa_core.engine.jobs import JobView, MeasureOptions
     from fa_core.engine.pool import Pool
 
 
@@ -58,7 +59,8 @@ class Setup(msgspec.Struct, frozen=True):
     def as_options(self) -> list[str]:
         """The options of `fa-tui open` that measure so, defaults left out.
 
-        >>> from fa_core.engine import MeasureOptions, Placement
+        >>> from fa_core.engine.devices import Placement
+        >>> from fa_core.engine.jobs import MeasureOptions
         >>> Setup(Placement(device="cpu"), MeasureOptions(data="digits", taps=["embed", "blocks.*"])).as_options()
         ['--device', 'cpu', '--data', 'digits', '--taps', 'embed,blocks.*']
         """

@@ -152,7 +152,7 @@ def epochs_of(run: Path, since: float) -> tuple[int, int] | None:
 
 def last_words(trace: Path, now: Steps | None) -> str:
     """The epoch in training, else the last one of a growing trace, and the last accuracy, as text."""
-    from fa_core.engine.process import log_tail
+    from fa_core.engine.messages import log_tail
 
     words = "" if now is None else f": epoch {now.epoch}, batch {now.step}/{now.steps}"
     lines = log_tail(trace, 1)

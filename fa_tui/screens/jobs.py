@@ -229,7 +229,7 @@ The time left is told once there is a rate to tell it from; of a job that is ove
             self.jobs_changed()
 
     def _show_log(self) -> None:
-        from fa_core.engine.process import log_tail
+        from fa_core.engine.messages import log_tail
 
         job = self.query_one(JobsTable).job
         log = job.log if job is not None else ""

@@ -21,9 +21,9 @@ from pathlib import Path
 import msgspec
 from safetensors.torch import save_file
 
-from fa_core.engine import Job, WorkerPool
 from fa_core.engine.devices import Placement
-from fa_core.engine.pool import Pool
+from fa_core.engine.jobs import Job
+from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.engine.ray_pool import RayPool
 from fa_core.models import build
 from fa_core.runs import MANIFEST, WEIGHTS, Manifest

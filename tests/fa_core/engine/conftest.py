@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from fa_core.engine import JobState, JobView, WorkerPool
+from fa_core.engine.jobs import JobState, JobView
+from fa_core.engine.pool import WorkerPool
 
 HERE = Path(__file__).parent
 

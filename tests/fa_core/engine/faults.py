@@ -11,8 +11,10 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fa_core.engine import messages, provenance
-from fa_core.engine.jobs import DeviceFull, Job, Watch
+import msgspec
+
+from fa_core.engine import messages
+from fa_core.engine.jobs import DeviceFull, Job, Watch, input_hashes
 from fa_core.errors import UnreadableInput
 
 if "cuda:9" in sys.argv:  # of the worker that imports this
@@ -76,8 +78,8 @@ def measure_described(job: Job, device: str, watch: Watch) -> dict[str, Any]:
         "seed": job.seed,
         "provenance": {
             "checkpoint": job.checkpoint,
-            "hashes": provenance.input_hashes(Path(job.checkpoint)),
-            "settings": provenance.settings(job.options),
+            "hashes": input_hashes(Path(job.checkpoint)),
+            "settings": msgspec.to_builtins(job.options),
             "data": job.options.data,
             **described.get("provenance", {}),
         },

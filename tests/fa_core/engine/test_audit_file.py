@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from fa_core.engine import audit_file as module
-from fa_core.engine.audit_file import AuditFile, check_writable
+from fa_core.engine import audit as module
+from fa_core.engine.audit import AuditFile, check_writable
 from fa_core.errors import FaError, UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from fa_core.engine import Job, JobState, MeasureOptions, WorkerPool
 from fa_core.engine.audit import audit
 from fa_core.engine.devices import Placement
-from fa_core.engine.jobs import JobView
+from fa_core.engine.jobs import Job, JobState, JobView, MeasureOptions
+from fa_core.engine.pool import WorkerPool
 from fa_core.engine.verify import verify
 from fa_core.formats import scan
 from fa_core.models import build

@@ -8,7 +8,7 @@ from safetensors.torch import save_file
 
 from fa_core.confidence import confidence
 from fa_core.data import eval_batches, load_data
-from fa_core.engine import build_report, loading
+from fa_core.engine import group_runner, loading
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
@@ -259,7 +259,7 @@ class TestReliability:
         def refuse(*args, **kwargs):
             raise MeasureError("the network failed on float64")
 
-        monkeypatch.setattr(build_report, "reference_precision", refuse)
+        monkeypatch.setattr(group_runner, "reference_precision", refuse)
         report = measured(run, credit="none", precision=True)
         assert report.reference_precision is None
         assert report.unmeasured["reference_precision"] == "the network failed on float64"

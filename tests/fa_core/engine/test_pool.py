@@ -9,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine import Job, JobCancelled, JobFailed, JobState, WorkerPool, messages
+from fa_core.engine import messages
+from fa_core.engine.job_table import JobCancelled, JobFailed
+from fa_core.engine.jobs import Job, JobState
+from fa_core.engine.pool import WorkerPool
 from fa_core.errors import UsageError
 
 

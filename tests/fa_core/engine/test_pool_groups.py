@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from fa_core.engine import Job, JobCancelled, JobFailed, JobState
+from fa_core.engine.job_table import JobCancelled, JobFailed
+from fa_core.engine.jobs import Job, JobState
 from fa_core.engine.pool import STRIKES
 
 HEADER = json.dumps({"w": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}}).encode()

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import fa_core.engine.audit
-import fa_core.engine.audit_file
 from fa_core.errors import FaError
 from fa_core.formats.write import write_audit_table
 from fa_core.rows import AuditRow
@@ -31,7 +30,7 @@ def test_rows_that_cannot_be_saved_are_printed_and_spilled(
 
     described = functools.partial(fa_core.engine.audit.audit, measure="faults:measure_described")
     monkeypatch.setattr(fa_core.engine.audit, "audit", described)
-    monkeypatch.setattr(fa_core.engine.audit_file, "write_audit_table", write)
+    monkeypatch.setattr(fa_core.engine.audit, "write_audit_table", write)
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     monkeypatch.setenv("PYTHONPATH", str(ENGINE_TESTS))
     checkpoint, known = tmp_path / "dfa_s1.json", tmp_path / "runs.json"

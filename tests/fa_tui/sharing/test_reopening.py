@@ -12,7 +12,8 @@ import pytest
 from textual.pilot import Pilot
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.engine import MeasureOptions, Placement
+from fa_core.engine.devices import Placement
+from fa_core.engine.jobs import MeasureOptions
 from fa_core.formats import scan
 from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.engine import Job
+from fa_core.engine.jobs import Job
 
 from .nodes_for_tests import TestCluster
 

@@ -7,8 +7,9 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from fa_core.engine import provenance
-from fa_core.engine.jobs import Job, Watch
+import msgspec
+
+from fa_core.engine.jobs import Job, Watch, input_hashes
 
 
 def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def measure(job: Job, device: str, watch: Watch) -> dict[str, Any]:
         "seed": job.seed,
         "provenance": {
             "checkpoint": job.checkpoint,
-            "hashes": provenance.input_hashes(Path(job.checkpoint)),
-            "settings": provenance.settings(job.options),
+            "hashes": input_hashes(Path(job.checkpoint)),
+            "settings": msgspec.to_builtins(job.options),
         },
     }

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine import Job, ray_pool
+from fa_core.engine import ray_pool
 from fa_core.engine.audit import check_reachable, make_pool
 from fa_core.engine.devices import Placement
+from fa_core.engine.jobs import Job
 from fa_core.engine.ray_pool import RayPool, find_cluster
 from fa_core.errors import FaError, MeasureError, UsageError
 

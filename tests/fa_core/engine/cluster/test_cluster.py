@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine import JobCancelled, JobFailed, JobState
 from fa_core.engine.audit import audit
 from fa_core.engine.devices import Placement
+from fa_core.engine.job_table import JobCancelled, JobFailed
+from fa_core.engine.jobs import JobState
 from fa_core.engine.ray_pool import RayPool
 from fa_core.engine.verify import compare
 from fa_core.formats import scan

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from fa_core.engine import JobFailed, JobState, ray_pool
+from fa_core.engine import ray_pool
 from fa_core.engine.devices import Placement
+from fa_core.engine.job_table import JobFailed
+from fa_core.engine.jobs import JobState
 from fa_core.engine.ray_pool import RayPool
 from fa_core.errors import MeasureError
 

@@ -6,7 +6,8 @@ import time
 
 import pytest
 
-from fa_core.engine import Job, messages
+from fa_core.engine import messages
+from fa_core.engine.jobs import Job
 
 pytest.importorskip("ray")
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fa_core.engine import Job, messages, ray_task
+from fa_core.engine import messages, ray_task
+from fa_core.engine.jobs import Job
 from fa_core.engine.messages import UNSEEN, Placed, Setup
 from fa_core.engine.ray_task import measure_here
 

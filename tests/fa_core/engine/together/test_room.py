@@ -67,7 +67,7 @@ class TestRoom:
     def test_a_checkpoint_larger_than_memory_is_refused_before_it_is_read(self, jobs, monkeypatch):
         monkeypatch.setattr(loading, "free_memory", lambda device: 100)
         monkeypatch.setattr(loading, "load_checkpoint", lambda path: pytest.fail("it was read"))
-        monkeypatch.setattr(loading.provenance, "input_hashes", lambda path: pytest.fail("it was hashed"))
+        monkeypatch.setattr(loading, "input_hashes", lambda path: pytest.fail("it was hashed"))
         with pytest.raises(MeasureError, match=r"model\.safetensors: is larger than memory: .* GB are free on cpu"):
             loading.load(jobs[0], "cpu")
 
