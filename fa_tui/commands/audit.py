@@ -102,7 +102,7 @@ def audit_command(
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
-    from fa_tui.views.names import labels, with_seed
+    from fa_tui.views.words import labels, with_seed
 
     found = inputs.open_paths(paths)
     baseline.check(row.method for row in found.rows)

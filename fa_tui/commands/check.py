@@ -14,7 +14,7 @@ from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_table import named
-from fa_tui.views.names import with_seed
+from fa_tui.views.words import with_seed
 
 
 def check_command(

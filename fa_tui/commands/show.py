@@ -7,7 +7,7 @@ import typer
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands.verdict_table import print_paths
-from fa_tui.views.look import Look
+from fa_tui.views.filters import Look
 
 
 def show_command(

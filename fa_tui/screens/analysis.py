@@ -33,8 +33,7 @@ from fa_tui.views.analysed import (
     with_methods,
 )
 from fa_tui.views.diagnostics import with_keys
-from fa_tui.views.filters import Filter
-from fa_tui.views.look import Look
+from fa_tui.views.filters import Filter, Look
 from fa_tui.views.words import count_words
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TextLines

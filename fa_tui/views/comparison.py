@@ -12,10 +12,10 @@ from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.reporting.numbers import spread as mean_and_std
 from fa_tui.session import BITS, Session
+from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity
 from fa_tui.views.diagnostics import growths
 from fa_tui.views.grid import build_grid
-from fa_tui.views.names import told_apart
-from fa_tui.views.quantities import BY_NAME, OF_BASELINE, Quantity
+from fa_tui.views.words import told_apart
 
 
 class Window(NamedTuple):

@@ -17,8 +17,8 @@ from textual.timer import Timer
 from fa_core.report import DiagnosticReport
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.views.names import told_apart
 from fa_tui.views.scale import Scale, covering
+from fa_tui.views.words import told_apart
 from fa_tui.widgets.chart import Canvas, Chart, Curve
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
