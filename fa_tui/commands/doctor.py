@@ -52,7 +52,7 @@ PROBE = "import torch; print(torch.__version__, torch.cuda.device_count())"
 
 
 def doctor_command(
-    format: Annotated[options.Form, typer.Option(help="How to print.")] = options.Form.table,
+    format: Annotated[options.Form, typer.Option(help="How to print.")] = "table",
 ) -> None:
     """Say what this machine can do: versions, devices, terminal, and how to get what is missing.
 
@@ -63,7 +63,7 @@ def doctor_command(
         fa-tui doctor --format json
     """
     areas = {area.__name__: list(area()) for area in (python, packages, devices, terminal, folders)}
-    if format is options.Form.json:
+    if format == "json":
         output.print_json([{"area": area, **one._asdict()} for area, found in areas.items() for one in found])
     else:
         print("\n\n".join("\n".join(_lines(area, found)) for area, found in areas.items()))

@@ -31,7 +31,7 @@ def timeline_command(
     follow: FollowOption = False,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
-    format: options.FormOption = options.Form.table,
+    format: options.FormOption = "table",
     *,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,

@@ -20,7 +20,7 @@ from fa_tui.views.words import with_seed
 
 def show_command(
     paths: options.PathsArgument = None,
-    format: options.RowFormOption = options.RowForm.table,
+    format: options.RowFormOption = "table",
     h0: options.H0Option = None,
     blocks: options.BlocksOption = None,
     filter: options.FilterOption = "",
@@ -46,7 +46,7 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_paths(paths, thresholds, baseline, format.value, h0, blocks, Look(filter=filter, sort=sort)))
+    raise typer.Exit(print_paths(paths, thresholds, baseline, format, h0, blocks, Look(filter=filter, sort=sort)))
 
 
 def check_command(

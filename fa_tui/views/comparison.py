@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
@@ -276,13 +278,7 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
         known = across_runs([[] if value is None else [value] for value in values])[0]
         label = f"{quantity.letter} {quantity.label}".strip()
         # a ratio of cosines, margins or accuracies says nothing
-        spread = LayerSpread(
-            layer=0,
-            values=values,
-            ratio=known.ratio if name in ("growth", "g_L") else None,
-            mean=known.mean,
-            std=known.std,
-        )
+        spread = replace(known, values=values, ratio=known.ratio if name in ("growth", "g_L") else None)
         places = assumed if name in OF_BASELINE else frozenset[int]()
         lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
     if not lines:

@@ -245,27 +245,22 @@ class _Runs(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rows: Sequence[AuditRow], shown: Iterable[int] | None) -> _Runs:
-        indices = range(len(rows)) if shown is None else list(shown)
-        # of all runs, whatever is shown: a filter renames nothing
-        homes = _homes([row.source for row in rows])
-        methods, seeds, axes = (_column(rows, name, shown is None, indices) for name in _NAMES)
-        return cls(indices, homes if shown is None else [homes[index] for index in indices], methods, seeds, axes)
+        # headings are of all runs, whatever is shown: a filter renames nothing
+        columns = [_homes([row.source for row in rows]), *([getattr(row, name) for row in rows] for name in _NAMES)]
+        if shown is None:
+            return cls(range(len(rows)), *columns)
+        indices = list(shown)
+        return cls(indices, *([column[index] for index in indices] for column in columns))
 
     def on(self, axis: str) -> Sequence[Hashable]:
         """The runs' values on an axis."""
-        if axis in ("method", "seed", "source"):
-            return {"method": self.methods, "seed": self.seeds, "source": self.homes}[axis]
-        return [own_value(axis, axes) for axes in self.axes]
+        columns = {"method": self.methods, "seed": self.seeds, "source": self.homes}
+        return columns[axis] if axis in columns else [own_value(axis, axes) for axes in self.axes]
 
 
 _NAMES = ("method", "seed", "axes")
 _Groups = dict[str, dict[str, Cells]]
 """Home → label → cells."""
-
-
-def _column(rows: Sequence[AuditRow], name: str, all_of_them: bool, indices: Sequence[int]) -> list[Any]:
-    column = [getattr(row, name) for row in rows]
-    return column if all_of_them else [column[index] for index in indices]
 
 
 def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS) -> Grid:
@@ -336,7 +331,7 @@ def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> 
 def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
     """The heading of each row: its file, or for files and run folders of one run the folder they lie in."""
     indices = list(indices)
-    return dict(zip(indices, _homes(_column(rows, "source", False, indices)), strict=True))
+    return dict(zip(indices, _homes([rows[index].source for index in indices]), strict=True))
 
 
 def _homes(sources: Sequence[str]) -> Sequence[str]:
