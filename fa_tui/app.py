@@ -34,7 +34,7 @@ from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter
 from fa_tui.terminal.themes import THEMES, begin_with
-from fa_tui.views.look import Look
+from fa_tui.views.filters import Look
 
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed

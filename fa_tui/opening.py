@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fa_tui.jobs.measuring import Setup
     from fa_tui.options import FrozenBaseline
     from fa_tui.session import Session
-    from fa_tui.views.look import Look
+    from fa_tui.views.filters import Look
 
 
 def open_explorer(
@@ -55,7 +55,7 @@ def open_explorer(
     from fa_tui.session import Session
     from fa_tui.settings import load_settings
     from fa_tui.terminal.abilities import detect
-    from fa_tui.views.look import Look, understood
+    from fa_tui.views.filters import Look, understood
 
     loaded = load_settings()
     paths = list(paths) or [sample_runs()]

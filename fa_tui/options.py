@@ -6,13 +6,12 @@ A command that declares a parameter ``thresholds``, ``baseline`` or ``placement`
 
 from __future__ import annotations
 
-import enum
 import functools
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
 import msgspec
 import typer
@@ -97,28 +96,11 @@ SeedsOption = Annotated[
 ]
 
 
-class Form(str, enum.Enum):
-    """How a result is printed."""
+Form = Literal["table", "json"]
+"""How a result is printed."""
 
-    table = "table"
-    json = "json"
-
-
-class RowForm(str, enum.Enum):
-    """How rows are printed."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-    markdown = "markdown"
-
-
-class Engine(str, enum.Enum):
-    """Where measuring happens."""
-
-    local = "local"
-    ray = "ray"
-
+RowForm = Literal["table", "json", "csv", "markdown"]
+"""How rows are printed."""
 
 FormOption = Annotated[
     Form,
@@ -264,7 +246,9 @@ _PLACEMENT = {
         min=1,
         show_default="as memory allows on a GPU, 1 on a CPU",
     ),
-    "engine": _option(Engine, Engine.local, "Where: worker processes of this machine, or a Ray cluster (needs ray)."),
+    "engine": _option(
+        Literal["local", "ray"], "local", "Where: worker processes of this machine, or a Ray cluster (needs ray)."
+    ),
     "address": _option(
         str | None,
         None,
@@ -296,9 +280,8 @@ def thresholds_in(values: Mapping[str, Any]) -> DiagnosticThresholds:
 
 
 def placement_in(values: Mapping[str, Any]) -> Placement:
-    """The placement among a command's values; the engine may be the plain text of a form."""
-    given = {name: values[name] for name in _PLACEMENT}
-    return Placement(**{**given, "engine": Engine(given["engine"]).value})
+    """The placement among a command's values."""
+    return Placement(**{name: values[name] for name in _PLACEMENT})
 
 
 def _baseline_in(values: Mapping[str, Any]) -> FrozenBaseline:

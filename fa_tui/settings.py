@@ -1,6 +1,7 @@
 """The settings file, `settings.toml` of the config folder, as typed values. It changes the explorer, never a command.
 
-What does not fit is reported with its line and its fix, and only that is left out.
+Also threshold sets saved by name, in `presets.toml` next to it. What does not fit is
+reported with its line and its fix, and only that is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import msgspec
 import platformdirs
 
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.errors import FaError, UnreadableInput
+from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.rows import Problem
 
 FILE = "settings.toml"
@@ -111,15 +112,23 @@ def remember_theme(name: str, path: Path | None = None) -> Path:
     Raises:
         FaError: it cannot be read or written.
     """
+    path = path or settings_file()
+    _rewrite(path, TomlFile(path).text, name="theme", value=name)
+    return path
+
+
+def _rewrite(path: Path, text: str, name: str, value: object) -> None:
+    """Set a name of a TOML file, or remove it for None; everything else and all comments stay as they are."""
     import tomlkit
 
     from fa_core.atomic import write_bytes
 
-    path = path or settings_file()
-    document = tomlkit.parse(TomlFile(path).text)
-    document["theme"] = name
+    document = tomlkit.parse(text)
+    if value is None:
+        del document[name]
+    else:
+        document[name] = value
     write_bytes(path, tomlkit.dumps(document).encode())
-    return path
 
 
 class TomlFile:
@@ -221,3 +230,83 @@ def _fix(field: msgspec.structs.FieldInfo) -> str:
         return f"write [{field.name}] and its values below, for example"
     examples = [example for part in parts if isinstance(part, msgspec.Meta) for example in part.examples or ()]
     return f"write {field.name} = {json.dumps([*examples, field.default][0])}, for example"
+
+
+PROTOCOL = "protocol"
+"""The preset that is always there: the protocol's defaults."""
+
+_HEAD = "# Threshold presets of fa-tui; each may leave out what it does not change.\n"
+_LONGEST_NAME = 40
+
+
+class Presets:
+    """The presets of a file. Every change reads it first: another explorer may have saved one meanwhile.
+
+    Args:
+        path: the file (default: in the config folder).
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path or config_folder() / "presets.toml"
+        self.problems: list[Problem] = []
+        self._text = ""
+
+    def read(self) -> dict[str, DiagnosticThresholds]:
+        """Name → thresholds, `PROTOCOL` first. What is wrong with the file is in `problems` then."""
+        presets = {PROTOCOL: DiagnosticThresholds()}
+        try:
+            file = TomlFile(self.path)
+        except FaError as error:
+            self.problems = [Problem(str(self.path), str(error))]
+            return presets
+        for name, table in file.tables.items():
+            if isinstance(table, Mapping) and name != PROTOCOL:
+                presets[name] = file.fitted(DiagnosticThresholds, table, [name])
+        self.problems, self._text = file.problems, file.text
+        return presets
+
+    def save(self, name: str, thresholds: DiagnosticThresholds) -> None:
+        """Keep thresholds under a name; those that had it before are replaced.
+
+        Raises:
+            UsageError: a name that cannot be used, or a file that must be fixed first.
+            FaError: the file cannot be written.
+        """
+        name = name.strip()
+        if problem := name_problem(name):
+            raise UsageError(problem)
+        self._read_to_write()
+        _rewrite(self.path, self._text or _HEAD, name, msgspec.structs.asdict(thresholds))
+
+    def remove(self, name: str) -> None:
+        """Remove a preset.
+
+        Raises:
+            UsageError: there is none of that name, or the file must be fixed first.
+            FaError: the file cannot be written.
+        """
+        if name not in self._read_to_write() or name == PROTOCOL:
+            raise UsageError(f"no preset {name!r} to remove", where=self.path)
+        _rewrite(self.path, self._text, name, None)
+
+    def _read_to_write(self) -> dict[str, DiagnosticThresholds]:
+        presets = self.read()
+        if self.problems:
+            raise UsageError(self.problems[0].message, hint="mend the file first")
+        return presets
+
+
+def name_problem(name: str) -> str:
+    """Why a preset cannot have a name, or ``""``.
+
+    >>> name_problem("strict"), name_problem("protocol")
+    ('', "'protocol' is the protocol's own: choose another name")
+    """
+    name = name.strip()
+    if not name:
+        return "a preset needs a name"
+    if name == PROTOCOL:
+        return f"{PROTOCOL!r} is the protocol's own: choose another name"
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        return f"a name has at most {_LONGEST_NAME} characters, all of them printable"
+    return ""

@@ -1,4 +1,4 @@
-"""One module per command of `fa-tui`, each with a function ``NAME_command``. Imports none of them itself."""
+"""The commands of `fa-tui`, each a function ``NAME_command`` in a module of its own or with its like. Imports none."""
 
 from __future__ import annotations
 
@@ -28,6 +28,9 @@ COMMANDS = (
     "doctor",
 )
 
+_MODULES = {"show": "verdicts", "check": "verdicts", "seeds": "analyses", "sweep": "analyses", "utility": "analyses"}
+"""Where a command is that has no module of its name."""
+
 INTRO = """Audit networks trained without backprop: four diagnostics, one verdict.
 
 `fa-tui PATH…` opens the explorer; without a path it opens the sample runs.
@@ -46,7 +49,7 @@ def build(names: Sequence[str]) -> typer.Typer:
     )
     app.callback()(_intro)
     for name in names:
-        module = importlib.import_module(f"fa_tui.commands.{name}")
+        module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
         app.command(name)(expanded(getattr(module, f"{name}_command")))
     return app
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import enum
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -19,23 +18,6 @@ from fa_tui.commands.verdict_table import judged, print_rows
 
 MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
-
-
-class Credit(str, enum.Enum):
-    """How much of the credit quality to measure, where a run saved what its credit needs."""
-
-    none = "none"
-    gamma = "gamma"
-    full = "full"
-
-
-class Dtype(str, enum.Enum):
-    """The arithmetic to measure in."""
-
-    auto = "auto"
-    float32 = "float32"
-    float64 = "float64"
-    as_is = "as-is"
 
 
 def audit_command(
@@ -52,11 +34,13 @@ def audit_command(
     ] = None,
     norm_batches: Annotated[int, typer.Option(help="How many of them (a) and (b) use.")] = 1,
     dtype: Annotated[
-        Dtype, typer.Option(help="Arithmetic; auto: half precision in float32, others as they are.")
-    ] = Dtype.auto,
+        Literal["auto", "float32", "float64", "as-is"],
+        typer.Option(help="Arithmetic; auto: half precision in float32, others as they are."),
+    ] = "auto",
     credit: Annotated[
-        Credit, typer.Option(help="Credit quality: none, Γ per layer, or also ρ, nudge and the null.")
-    ] = Credit.gamma,
+        Literal["none", "gamma", "full"],
+        typer.Option(help="Credit quality: none, Γ per layer, or also ρ, nudge and the null."),
+    ] = "gamma",
     resamples: Annotated[
         int,
         typer.Option(
@@ -78,7 +62,7 @@ def audit_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
-    format: options.RowFormOption = options.RowForm.table,
+    format: options.RowFormOption = "table",
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
 ) -> None:
@@ -102,7 +86,7 @@ def audit_command(
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
-    from fa_tui.views.names import labels, with_seed
+    from fa_tui.views.words import labels, with_seed
 
     found = inputs.open_paths(paths)
     baseline.check(row.method for row in found.rows)
@@ -113,8 +97,8 @@ def audit_command(
         batches=batches,
         batch_size=batch_size,
         norm_batches=norm_batches,
-        dtype=None if dtype is Dtype.auto else dtype.value,
-        credit=credit.value,
+        dtype=None if dtype == "auto" else dtype,
+        credit=credit,
         resamples=resamples,
         precision=precision,
     )
@@ -137,7 +121,7 @@ def audit_command(
             on_notice=progress.notice,
         )
     inputs.report_problems(result.failures)
-    print_rows(result.rows, format.value, thresholds)
+    print_rows(result.rows, format, thresholds)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:

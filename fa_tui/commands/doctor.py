@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-import json
 import locale
 import os
 import platform
@@ -13,10 +12,11 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
+from fa_core.engine.devices import list_devices, why_no_cuda
 from fa_core.errors import UnreadableInput, install_command
 from fa_tui import options
 from fa_tui.commands import output
@@ -48,20 +48,11 @@ OPTIONAL = {
 }
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs", "tomlkit")
 
-PROBE = """
-import json, torch
-devices = ["cpu: %d threads" % torch.get_num_threads()]
-for i in range(torch.cuda.device_count()):
-    p = torch.cuda.get_device_properties(i)
-    devices.append("cuda:%d: %s, %.0f GiB" % (i, p.name, p.total_memory / 2**30))
-if getattr(torch.backends, "mps", None) and torch.backends.mps.is_available():
-    devices.append("mps")
-print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda, "devices": devices}))
-"""
+PROBE = "import torch; print(torch.__version__, torch.cuda.device_count())"
 
 
 def doctor_command(
-    format: Annotated[options.Form, typer.Option(help="How to print.")] = options.Form.table,
+    format: Annotated[options.Form, typer.Option(help="How to print.")] = "table",
 ) -> None:
     """Say what this machine can do: versions, devices, terminal, and how to get what is missing.
 
@@ -72,7 +63,7 @@ def doctor_command(
         fa-tui doctor --format json
     """
     areas = {area.__name__: list(area()) for area in (python, packages, devices, terminal, folders)}
-    if format is options.Form.json:
+    if format == "json":
         output.print_json([{"area": area, **one._asdict()} for area, found in areas.items() for one in found])
     else:
         print("\n\n".join("\n".join(_lines(area, found)) for area, found in areas.items()))
@@ -125,17 +116,15 @@ def devices() -> Iterator[Finding]:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         yield Finding("torch", MISSING, f"does not import: {last}", "reinstall torch")
         return
-    found: dict[str, Any] = json.loads(done.stdout)
-    yield Finding("torch", OK, found["version"])
-    for device in found["devices"]:
-        yield Finding("device", OK, device)
-    if any(device.startswith("cuda") for device in found["devices"]):
-        return
-    if shutil.which("nvidia-smi") and found["cuda"] is None:
-        fix = "install the CUDA build of torch"
-        yield Finding("gpu", NOTE, "a driver is there, but this torch is a CPU build", fix)
-    else:
-        yield Finding("gpu", NOTE, "none visible: measuring runs on the CPU")
+    version, usable = done.stdout.split()
+    yield Finding("torch", OK, version)
+    for device in list_devices():
+        memory = f", {device.memory_total / 2**30:.0f} GiB" if device.memory_total and device.name != "cpu" else ""
+        yield Finding("device", OK, f"{device.name}: {device.label}{memory}")
+    if why := why_no_cuda():
+        yield Finding("gpu", NOTE, why)
+    elif usable == "0":
+        yield Finding("gpu", NOTE, "the driver lists one, but torch cannot use it", "install a torch for this driver")
 
 
 def terminal() -> Iterator[Finding]:

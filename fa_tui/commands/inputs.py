@@ -15,7 +15,7 @@ from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.blocks import Block, Bullets
 from fa_core.rows import AuditRow, Problem, canonical_method
 from fa_tui.options import FrozenBaseline, sample_runs, split_list
-from fa_tui.views.look import Look, arranged
+from fa_tui.views.filters import Look, arranged
 
 if TYPE_CHECKING:
     from fa_core.formats import Scan, Trace

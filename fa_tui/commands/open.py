@@ -12,8 +12,8 @@ from fa_core.engine.jobs import MeasureOptions
 from fa_tui import opening, options
 from fa_tui.commands.verdict_table import print_paths
 from fa_tui.jobs.measuring import Setup
-from fa_tui.views.look import CELL_LETTERS, Look
-from fa_tui.views.quantities import BY_NAME
+from fa_tui.views.columns import BY_NAME
+from fa_tui.views.filters import CELL_LETTERS, Look
 
 _AXES = "method, seed, source, or what the runs name, such as lam"
 

@@ -11,7 +11,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from fa_core.reporting.blocks import Block, Grid
+    from fa_tui.options import Form
 
 
 _STAND_INS = str.maketrans("✗✓·‖–—‘’“”→≠≤≥×…−", "xv.|--''\"\">!<>x.-")
@@ -82,6 +83,14 @@ def print_json(value: Any) -> None:
     """JSON as Python writes it: NaN and Infinity where a measured number is one."""
     json.dump(value, sys.stdout, indent=1, ensure_ascii=False)
     print()
+
+
+def print_result(form: Form, record: Callable[[], Any], blocks: Callable[[], Iterable[Block]]) -> None:
+    """An analysis as JSON with every digit, or as blocks for reading; makes only what is printed."""
+    if form == "json":
+        print_json(record())
+    else:
+        print_blocks(blocks())
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:

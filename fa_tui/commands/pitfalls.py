@@ -33,7 +33,7 @@ def pitfalls_command(
     names: NamesArgument = None,
     scan: ScanOption = None,
     run: RunOption = None,
-    format: options.FormOption = options.Form.table,
+    format: options.FormOption = "table",
 ) -> None:
     """Compute the wrong and the right value of seven pitfalls, with the libraries installed here.
 
@@ -52,7 +52,7 @@ def pitfalls_command(
     from fa_core.pitfalls.demonstrations import PITFALLS, demonstrate
 
     shown = demonstrate(names or PITFALLS, run or _sample_run())
-    if format is options.Form.json:
+    if format == "json":
         output.print_json([one.to_dict() for one in shown])
     else:
         print("\n\n".join("\n".join(explained(one)) for one in shown))
@@ -90,7 +90,7 @@ def _scan(paths: Sequence[Path], form: options.Form) -> int:
     findings, problems = scan_source(paths)
     for problem in problems:
         print(f"fa-tui: {problem.message}", file=sys.stderr)
-    if form is options.Form.json:
+    if form == "json":
         import msgspec
 
         output.print_json(msgspec.to_builtins(findings))

@@ -26,7 +26,7 @@ from rich.progress import (
 
 from fa_core.engine.jobs import JobState, JobView
 from fa_tui.jobs.pace import StepFile, Steps
-from fa_tui.views.axes import axes_text
+from fa_tui.views.grid import axes_text
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

@@ -31,7 +31,7 @@ def timeline_command(
     follow: FollowOption = False,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
-    format: options.FormOption = options.Form.table,
+    format: options.FormOption = "table",
     *,
     thresholds: DiagnosticThresholds,
     baseline: options.FrozenBaseline,
@@ -57,10 +57,7 @@ def timeline_command(
     def once() -> int:
         runs = inputs.open_runs(paths, baseline, methods, seeds)
         found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline.default, baseline.by_method)
-        if format is options.Form.json:
-            output.print_json(timeline_record(found))
-        else:
-            output.print_blocks(timeline_blocks(found))
+        output.print_result(format, lambda: timeline_record(found), lambda: timeline_blocks(found))
         return runs.exit_code
 
     raise typer.Exit(_following(paths, once) if follow else once())

@@ -28,10 +28,9 @@ from fa_core.rows import AuditRow
 from fa_tui.commands import inputs
 from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
 from fa_tui.options import FrozenBaseline
-from fa_tui.views.look import Look, arranged
-from fa_tui.views.names import labels, with_seed
+from fa_tui.views.filters import Look, arranged
 from fa_tui.views.text import cut_middle, padded, width_of
-from fa_tui.views.words import LEGEND, cell_text, runs_words
+from fa_tui.views.words import LEGEND, cell_text, labels, runs_words, with_seed
 
 EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ~: by proxy"
 MARKS = {"bound": "≥", "proxy": "~", ASSUMED: "?"}

@@ -11,6 +11,7 @@ from fa_core.engine.devices import Placement
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress
+from fa_tui.views.words import with_seed
 
 if TYPE_CHECKING:
     from fa_core.engine.verify import Verification
@@ -22,7 +23,7 @@ def verify_command(
     model: options.ModelOption = None,
     *,
     placement: Placement,
-    format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = options.Form.table,
+    format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
     """Measure recorded audits again and compare them number by number.
 
@@ -50,23 +51,21 @@ def verify_command(
             on_notice=progress.notice,
         )
     inputs.report_problems([*result.skipped, *result.failures])
-    if format is options.Form.json:
+    if format == "json":
         output.print_json([record(run) for run in result.runs])
     else:
         for run in result.runs:
             print("\n".join(lines(run)))
     if result.interrupted:
         raise typer.Exit(130)
-    differing = sum(not run.comparison.agrees for run in result.runs)
     if result.failures or inputs.named_path_failed(paths, found.problems):
         raise typer.Exit(3)
-    raise typer.Exit(1 if differing else 0)
+    raise typer.Exit(0 if all(run.comparison.agrees for run in result.runs) else 1)
 
 
 def lines(run: Verification) -> Iterator[str]:
     """The outcome for one run as text: whether it agrees, then everything that is not as recorded."""
     comparison = run.comparison
-    who = run.row.method if run.row.seed is None else f"{run.row.method} seed {run.row.seed}"
     if comparison.agrees and comparison.largest == 0:
         found = f"agrees: {comparison.compared} numbers, bit for bit"
     elif comparison.agrees:
@@ -74,7 +73,7 @@ def lines(run: Verification) -> Iterator[str]:
     else:
         kinds = dict.fromkeys(difference.kind for difference in comparison.differences if difference.decides)
         found = f"DIFFERS in {', '.join(kinds)}"
-    yield f"{who} ({run.row.source}): {found}"
+    yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {found}"
     for difference in comparison.differences:
         yield f"  {'≠' if difference.decides else '·'} {difference}"
     if comparison.unrecorded:

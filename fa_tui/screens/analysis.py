@@ -32,8 +32,7 @@ from fa_tui.views.analysed import (
     strategy_words,
     with_methods,
 )
-from fa_tui.views.filters import Filter
-from fa_tui.views.look import Look
+from fa_tui.views.filters import Filter, Look
 from fa_tui.views.words import count_words, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TabLine, TextLines

@@ -22,8 +22,7 @@ from fa_tui.sharing.pieces import (
     runs_words,
     traces_of,
 )
-from fa_tui.views.filters import picking
-from fa_tui.views.look import Look
+from fa_tui.views.filters import Look, picking
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.threshold_screen import JudgedScreen
     from fa_tui.sharing.pieces import Shared
-    from fa_tui.views.axes import Axes
-    from fa_tui.views.look import Look
+    from fa_tui.views.filters import Look
+    from fa_tui.views.grid import Axes
     from fa_tui.widgets.chart import LineCharts
     from fa_tui.widgets.detail import DetailPane
     from fa_tui.widgets.filter_line import FilterLine

@@ -89,7 +89,7 @@ class ExplorerCommands(Provider):
 
     def _quantities(self) -> Iterator[SystemCommand]:
         from fa_tui.screens.explorer import ExplorerScreen
-        from fa_tui.views.quantities import QUANTITIES
+        from fa_tui.views.columns import QUANTITIES
 
         if not isinstance(self.screen, ExplorerScreen):
             return
@@ -103,8 +103,8 @@ class ExplorerCommands(Provider):
             )
 
     def _presets(self) -> Iterator[SystemCommand]:
-        from fa_tui.presets import Presets
         from fa_tui.screens.preset_dialogs import use_preset
+        from fa_tui.settings import Presets
 
         app = self._explorer_app
         for name, thresholds in Presets().read().items():

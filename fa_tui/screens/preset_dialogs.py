@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_tui.options import FrozenBaseline, parse_frozen_baseline
-from fa_tui.presets import PROTOCOL, Presets, name_problem
 from fa_tui.screens.copy_export import copy_something, export_something
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
+from fa_tui.settings import PROTOCOL, Presets, name_problem
 from fa_tui.sharing.pieces import baseline_text
-from fa_tui.views.axes import axes_of, plural, value_on
 from fa_tui.views.columns import every_column
-from fa_tui.views.grid import homes_of
+from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly
 from fa_tui.views.words import flip_text
 from fa_tui.widgets.run_table import RunTable

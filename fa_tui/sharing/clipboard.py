@@ -28,6 +28,10 @@ _LOCAL = (
     ("DISPLAY", ("xclip", "-selection", "clipboard")),
     ("DISPLAY", ("xsel", "--clipboard", "--input")),
 )
+_TMUX = (
+    (("tmux", "load-buffer", "-w", "-"), "tmux's buffer and the clipboard"),
+    (("tmux", "load-buffer", "-"), "tmux's buffer (prefix ] pastes it)"),
+)
 _WITHOUT = ("dumb", "linux", "vt", "screen")
 """Terminals that have no clipboard; `screen` swallows the sequence."""
 
@@ -65,17 +69,11 @@ def copy(
     run = run or _run
     data = text.encode()
     in_browser = env.get("TEXTUAL_DRIVER", "").endswith("WebDriver")
-    if env.get("TMUX") and not in_browser:
-        if run(("tmux", "load-buffer", "-w", "-"), data):
-            return Copied("tmux's buffer and the clipboard")
-        if run(("tmux", "load-buffer", "-"), data):
-            return Copied("tmux's buffer (prefix ] pastes it)")
-    if not in_browser and not _is_remote(env):
-        for program in _programs(env):
-            if run(program, data):
-                return Copied("the clipboard")
+    for program, where in () if in_browser else _programs(env):
+        if run(program, data):
+            return Copied(where)
     sequence = base64.b64encode(data).decode()
-    if _takes_sequence(env, in_browser) and len(sequence) <= LONGEST:
+    if (in_browser or _takes_sequence(env)) and len(sequence) <= LONGEST:
         send(f"\x1b]52;c;{sequence}\a")
         return Copied("the clipboard, if the terminal allows it")
     path = file or state_folder() / _FILE
@@ -84,25 +82,20 @@ def copy(
     return Copied(f"{path} ({why})", in_clipboard=False)
 
 
-def _is_remote(env: Mapping[str, str]) -> bool:
-    return bool(env.get("SSH_CONNECTION") or env.get("SSH_TTY") or env.get("SSH_CLIENT"))
+def _programs(env: Mapping[str, str]) -> list[tuple[tuple[str, ...], str]]:
+    """The programs that may set a clipboard here, as far as they are installed, and which one each sets."""
+    local = (
+        [("pbcopy",)] if sys.platform == "darwin" else [program for variable, program in _LOCAL if env.get(variable)]
+    )
+    remote = any(env.get(name) for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"))
+    installed = [] if remote else [(program, "the clipboard") for program in local if shutil.which(program[0])]
+    return [*(_TMUX if env.get("TMUX") else ()), *installed]
 
 
-def _takes_sequence(env: Mapping[str, str], in_browser: bool) -> bool:
-    if in_browser:
-        return True
+def _takes_sequence(env: Mapping[str, str]) -> bool:
     multiplexed = env.get("TMUX") or env.get("STY")
     unable = env.get("TERM", "dumb").startswith(_WITHOUT) or env.get("TERM_PROGRAM") == "Apple_Terminal"
     return not multiplexed and not unable
-
-
-def _programs(env: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """The programs that set this desktop's clipboard, as far as they are installed."""
-    if sys.platform == "darwin":
-        candidates: list[tuple[str, ...]] = [("pbcopy",)]
-    else:
-        candidates = [program for variable, program in _LOCAL if env.get(variable)]
-    return [program for program in candidates if shutil.which(program[0])]
 
 
 def _run(program: Sequence[str], data: bytes) -> bool:

@@ -19,8 +19,8 @@ from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
+from fa_tui.views.columns import has_no_credit
 from fa_tui.views.filters import Filter
-from fa_tui.views.quantities import has_no_credit
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:

@@ -7,14 +7,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.reporting.numbers import spread as mean_and_std
 from fa_tui.session import BITS, Session
+from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths
 from fa_tui.views.grid import build_grid
-from fa_tui.views.names import told_apart
-from fa_tui.views.quantities import BY_NAME, OF_BASELINE, Quantity, growths
+from fa_tui.views.words import told_apart
 
 
 class Window(NamedTuple):
@@ -275,13 +277,7 @@ def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
         known = across_runs([[] if value is None else [value] for value in values])[0]
         label = f"{quantity.letter} {quantity.label}".strip()
         # a ratio of cosines, margins or accuracies says nothing
-        spread = LayerSpread(
-            layer=0,
-            values=values,
-            ratio=known.ratio if name in ("growth", "g_L") else None,
-            mean=known.mean,
-            std=known.std,
-        )
+        spread = replace(known, values=values, ratio=known.ratio if name in ("growth", "g_L") else None)
         places = assumed if name in OF_BASELINE else frozenset[int]()
         lines.append(ComparedLine("number", label, spread, quantity=quantity, assumed=places))
     if not lines:

@@ -15,9 +15,8 @@ from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_core.table import Bits
 from fa_tui.session import BITS, Flip, Session, letters_of
-from fa_tui.views.names import among
-from fa_tui.views.quantities import BY_NAME
-from fa_tui.views.words import cell_text, runs_words
+from fa_tui.views.columns import BY_NAME
+from fa_tui.views.words import among, cell_text, runs_words
 
 
 class EpochSession(Session):

@@ -8,6 +8,8 @@ Terms are separated by blanks; a run is shown if every term holds. A term is
 and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
 ``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:differs``, ``is:nonfinite``.
 Names may be typed in another case, or as the screen spells them.
+
+A filter is part of how runs are looked at (`Look`), which options of a command describe.
 """
 
 from __future__ import annotations
@@ -16,15 +18,16 @@ import difflib
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
-from fa_core.diagnostics import LETTERS
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
-from fa_tui.views.quantities import BY_NAME, QUANTITIES, value_of
+from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, value_of
+from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
 _ON_SCREEN = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L"}
 
@@ -242,3 +245,113 @@ def _either(name: str, text: str) -> Test:
         return value in numbers if is_number else str(value).lower() in sought
 
     return test
+
+
+CELL_LETTERS = "letters"
+"""What a cell shows where it shows no number."""
+
+
+class Look(NamedTuple):
+    """How the explorer begins; empty where the user gave nothing.
+
+    Attributes:
+        show: `CELL_LETTERS`, or the name of a quantity.
+        rows: the axis that the lines of the matrix are.
+        columns: the axis that its columns are.
+        filter: as it is typed.
+        sort: what the long view is sorted by: ``growth``, ``-growth``.
+        long: whether the long view is on screen; it is if there is something to sort.
+    """
+
+    show: str = ""
+    rows: str = ""
+    columns: str = ""
+    filter: str = ""
+    sort: str = ""
+    long: bool = False
+
+    @property
+    def axes(self) -> Axes:
+        """Of the matrix; where only one is named and it is that of the other place, the two change places."""
+        axes = METHODS_BY_SEEDS
+        for place, axis in (("lines", self.rows), ("columns", self.columns)):
+            axes = axes.having(place, axis) if axis else axes
+        return axes
+
+    def options(self, usual: str = CELL_LETTERS) -> Iterator[str]:
+        """The options of `fa-tui open` that begin with this look.
+
+        Args:
+            usual: what a cell shows without an option.
+
+        >>> list(Look(show="growth", columns="lam", sort="-acc").options())
+        ['--show', 'growth', '--columns', 'lam', '--sort', '-acc']
+        """
+        if self.show and not self.show == usual == CELL_LETTERS:
+            yield from ("--show", self.show)
+        for option, axis, default in zip(("--rows", "--columns"), self.axes, METHODS_BY_SEEDS, strict=True):
+            if axis != default:
+                yield from (option, axis)
+        if self.filter:
+            yield from ("--filter", self.filter)
+        if self.sort:
+            yield from ("--sort", self.sort)
+        elif self.long:
+            yield "--long"
+
+
+def understood(look: Look, session: Session) -> Look:
+    """A look with every name as the program knows it.
+
+    Raises:
+        UsageError: a name that is not known here, with those that are; a filter that means nothing.
+    """
+    if look.show:
+        look = look._replace(show=_value_of_option("--show", look.show, (CELL_LETTERS, *BY_NAME)))
+    if look.rows or look.columns:
+        axes = axes_of(session.rows)
+        rows = look.rows and _value_of_option("--rows", look.rows, axes)
+        columns = look.columns and _value_of_option("--columns", look.columns, axes)
+        if rows == columns:
+            raise UsageError(f"--rows and --columns are both {rows}", hint="name two axes")
+        look = look._replace(rows=rows, columns=columns)
+    if look.filter:
+        filter_of(look, session)
+    if look.sort:
+        down = "-" if look.sort.startswith("-") else ""
+        names = [column.name for column in every_column(session)]
+        look = look._replace(sort=down + _value_of_option("--sort", look.sort.removeprefix("-"), names), long=True)
+    return look
+
+
+def filter_of(look: Look, session: Session) -> Filter:
+    """The filter of a look.
+
+    Raises:
+        UsageError: it means nothing.
+    """
+    try:
+        return Filter(look.filter, own_axes(session.rows))
+    except UsageError as wrong:
+        raise UsageError(wrong.what, where="--filter", hint=wrong.hint) from wrong
+
+
+def arranged(look: Look, rows: list[AuditRow], thresholds: DiagnosticThresholds) -> list[AuditRow]:
+    """The rows that a look leaves, in its order.
+
+    Raises:
+        UsageError: as `understood`.
+    """
+    if look == Look():
+        return rows
+    session = Session(rows, thresholds=thresholds)
+    look = understood(look, session)
+    kept = filter_of(look, session).rows(session)
+    return [rows[row] for row in ordered(session, range(len(rows)) if kept is None else kept, look.sort)]
+
+
+def _value_of_option(option: str, typed: str, known: Collection[str]) -> str:
+    name = meant(typed, known)
+    if name is None:
+        raise UsageError(f"{option} {typed} is not known", hint=f"there are {', '.join(known)}")
+    return name

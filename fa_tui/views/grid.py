@@ -1,4 +1,4 @@
-"""How runs lie on the matrix: by method and seed, or by any two of their axes."""
+"""How runs lie on the matrix: by method and seed, or by any two of their axes; what axes there are."""
 
 from __future__ import annotations
 
@@ -15,8 +15,123 @@ import msgspec
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_core.runs import home_of, short_paths
-from fa_tui.views.axes import METHODS_BY_SEEDS, Axes, axes_text, in_order, own_value, value_text
 from fa_tui.views.text import width_of
+
+_SIGNS = {"lam": "λ"}
+_PLURALS = {"method": "methods", "seed": "seeds", "source": "sources"}
+
+
+class Axes(NamedTuple):
+    """The axis that the lines of the matrix are, and that of its columns."""
+
+    lines: str = "method"
+    columns: str = "seed"
+
+    def having(self, place: str, axis: str) -> Axes:
+        """These axes with another one in a place; if it stood in the other place, the two change places.
+
+        >>> Axes().having("columns", "method")
+        Axes(lines='seed', columns='method')
+        """
+        other = self.lines if place == "columns" else self.columns
+        if axis == other:
+            return Axes(self.columns, self.lines)
+        return Axes(self.lines, axis) if place == "columns" else Axes(axis, self.columns)
+
+    def __str__(self) -> str:
+        return f"{plural(self.lines)} × {plural(self.columns)}"
+
+
+METHODS_BY_SEEDS = Axes()
+
+
+def axes_of(rows: Iterable[AuditRow]) -> list[str]:
+    """The axes there are: method, seed, source, and what the runs themselves name."""
+    return ["method", "seed", "source", *own_axes(rows)]
+
+
+def own_axes(rows: Iterable[AuditRow]) -> list[str]:
+    """The axes that the runs themselves name."""
+    return sorted({name for row in rows for name in row.axes})
+
+
+def plural(axis: str) -> str:
+    """How an axis is called.
+
+    >>> plural("seed"), plural("lam"), plural("d")
+    ('seeds', 'λ', 'd')
+    """
+    return _PLURALS.get(axis) or sign(axis)
+
+
+def sign(axis: str) -> str:
+    """An axis as it is written before its value: ``λ`` for ``lam``."""
+    return _SIGNS.get(axis, axis)
+
+
+def value_on(axis: str, row: AuditRow, home: str) -> Hashable:
+    """A run's value on an axis; None where it has none.
+
+    Args:
+        axis: one of `axes_of`.
+        row: the run.
+        home: what its source is called on screen.
+    """
+    if axis == "method":
+        return row.method
+    if axis == "seed":
+        return row.seed
+    if axis == "source":
+        return home
+    return own_value(axis, row.axes)
+
+
+def own_value(axis: str, axes: Mapping[str, object]) -> Hashable:
+    """A value among those that a run itself names; None where it names none."""
+    value = axes.get(axis)
+    return value if value is None or isinstance(value, (int, float, str)) else str(value)
+
+
+def value_text(axis: str, value: object) -> str:
+    """A value on an axis as the label of a line or column.
+
+    >>> value_text("seed", 42), value_text("lam", 0.01), value_text("lam", None), value_text("method", "dfa")
+    ('s42', 'λ=0.01', 'no λ', 'dfa')
+    """
+    if value is None:
+        return f"no {sign(axis)}"
+    if axis == "seed":
+        return f"s{value}"
+    return str(value) if axis in ("method", "source") else f"{sign(axis)}={number_or_word(value)}"
+
+
+def number_or_word(value: object) -> str:
+    """A value as text, without the noise of a float."""
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def axes_text(axes: Mapping[str, object]) -> str:
+    """Several axes with their values: ``d=64 λ=0.01``."""
+    return " ".join(f"{sign(name)}={number_or_word(value)}" for name, value in sorted(axes.items()))
+
+
+def in_order(axis: str, values: Iterable[Hashable]) -> list[Hashable]:
+    """The values once each: methods and sources as they come; numbers by size, then words, then those without.
+
+    >>> in_order("lam", [0.1, None, 0.01]), in_order("method", ["dfa", "bp", "dfa"])
+    ([0.01, 0.1, None], ['dfa', 'bp'])
+    """
+    once = list(dict.fromkeys(values))
+    if axis in ("method", "source"):
+        return once
+    if all(type(value) is int for value in once):  # a hundred thousand seeds in a tenth of the memory
+        return sorted(once)  # type: ignore[type-var]  # of ints only
+    return sorted(once, key=_rank)
+
+
+def _rank(value: Hashable) -> tuple[bool, bool, float, str]:
+    number = isinstance(value, (int, float))
+    return (value is None, not number, float(value) if isinstance(value, (int, float)) else 0.0, str(value))
 
 
 class Cells:
@@ -130,27 +245,22 @@ class _Runs(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, rows: Sequence[AuditRow], shown: Iterable[int] | None) -> _Runs:
-        indices = range(len(rows)) if shown is None else list(shown)
-        # of all runs, whatever is shown: a filter renames nothing
-        homes = _homes([row.source for row in rows])
-        methods, seeds, axes = (_column(rows, name, shown is None, indices) for name in _NAMES)
-        return cls(indices, homes if shown is None else [homes[index] for index in indices], methods, seeds, axes)
+        # headings are of all runs, whatever is shown: a filter renames nothing
+        columns = [_homes([row.source for row in rows]), *([getattr(row, name) for row in rows] for name in _NAMES)]
+        if shown is None:
+            return cls(range(len(rows)), *columns)
+        indices = list(shown)
+        return cls(indices, *([column[index] for index in indices] for column in columns))
 
     def on(self, axis: str) -> Sequence[Hashable]:
         """The runs' values on an axis."""
-        if axis in ("method", "seed", "source"):
-            return {"method": self.methods, "seed": self.seeds, "source": self.homes}[axis]
-        return [own_value(axis, axes) for axes in self.axes]
+        columns = {"method": self.methods, "seed": self.seeds, "source": self.homes}
+        return columns[axis] if axis in columns else [own_value(axis, axes) for axes in self.axes]
 
 
 _NAMES = ("method", "seed", "axes")
 _Groups = dict[str, dict[str, Cells]]
 """Home → label → cells."""
-
-
-def _column(rows: Sequence[AuditRow], name: str, all_of_them: bool, indices: Sequence[int]) -> list[Any]:
-    column = [getattr(row, name) for row in rows]
-    return column if all_of_them else [column[index] for index in indices]
 
 
 def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axes: Axes = METHODS_BY_SEEDS) -> Grid:
@@ -221,7 +331,7 @@ def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> 
 def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
     """The heading of each row: its file, or for files and run folders of one run the folder they lie in."""
     indices = list(indices)
-    return dict(zip(indices, _homes(_column(rows, "source", False, indices)), strict=True))
+    return dict(zip(indices, _homes([rows[index].source for index in indices]), strict=True))
 
 
 def _homes(sources: Sequence[str]) -> Sequence[str]:

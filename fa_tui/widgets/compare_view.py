@@ -18,8 +18,8 @@ from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.views.columns import peak_block
 from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
-from fa_tui.views.quantities import peak_block
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import cut, cut_start, padded, width_of
 from fa_tui.widgets.run_cells import verdict_segments

@@ -13,8 +13,8 @@ from textual.widgets import Input
 from fa_core.errors import UsageError
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.axes import own_axes
 from fa_tui.views.filters import Filter, how_to_use, names, split
+from fa_tui.views.grid import own_axes
 from fa_tui.widgets.line import Line
 
 _AT_ONCE = 2000

@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.screen import Screen
 
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.quantities import SHADES, Quantity
+from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import wrapped
 from fa_tui.views.words import ASCII_LEGEND, LEGEND

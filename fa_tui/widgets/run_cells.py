@@ -20,8 +20,8 @@ from textual.widget import Widget
 
 from fa_tui.session import BITS, Session, letters_of
 from fa_tui.terminal.glyphs import Glyphs
+from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.grid import Cells
-from fa_tui.views.quantities import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.scale import Scale
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.table import LineTable

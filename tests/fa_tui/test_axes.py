@@ -12,7 +12,7 @@ from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
 from fa_tui.terminal.themes import THEMES
-from fa_tui.views.quantities import SHADES, scale_of
+from fa_tui.views.columns import SHADES, scale_of
 from fa_tui.widgets.run_cells import shade_colour
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
@@ -161,7 +161,7 @@ def test_shades_climb_with_the_number_and_what_is_not_finite_bends_no_scale() ->
 
 
 def test_deep_gamma_is_a_number_the_matrix_can_show() -> None:
-    from fa_tui.views.quantities import BY_NAME
+    from fa_tui.views.columns import BY_NAME
 
     assert BY_NAME["gamma"].text(DiagnosticReport(credit={"gamma": [0.9, 0.1, 0.3]})) == "+0.200"
     assert BY_NAME["gamma"].text(DiagnosticReport()) == "·"

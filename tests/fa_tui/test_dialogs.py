@@ -15,12 +15,11 @@ from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live.changes import Reading
 from fa_tui.options import FrozenBaseline
-from fa_tui.presets import PROTOCOL, Presets
 from fa_tui.screens import copy_export
 from fa_tui.screens.palette import ExplorerCommands
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
-from fa_tui.settings import Loaded, Settings, load_settings
+from fa_tui.settings import PROTOCOL, Loaded, Presets, Settings, load_settings
 from fa_tui.sharing import clipboard
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal

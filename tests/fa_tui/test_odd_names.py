@@ -15,7 +15,7 @@ from fa_tui.screens.questions import ChoiceList
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.glyphs import ASCII, UNICODE
-from fa_tui.views.look import Look
+from fa_tui.views.filters import Look
 from fa_tui.views.text import width_of
 from fa_tui.widgets.table import LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN

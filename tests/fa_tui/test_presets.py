@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_tui.presets import PROTOCOL, Presets, name_problem
+from fa_tui.settings import PROTOCOL, Presets, name_problem
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=12)
 

@@ -26,9 +26,8 @@ from fa_tui.jobs.measuring import Setup
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
-from fa_tui.views.filters import Filter, picking
-from fa_tui.views.look import Look
-from fa_tui.views.quantities import QUANTITIES
+from fa_tui.views.columns import QUANTITIES
+from fa_tui.views.filters import Filter, Look, picking
 from tests.fa_tui.conftest import COLOURFUL
 from tests.fa_tui.looks import opened, screen_text
 from tests.fa_tui.waiting import until

@@ -14,12 +14,12 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.form import Field
-from fa_tui.presets import Presets
 from fa_tui.screens import copy_export, start
 from fa_tui.screens.compare import CompareScreen
 from fa_tui.screens.jump import JumpScreen
 from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.screens.start import FieldRow, StartScreen
+from fa_tui.settings import Presets
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.keys import DIALOGS
 from tests.fa_tui.looks import screen_text

@@ -21,7 +21,7 @@ from fa_tui.views.comparison import (
     place_of,
     spread_words,
 )
-from fa_tui.views.names import told_apart
+from fa_tui.views.words import told_apart
 from tests.fa_tui.compared_runs import row_of
 
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.rows import AuditRow
-from fa_tui.views.axes import Axes
-from fa_tui.views.grid import build_grid, homes_of
+from fa_tui.views.grid import Axes, build_grid, homes_of
 
 
 def row(method: str, seed: int | None, source: str = "a.json", **axes: object) -> AuditRow:

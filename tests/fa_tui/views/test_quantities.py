@@ -13,8 +13,8 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import UNREAD, AuditRow, LazyRow
 from fa_tui import session as sessions
 from fa_tui.session import Session
-from fa_tui.views import quantities
-from fa_tui.views.quantities import BY_NAME, QUANTITIES, value_of, values_of
+from fa_tui.views import columns as quantities
+from fa_tui.views.columns import BY_NAME, QUANTITIES, value_of, values_of
 from tests.fa_core.strategies import audit_rows
 
 

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from fa_tui.app import ExplorerApp
 from fa_tui.session import Session
-from fa_tui.views.look import Look
+from fa_tui.views.filters import Look
 from fa_tui.widgets.chart import Canvas
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.scenes import by_penalty, many, published, unmeasured

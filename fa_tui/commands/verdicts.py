@@ -1,4 +1,4 @@
-"""`fa-tui check`: an exit code for scripts and CI."""
+"""`fa-tui show`, the verdict table; `fa-tui check`, an exit code for scripts and CI."""
 
 from __future__ import annotations
 
@@ -13,8 +13,40 @@ from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
-from fa_tui.commands.verdict_table import named
-from fa_tui.views.names import with_seed
+from fa_tui.commands.verdict_table import named, print_paths
+from fa_tui.views.filters import Look
+from fa_tui.views.words import with_seed
+
+
+def show_command(
+    paths: options.PathsArgument = None,
+    format: options.RowFormOption = "table",
+    h0: options.H0Option = None,
+    blocks: options.BlocksOption = None,
+    filter: options.FilterOption = "",
+    sort: options.SortOption = "",
+    *,
+    thresholds: DiagnosticThresholds,
+    baseline: options.FrozenBaseline,
+) -> None:
+    """Print the verdict of every run under the given thresholds.
+
+    In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed frozen
+    baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
+
+    Examples:
+
+        fa-tui show audit_table.json
+
+        fa-tui show runs/ --h-norm-explosion-ratio 12 --format markdown
+
+        fa-tui show audit_table.json --filter 'flag:b growth>100' --sort -growth
+
+        fa-tui show audit_table.json --frozen-baseline 0.349 --format json
+
+        fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
+    """
+    raise typer.Exit(print_paths(paths, thresholds, baseline, format, h0, blocks, Look(filter=filter, sort=sort)))
 
 
 def check_command(
