@@ -27,7 +27,7 @@ from textual.screen import Screen
 from fa_core.errors import FaError
 from fa_tui.jobs.control import CommandEnded, JobControl, Noticed
 from fa_tui.jobs.measuring import Failed, Measured, Setup
-from fa_tui.live.watcher import FoldersChanged, Following, WatcherSays
+from fa_tui.live import FoldersChanged, Following, WatcherSays
 from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
@@ -323,7 +323,7 @@ class ExplorerApp(App[int]):
 
     def action_jump(self) -> None:
         """Put a letter on every pane; typing it goes there."""
-        from fa_tui.screens.jump import JumpScreen, targets_of
+        from fa_tui.screens.help import JumpScreen, targets_of
 
         screen = self.screen
         self.push_screen(
@@ -333,7 +333,7 @@ class ExplorerApp(App[int]):
 
     def action_ask(self, name: str) -> None:
         """Begin one of the dialogs: copy, export, presets, what_if."""
-        from fa_tui.screens.preset_dialogs import converse
+        from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
@@ -371,7 +371,7 @@ class ExplorerApp(App[int]):
 
     def on_baseline_changed(self, message: BaselineChanged) -> None:
         """Undo or redo has brought another baseline."""
-        from fa_tui.screens.preset_dialogs import assume
+        from fa_tui.screens.dialogs import assume
 
         assume(self, message.baseline)
 

@@ -18,7 +18,7 @@ from fa_core.rows import AuditRow, Problem
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
-    from fa_tui.live.changes import Reading
+    from fa_tui.live import Reading
     from fa_tui.options import FrozenBaseline
 
 BITS = {letter: 1 << place for place, letter in enumerate(LETTERS)}

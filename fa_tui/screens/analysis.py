@@ -16,7 +16,7 @@ from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.screens.copy_export import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import look_now, reopening, reproducing
 from fa_tui.screens.explorer_panes import tidy_soon
 from fa_tui.screens.questions import SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen

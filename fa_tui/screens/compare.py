@@ -12,7 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_core.reporting.numbers import short
-from fa_tui.screens.copy_export import commands, look_now, reproducing
+from fa_tui.screens.dialogs import commands, look_now, reproducing
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
 from fa_tui.session import Session, letters_of
 from fa_tui.sharing.pieces import (

@@ -356,7 +356,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def shared(self) -> Shared:
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
-        from fa_tui.screens.copy_export import given_runs
+        from fa_tui.screens.dialogs import given_runs
 
         return given_runs(self.app, self._chosen())
 

@@ -104,7 +104,7 @@ class ExplorerCommands(Provider):
 
     def _presets(self) -> Iterator[SystemCommand]:
         from fa_tui.presets import Presets
-        from fa_tui.screens.preset_dialogs import use_preset
+        from fa_tui.screens.dialogs import use_preset
 
         app = self._explorer_app
         for name, thresholds in Presets().read().items():

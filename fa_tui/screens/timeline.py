@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from fa_core.analysis.timeline import EarlyStop
 from fa_core.errors import UsageError
-from fa_tui.screens.copy_export import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import look_now, reopening, reproducing
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table

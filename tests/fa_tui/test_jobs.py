@@ -13,10 +13,9 @@ from fa_core.engine.devices import Device, Usage, UsageMeter
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Jobs, Listed, Machine, MachineWatch, machine_lines, progress_line
 from fa_tui.jobs.pace import Pace
-from fa_tui.screens import copy_export
+from fa_tui.screens import dialogs
 from fa_tui.screens.analysis import AnalysisScreen
-from fa_tui.screens.jobs import JobsScreen
-from fa_tui.screens.jobs_table import JobsTable
+from fa_tui.screens.jobs import JobsScreen, JobsTable
 from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.glyphs import ASCII
@@ -258,7 +257,7 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
         copied.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(copy_export, "copy", take)
+    monkeypatch.setattr(dialogs, "copy", take)
     app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
