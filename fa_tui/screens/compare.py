@@ -11,10 +11,11 @@ import numpy as np
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from fa_core.diagnostics import letters_of
 from fa_core.reporting.numbers import short
 from fa_tui.screens.dialogs import commands, look_now, reproducing
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
-from fa_tui.session import Session, letters_of
+from fa_tui.session import Session
 from fa_tui.sharing.pieces import (
     Shared,
     Table,

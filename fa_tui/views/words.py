@@ -9,8 +9,8 @@ from pathlib import PurePath
 
 import msgspec
 
-from fa_core.diagnostics import LETTERS, DiagnosticThresholds
-from fa_tui.session import Flip, Session, letters_of
+from fa_core.diagnostics import LETTERS, DiagnosticThresholds, letters_of
+from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.text import width_of
 
