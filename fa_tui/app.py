@@ -176,7 +176,6 @@ class ExplorerApp(App[int]):
         return ExplorerScreen(
             self.session,
             title=self._opened,
-            glyphs=self.terminal.glyphs,
             look=self._begins,
             # known before the first layout, so that nothing is styled and laid out twice
             classes=" ".join(classes_at(self.size)),
@@ -303,7 +302,7 @@ class ExplorerApp(App[int]):
         """Open the jobs screen."""
         from fa_tui.screens.jobs import JobsScreen
 
-        self.push_screen(JobsScreen(self.jobs, glyphs=self.terminal.glyphs))
+        self.push_screen(JobsScreen(self.jobs))
 
     def action_show_lens(self, name: str) -> None:
         """Open compare, timeline or analysis; a threshold moved there is moved here too."""
@@ -319,17 +318,15 @@ class ExplorerApp(App[int]):
         """Open the list of what could not be read."""
         from fa_tui.screens.help import ProblemsScreen
 
-        self.push_screen(ProblemsScreen(self.session, glyphs=self.terminal.glyphs))
+        self.push_screen(ProblemsScreen(self.session))
 
     def action_jump(self) -> None:
         """Put a letter on every pane; typing it goes there."""
         from fa_tui.screens.help import JumpScreen, targets_of
 
         screen = self.screen
-        self.push_screen(
-            JumpScreen(list(targets_of(screen)), glyphs=self.terminal.glyphs),
-            lambda pane: None if pane is None else screen.set_focus(pane),
-        )
+        jump = JumpScreen(list(targets_of(screen)))
+        self.push_screen(jump, lambda pane: None if pane is None else screen.set_focus(pane))
 
     def action_ask(self, name: str) -> None:
         """Begin one of the dialogs: copy, export, presets, what_if."""
@@ -392,7 +389,7 @@ class ExplorerApp(App[int]):
         """Explain the focused pane."""
         from fa_tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.screen, glyphs=self.terminal.glyphs))
+        self.push_screen(HelpScreen(self.screen))
 
     async def action_quit(self) -> None:
         """Leave; ask first while jobs run."""
@@ -402,7 +399,7 @@ class ExplorerApp(App[int]):
             return
         from fa_tui.screens.questions import QuitScreen
 
-        self.push_screen(QuitScreen(runs, commands, glyphs=self.terminal.glyphs), self._leave)
+        self.push_screen(QuitScreen(runs, commands), self._leave)
 
     def _leave(self, answer: str | None) -> None:
         if answer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -16,12 +16,14 @@ from textual.widget import Widget
 from fa_tui.screens.questions import Dialog, Question, leaving
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import reflowed
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.keybar import KeyBar
 from fa_tui.widgets.line import Line, TextLines
 from fa_tui.widgets.slider import ThresholdSlider
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 
 class HelpScreen(Dialog[None]):
@@ -29,7 +31,6 @@ class HelpScreen(Dialog[None]):
 
     Args:
         of: the screen that help was asked for on.
-        glyphs: characters to draw with.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -43,8 +44,8 @@ class HelpScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, of: Screen[object], *, glyphs: Glyphs) -> None:
-        super().__init__(glyphs=glyphs)
+    def __init__(self, of: Screen[object]) -> None:
+        super().__init__()
         self._text = list(help_lines(of))
 
     def body(self) -> Iterable[Widget]:
@@ -65,7 +66,6 @@ class ProblemsScreen(Screen[None]):
 
     Args:
         session: has the problems, each with its message.
-        glyphs: characters to draw with.
     """
 
     help_text = """\
@@ -75,6 +75,7 @@ in part only what the line names is left out, and of the settings only the one t
 A file that is mended is read again by itself, and leaves this list the next time it is opened.
 """
 
+    app: ExplorerApp
     judges: ClassVar[bool] = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -88,11 +89,10 @@ A file that is mended is read again by itself, and leaves this list the next tim
     }
     """
 
-    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self._problems = session.problems
         self._words = problem_words(session)
-        self._glyphs = glyphs
 
     def shared(self) -> Shared:
         """The list."""
@@ -100,9 +100,10 @@ A file that is mended is read again by itself, and leaves this list the next tim
         return Shared([Piece("t", "list", f"{len(self._problems)} lines", lambda: f"{text}\n")])
 
     def compose(self) -> ComposeResult:
-        yield Line(self._glyphs, id="title")
-        yield TextLines(self._glyphs)
-        yield KeyBar(self._glyphs)
+        glyphs = self.app.terminal.glyphs
+        yield Line(glyphs, id="title")
+        yield TextLines(glyphs)
+        yield KeyBar(glyphs)
 
     def on_mount(self) -> None:
         self.query_one(Line).set((" problems ", "accent"), (f" {self._words or 'none'}", "strong"))
@@ -171,7 +172,6 @@ class JumpScreen(Question[Widget | None]):
 
     Args:
         targets: the panes by their letters.
-        glyphs: characters to draw with.
     """
 
     help_text = """\
@@ -192,16 +192,15 @@ The sliders have the letters of their diagnostics.
     }
     """
 
-    def __init__(self, targets: Sequence[tuple[str, Widget]], *, glyphs: Glyphs) -> None:
+    def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
         super().__init__()
-        self._glyphs = glyphs
         self._targets = dict(targets)
         self._opened_at: Size | None = None
 
     def compose(self) -> ComposeResult:
         for letter, pane in self._targets.items():
             yield JumpLabel(letter, pane.region.offset)
-        yield KeyBar(self._glyphs)
+        yield KeyBar(self.glyphs)
 
     def on_key(self, event: events.Key) -> None:
         if event.character in self._targets:

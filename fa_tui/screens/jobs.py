@@ -187,7 +187,6 @@ class JobsScreen(Screen[None]):
 
     Args:
         jobs: the jobs.
-        glyphs: characters to draw with.
     """
 
     app: ExplorerApp
@@ -229,23 +228,23 @@ The time left is told once there is a rate to tell it from; of a job that is ove
     }
     """
 
-    def __init__(self, jobs: Jobs, *, glyphs: Glyphs) -> None:
+    def __init__(self, jobs: Jobs) -> None:
         super().__init__()
         self._jobs = jobs
-        self._glyphs = glyphs
         self.machine_watch: MachineWatch | None = None
         self._log: tuple[str, list[str]] = ("", [])
         self._offered: set[str] = set()
 
     def compose(self) -> ComposeResult:
-        yield Line(self._glyphs, id="title")
-        yield TextLines(self._glyphs, id="machine")
-        yield JobsTable(self._glyphs)
-        yield TextLines(self._glyphs, id="none-yet")
+        glyphs = self.app.terminal.glyphs
+        yield Line(glyphs, id="title")
+        yield TextLines(glyphs, id="machine")
+        yield JobsTable(glyphs)
+        yield TextLines(glyphs, id="none-yet")
         with Vertical(id="log-pane"):
-            yield Line(self._glyphs, id="log-title")
-            yield JobLog(self._glyphs, follow=True, id="log")
-        yield KeyBar(self._glyphs)
+            yield Line(glyphs, id="log-title")
+            yield JobLog(glyphs, follow=True, id="log")
+        yield KeyBar(glyphs)
 
     def on_mount(self) -> None:
         self.query_one(JobsTable).focus()
@@ -261,7 +260,7 @@ The time left is told once there is a rate to tell it from; of a job that is ove
 
     def on_machine_seen(self, message: MachineSeen) -> None:
         pane = self.query_one("#machine", TextLines)
-        pane.set_lines(machine_lines(message.machine, self._glyphs))
+        pane.set_lines(machine_lines(message.machine, self.app.terminal.glyphs))
         # a second has passed: the times left are others
         self.jobs_changed()
 
