@@ -27,7 +27,7 @@ from textual.screen import Screen
 from fa_core.errors import FaError
 from fa_tui.jobs.control import CommandEnded, JobControl, Noticed
 from fa_tui.jobs.measuring import Failed, Measured, Setup
-from fa_tui.live.watcher import FoldersChanged, Following, WatcherSays
+from fa_tui.live import FoldersChanged, Following, WatcherSays
 from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
@@ -176,7 +176,6 @@ class ExplorerApp(App[int]):
         return ExplorerScreen(
             self.session,
             title=self._opened,
-            glyphs=self.terminal.glyphs,
             look=self._begins,
             # known before the first layout, so that nothing is styled and laid out twice
             classes=" ".join(classes_at(self.size)),
@@ -303,7 +302,7 @@ class ExplorerApp(App[int]):
         """Open the jobs screen."""
         from fa_tui.screens.jobs import JobsScreen
 
-        self.push_screen(JobsScreen(self.jobs, glyphs=self.terminal.glyphs))
+        self.push_screen(JobsScreen(self.jobs))
 
     def action_show_lens(self, name: str) -> None:
         """Open compare, timeline or analysis; a threshold moved there is moved here too."""
@@ -319,21 +318,19 @@ class ExplorerApp(App[int]):
         """Open the list of what could not be read."""
         from fa_tui.screens.help import ProblemsScreen
 
-        self.push_screen(ProblemsScreen(self.session, glyphs=self.terminal.glyphs))
+        self.push_screen(ProblemsScreen(self.session))
 
     def action_jump(self) -> None:
         """Put a letter on every pane; typing it goes there."""
-        from fa_tui.screens.jump import JumpScreen, targets_of
+        from fa_tui.screens.help import JumpScreen, targets_of
 
         screen = self.screen
-        self.push_screen(
-            JumpScreen(list(targets_of(screen)), glyphs=self.terminal.glyphs),
-            lambda pane: None if pane is None else screen.set_focus(pane),
-        )
+        jump = JumpScreen(list(targets_of(screen)))
+        self.push_screen(jump, lambda pane: None if pane is None else screen.set_focus(pane))
 
     def action_ask(self, name: str) -> None:
         """Begin one of the dialogs: copy, export, presets, what_if."""
-        from fa_tui.screens.preset_dialogs import converse
+        from fa_tui.screens.dialogs import converse
 
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
@@ -371,7 +368,7 @@ class ExplorerApp(App[int]):
 
     def on_baseline_changed(self, message: BaselineChanged) -> None:
         """Undo or redo has brought another baseline."""
-        from fa_tui.screens.preset_dialogs import assume
+        from fa_tui.screens.dialogs import assume
 
         assume(self, message.baseline)
 
@@ -392,7 +389,7 @@ class ExplorerApp(App[int]):
         """Explain the focused pane."""
         from fa_tui.screens.help import HelpScreen
 
-        self.push_screen(HelpScreen(self.screen, glyphs=self.terminal.glyphs))
+        self.push_screen(HelpScreen(self.screen))
 
     async def action_quit(self) -> None:
         """Leave; ask first while jobs run."""
@@ -402,7 +399,7 @@ class ExplorerApp(App[int]):
             return
         from fa_tui.screens.questions import QuitScreen
 
-        self.push_screen(QuitScreen(runs, commands, glyphs=self.terminal.glyphs), self._leave)
+        self.push_screen(QuitScreen(runs, commands), self._leave)
 
     def _leave(self, answer: str | None) -> None:
         if answer:

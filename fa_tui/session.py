@@ -11,29 +11,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from fa_core.diagnostics import LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.diagnostics import (
+    BIT,
+    DIAGNOSTICS,
+    NOT_MEASURED,
+    DiagnosticThresholds,
+    letters_of,
+    recorded_flags,
+    verdict_text,
+)
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
-    from fa_tui.live.changes import Reading
+    from fa_tui.live import Reading
     from fa_tui.options import FrozenBaseline
-
-BITS = {letter: 1 << place for place, letter in enumerate(LETTERS)}
-"""Diagnostic letter → its bit in a mask."""
 
 SCALAR_LIMIT = 200
 """Up to so many runs are judged one by one: below a millisecond or two, and without importing NumPy."""
-
-_NUMBERS = {
-    "a": ("max_per_block_growth", "growth"),
-    "b": ("g_L", "g_L"),
-    "c": ("cross_batch_stability", "stability"),
-    "d": ("margin_pp", "margin_pp"),
-}
-"""Diagnostic letter → its number's name in a report and in the table."""
 
 
 class Flip(NamedTuple):
@@ -254,13 +251,13 @@ class Session:
 
         What the sliders of one screen hold is what those of another get.
         """
-        in_report, in_table = _NUMBERS[letter]
+        one = DIAGNOSTICS[letter]
         if len(self.rows) <= SCALAR_LIMIT:
-            numbers = (getattr(row.report, in_report) for row in self.rows)
+            numbers = (one.measured(row.report) for row in self.rows)
             return [value for value in numbers if value is not None]
         values = self._values.get(letter)
         if values is None:
-            measured = getattr(self.table, in_table)[(self.table.coverage & BITS[letter]) != 0]
+            measured = getattr(self.table, one.column)[(self.table.coverage & BIT[letter]) != 0]
             measured.sort()
             values = array("d")
             values.frombytes(measured.view("u1"))
@@ -327,13 +324,4 @@ def mask_of(letters: Iterable[str]) -> int:
     >>> mask_of("ad")
     9
     """
-    return sum(BITS[letter] for letter in letters)
-
-
-def letters_of(mask: int) -> str:
-    """The diagnostic letters of a mask, in order.
-
-    >>> letters_of(9)
-    'ad'
-    """
-    return "".join(letter for letter, bit in BITS.items() if mask & bit)
+    return sum(BIT[letter] for letter in letters)

@@ -16,13 +16,12 @@ from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record
 from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, utility_blocks
-from fa_tui.screens.copy_export import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import look_now, reopening, reproducing
 from fa_tui.screens.explorer_panes import tidy_soon
 from fa_tui.screens.questions import SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.analysed import (
     Analysed,
     curve_words,
@@ -56,7 +55,6 @@ class AnalysisScreen(JudgedScreen):
     Args:
         session: the runs and what judges them.
         filter: of the matrix: the analyses are of the runs that pass, until all are asked for.
-        glyphs: characters to draw with.
     """
 
     help_text = """\
@@ -104,8 +102,8 @@ Analyses of the runs, as the commands of the same names print them
     }
     """
 
-    def __init__(self, session: Session, *, filter: Filter | None = None, glyphs: Glyphs) -> None:
-        super().__init__(session, glyphs=glyphs)
+    def __init__(self, session: Session, *, filter: Filter | None = None) -> None:
+        super().__init__(session)
         self.runs = Analysed(session, filter)
         self._open = 0
         self._lines = [0] * len(NAMES)
@@ -178,7 +176,6 @@ Analyses of the runs, as the commands of the same names print them
                 default if chosen is None else chosen,
                 default=default,
                 report=self._choose_healthy,
-                glyphs=self.glyphs,
             )
         )
 

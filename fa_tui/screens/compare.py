@@ -11,10 +11,11 @@ import numpy as np
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
+from fa_core.diagnostics import letters_of
 from fa_core.reporting.numbers import short
-from fa_tui.screens.copy_export import commands, look_now, reproducing
+from fa_tui.screens.dialogs import commands, look_now, reproducing
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
-from fa_tui.session import Session, letters_of
+from fa_tui.session import Session
 from fa_tui.sharing.pieces import (
     Shared,
     Table,
@@ -25,7 +26,6 @@ from fa_tui.sharing.pieces import (
     table_pieces,
     traces_of,
 )
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import Filter, picking
 from fa_tui.views.scale import covering
@@ -45,7 +45,6 @@ class CompareScreen(JudgedScreen):
         session: the runs and what judges them.
         at: the run to start with: its method over its seeds, where fewer than two runs are marked.
         filter: of the matrix: what is compared passes it, the marked runs aside.
-        glyphs: characters to draw with.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -65,10 +64,8 @@ class CompareScreen(JudgedScreen):
     }
     """
 
-    def __init__(
-        self, session: Session, *, at: int | None = None, filter: Filter | None = None, glyphs: Glyphs
-    ) -> None:
-        super().__init__(session, glyphs=glyphs)
+    def __init__(self, session: Session, *, at: int | None = None, filter: Filter | None = None) -> None:
+        super().__init__(session)
         self._filter = filter
         self._passing = self._that_pass()
         self._groups = groups_of(session, self._passing)

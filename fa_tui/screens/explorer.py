@@ -16,7 +16,6 @@ from fa_core.diagnostics import LETTERS
 from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import count_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
@@ -96,7 +95,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
     Args:
         session: the runs and what judges them.
         title: what to call what is open, for the top line (default: its paths).
-        glyphs: characters to draw with.
         look: how the runs are shown at first.
         classes: as for any widget.
     """
@@ -106,14 +104,14 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     BINDINGS: ClassVar[list[BindingType]] = EXPLORER_KEYS
 
-    def __init__(self, session: Session, *, title: str, glyphs: Glyphs, look: Look, classes: str = "") -> None:
-        super().__init__(session, glyphs=glyphs, classes=classes)
+    def __init__(self, session: Session, *, title: str, look: Look, classes: str = "") -> None:
+        super().__init__(session, classes=classes)
         self._title = title
-        self.shown_runs = RunsShown(session, glyphs, look)
+        self.shown_runs = RunsShown(session, self.glyphs, look)
         self.matrix = self.shown_runs.matrix
         # it gets the focus when it is there; known now, it is not styled a second time for that
         self.runs.set_reactive(Widget.has_focus, True)
-        self.status = StatusLine(glyphs, self.matrix, id="status")
+        self.status = StatusLine(self.glyphs, self.matrix, id="status")
         self._show_view()
         self.detail: DetailPane | None = None
         self.charts: LineCharts | None = None
@@ -122,15 +120,14 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._filter_line: FilterLine | None = None
 
     def compose(self) -> ComposeResult:
-        glyphs = self.glyphs
-        yield Line(glyphs, id="title")
+        yield Line(self.glyphs, id="title")
         with Place(id="body"):
             yield self.matrix
             if self.shown_runs.table is not None:
                 yield self.shown_runs.table
             yield Place(id="detail-place")
         yield Place(id="sliders-place")
-        yield KeyBar(glyphs)
+        yield KeyBar(self.glyphs)
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Everything is styled already when the screen comes up for the first time."""
@@ -355,7 +352,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def shared(self) -> Shared:
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
-        from fa_tui.screens.copy_export import given_runs
+        from fa_tui.screens.dialogs import given_runs
 
         return given_runs(self.app, self._chosen())
 
@@ -417,15 +414,15 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
 def lens(name: str, app: ExplorerApp) -> JudgedScreen:
     """A new screen on what the explorer shows now: ``compare``, ``timeline`` or ``analysis``, imported when opened."""
-    session, glyphs, explorer = app.session, app.terminal.glyphs, app.explorer
+    session, explorer = app.session, app.explorer
     if name == "compare":
         from fa_tui.screens.compare import CompareScreen
 
-        return CompareScreen(session, at=explorer.row, filter=explorer.shown_runs.filter, glyphs=glyphs)
+        return CompareScreen(session, at=explorer.row, filter=explorer.shown_runs.filter)
     if name == "timeline":
         from fa_tui.screens.timeline import TimelineScreen
 
-        return TimelineScreen(session, at=explorer.row, glyphs=glyphs)
+        return TimelineScreen(session, at=explorer.row)
     from fa_tui.screens.analysis import AnalysisScreen
 
-    return AnalysisScreen(session, filter=explorer.shown_runs.filter, glyphs=glyphs)
+    return AnalysisScreen(session, filter=explorer.shown_runs.filter)

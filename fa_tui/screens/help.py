@@ -1,23 +1,28 @@
-"""Texts over the explorer: help for the focused pane with its keys, and what could not be read."""
+"""Over the explorer: help for the focused pane with its keys, what could not be read, and a letter on every pane."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import ClassVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.widget import Widget
 
-from fa_tui.screens.questions import Dialog
+from fa_tui.screens.questions import Dialog, Question, leaving
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.text import reflowed
 from fa_tui.views.words import problem_words
 from fa_tui.widgets.line import KeyBar, Line, TextLines
+from fa_tui.widgets.slider import ThresholdSlider
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 
 class HelpScreen(Dialog[None]):
@@ -25,7 +30,6 @@ class HelpScreen(Dialog[None]):
 
     Args:
         of: the screen that help was asked for on.
-        glyphs: characters to draw with.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,8 +43,8 @@ class HelpScreen(Dialog[None]):
     }
     """
 
-    def __init__(self, of: Screen[object], *, glyphs: Glyphs) -> None:
-        super().__init__(glyphs=glyphs)
+    def __init__(self, of: Screen[object]) -> None:
+        super().__init__()
         self._text = list(help_lines(of))
 
     def body(self) -> Iterable[Widget]:
@@ -61,7 +65,6 @@ class ProblemsScreen(Screen[None]):
 
     Args:
         session: has the problems, each with its message.
-        glyphs: characters to draw with.
     """
 
     help_text = """\
@@ -71,6 +74,7 @@ in part only what the line names is left out, and of the settings only the one t
 A file that is mended is read again by itself, and leaves this list the next time it is opened.
 """
 
+    app: ExplorerApp
     judges: ClassVar[bool] = False
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -84,11 +88,10 @@ A file that is mended is read again by itself, and leaves this list the next tim
     }
     """
 
-    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__()
         self._problems = session.problems
         self._words = problem_words(session)
-        self._glyphs = glyphs
 
     def shared(self) -> Shared:
         """The list."""
@@ -96,9 +99,10 @@ A file that is mended is read again by itself, and leaves this list the next tim
         return Shared([Piece("t", "list", f"{len(self._problems)} lines", lambda: f"{text}\n")])
 
     def compose(self) -> ComposeResult:
-        yield Line(self._glyphs, id="title")
-        yield TextLines(self._glyphs)
-        yield KeyBar(self._glyphs)
+        glyphs = self.app.terminal.glyphs
+        yield Line(glyphs, id="title")
+        yield TextLines(glyphs)
+        yield KeyBar(glyphs)
 
     def on_mount(self) -> None:
         self.query_one(Line).set((" problems ", "accent"), (f" {self._words or 'none'}", "strong"))
@@ -136,3 +140,95 @@ def _keys(screen: Screen[object]) -> dict[str, list[str]]:
             seen.add(binding.action)
             keys.setdefault(binding.tooltip, []).append(binding.key_display or screen.app.get_key_display(binding))
     return keys
+
+
+_LETTERS = "sfghjkleriouwnmvtyxz"
+"""The keys under the fingers first; a b c d are the sliders'."""
+
+
+class JumpLabel(Widget):
+    """The letter of one pane."""
+
+    DEFAULT_CSS = """
+    JumpLabel {
+        position: absolute;
+        width: 3; height: 1;
+        background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
+    }
+    """
+
+    def __init__(self, letter: str, at: Offset) -> None:
+        super().__init__()
+        self.letter = letter
+        self.styles.offset = (at.x, at.y)
+
+    def render(self) -> Content:
+        return Content(f"[{self.letter}]")
+
+
+class JumpScreen(Question[Widget | None]):
+    """Returns the pane whose letter was typed or clicked, or None.
+
+    Args:
+        targets: the panes by their letters.
+    """
+
+    help_text = """\
+Jump mode
+Every pane that takes keys has a letter at its corner: type it, or click it, and the keys go there.
+The sliders have the letters of their diagnostics.
+"""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),
+        Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"),
+    ]
+
+    DEFAULT_CSS = """
+    JumpScreen {
+        background: transparent;
+        &:ansi { background: transparent; }
+    }
+    """
+
+    def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
+        super().__init__()
+        self._targets = dict(targets)
+        self._opened_at: Size | None = None
+
+    def compose(self) -> ComposeResult:
+        for letter, pane in self._targets.items():
+            yield JumpLabel(letter, pane.region.offset)
+        yield KeyBar(self.glyphs)
+
+    def on_key(self, event: events.Key) -> None:
+        if event.character in self._targets:
+            event.stop()
+            self.dismiss(self._targets[event.character])
+
+    def on_click(self, event: events.Click) -> None:
+        if isinstance(event.widget, KeyBar):
+            return
+        self.dismiss(self._targets[event.widget.letter] if isinstance(event.widget, JumpLabel) else None)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._opened_at = self._opened_at or event.size
+        self._close_if_moved()
+
+    def on_screen_resume(self) -> None:
+        self._close_if_moved()
+
+    def _close_if_moved(self) -> None:
+        """The panes have moved with the terminal's size, their letters have not."""
+        if self._opened_at not in (None, self.app.size):
+            self.dismiss(None)
+
+
+def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
+    """The panes of a screen that can have the focus, each with a letter: a slider its own."""
+    letters = iter(_LETTERS)
+    for pane in screen.focus_chain:
+        if pane.region.area:
+            letter = pane.letter if isinstance(pane, ThresholdSlider) else next(letters, None)
+            if letter is not None:
+                yield letter, pane

@@ -103,7 +103,7 @@ class ExplorerCommands(Provider):
             )
 
     def _presets(self) -> Iterator[SystemCommand]:
-        from fa_tui.screens.preset_dialogs import use_preset
+        from fa_tui.screens.dialogs import use_preset
         from fa_tui.settings import Presets
 
         app = self._explorer_app

@@ -40,7 +40,13 @@ class Question(ModalScreen[ResultT]):
     Textual would close the screen that is on top then: the one below, or the one that covers it.
     """
 
+    app: ExplorerApp
     _answered = False
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """Characters to draw with."""
+        return self.app.terminal.glyphs
 
     def dismiss(self, result: ResultT | None = None) -> AwaitComplete:
         if self._answered or self.app.screen is not self:
@@ -50,11 +56,7 @@ class Question(ModalScreen[ResultT]):
 
 
 class Dialog(Question[ResultT]):
-    """A framed box. A subclass gives the body; the keys that work are below it, inside the frame.
-
-    Args:
-        glyphs: characters to draw with.
-    """
+    """A framed box. A subclass gives the body; the keys that work are below it, inside the frame."""
 
     DEFAULT_CSS = """
     Dialog {
@@ -68,15 +70,12 @@ class Dialog(Question[ResultT]):
     }
     """
 
-    def __init__(self, *, glyphs: Glyphs) -> None:
-        super().__init__(classes="-ascii" if glyphs.name == "ascii" else None)
-        self.glyphs = glyphs
-
     def body(self) -> Iterable[Widget]:
         """What the frame holds."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
+        self.set_class(self.glyphs.name == "ascii", "-ascii")
         with Vertical():
             yield from self.body()
             yield KeyBar(self.glyphs)
@@ -189,7 +188,6 @@ class ChoiceScreen(Dialog[str | None]):
     Args:
         title: what is chosen.
         choices: the entries.
-        glyphs: characters to draw with.
     """
 
     help_text = """\
@@ -211,8 +209,8 @@ The key in front of a line takes it at once, and so does a click. Or move with â
     }
     """
 
-    def __init__(self, title: str, choices: Sequence[Choice], *, glyphs: Glyphs) -> None:
-        super().__init__(glyphs=glyphs)
+    def __init__(self, title: str, choices: Sequence[Choice]) -> None:
+        super().__init__()
         self._title = title
         self._choices = choices
 
@@ -230,7 +228,6 @@ class EntryScreen(Question[str | None]):
 
     Args:
         asks: what to type.
-        glyphs: characters to draw with.
         text: what is there at first; typing replaces it.
         hint: shown while nothing is wrong.
         check: what is wrong with a text, or ``""``; Enter takes only a text without fault.
@@ -261,26 +258,17 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
     }
     """
 
-    def __init__(
-        self,
-        asks: str,
-        *,
-        glyphs: Glyphs,
-        text: str = "",
-        hint: str = "",
-        check: Callable[[str], str],
-    ) -> None:
+    def __init__(self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> None:
         super().__init__()
         self._asks, self._text, self._hint, self._check = asks, text, hint, check
-        self._glyphs = glyphs
 
     def compose(self) -> ComposeResult:
         with Vertical():
             with Horizontal():
-                yield Line(self._glyphs, id="entry-asks")
+                yield Line(self.glyphs, id="entry-asks")
                 yield Input(self._text, select_on_focus=True)
-            yield Line(self._glyphs, id="entry-note")
-            yield KeyBar(self._glyphs)
+            yield Line(self.glyphs, id="entry-note")
+            yield KeyBar(self.glyphs)
 
     def on_mount(self) -> None:
         asks = self.query_one("#entry-asks", Line)
@@ -313,7 +301,6 @@ class SeveralScreen(Dialog[None]):
         chosen: of these.
         default: what is chosen again with a key.
         report: called with the names that are chosen, in their order.
-        glyphs: characters to draw with.
     """
 
     help_text = """\
@@ -346,9 +333,8 @@ at once. There is nothing to confirm: Esc closes the list.
         *,
         default: Iterable[str],
         report: Callable[[tuple[str, ...]], object],
-        glyphs: Glyphs,
     ) -> None:
-        super().__init__(glyphs=glyphs)
+        super().__init__()
         self._title, self._names = title, list(names)
         self._chosen, self._default, self._report = set(chosen), set(default), report
 
@@ -389,7 +375,6 @@ class QuitScreen(Dialog[str | None]):
     Args:
         jobs: how many runs are queued or measured.
         commands: how many commands run next to the explorer.
-        glyphs: characters to draw with.
     """
 
     help_text = """\
@@ -415,8 +400,8 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
     }
     """
 
-    def __init__(self, jobs: int, commands: int = 0, *, glyphs: Glyphs) -> None:
-        super().__init__(glyphs=glyphs)
+    def __init__(self, jobs: int, commands: int = 0) -> None:
+        super().__init__()
         self._jobs, self._commands = jobs, commands
 
     def body(self) -> Iterable[Widget]:
@@ -449,11 +434,11 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
 
 async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> str | None:
     """The value of an entry, or None after Esc."""
-    return await app.push_screen_wait(ChoiceScreen(title, choices, glyphs=app.terminal.glyphs))
+    return await app.push_screen_wait(ChoiceScreen(title, choices))
 
 
 async def ask(
     app: ExplorerApp, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]
 ) -> str | None:
     """A line of text in which `check` finds no fault, or None after Esc."""
-    return await app.push_screen_wait(EntryScreen(asks, glyphs=app.terminal.glyphs, text=text, hint=hint, check=check))
+    return await app.push_screen_wait(EntryScreen(asks, text=text, hint=hint, check=check))

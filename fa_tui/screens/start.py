@@ -25,7 +25,7 @@ from fa_core.runs import is_run
 from fa_tui.commands import command as command_named
 from fa_tui.jobs.form import Fault, Field, Planned, command_words, fields_of, names_for, plan, shell_line
 from fa_tui.options import sample_runs
-from fa_tui.screens.questions import Choice, ChoiceScreen, Question
+from fa_tui.screens.questions import Choice, Question, choose
 from fa_tui.sharing.clipboard import copy
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.widgets.line import KeyBar, Line, Pick, TextLines
@@ -113,10 +113,7 @@ class StartScreen(Question[Planned | None]):
         command: ``train`` or ``audit``, as click holds it.
         fields: of that command.
         values: what is in the fields at first, by name; what is missing is the default.
-        glyphs: characters to draw with.
     """
-
-    app: ExplorerApp
 
     help_text = """\
 A command and its options
@@ -149,23 +146,22 @@ there it can be stopped, and what it writes appears in the matrix by itself.
     }
     """
 
-    def __init__(self, command: Any, fields: Sequence[Field], values: Mapping[str, str], *, glyphs: Glyphs) -> None:
+    def __init__(self, command: Any, fields: Sequence[Field], values: Mapping[str, str]) -> None:
         super().__init__()
         self._command, self._fields = command, list(fields)
-        self._glyphs = glyphs
-        self._rows = [FieldRow(field, values.get(field.name, field.default), glyphs) for field in fields]
+        self._rows = [FieldRow(field, values.get(field.name, field.default), self.glyphs) for field in fields]
         self._plan: Planned | Fault = Fault("")
         self.line = ""
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Line(self._glyphs, id="start-title")
+            yield Line(self.glyphs, id="start-title")
             with VerticalScroll(can_focus=False):
                 yield from self._rows
-            yield TextLines(self._glyphs, id="start-help")
-            yield TextLines(self._glyphs, id="start-command")
-            yield Line(self._glyphs, id="start-note")
-            yield KeyBar(self._glyphs)
+            yield TextLines(self.glyphs, id="start-help")
+            yield TextLines(self.glyphs, id="start-command")
+            yield Line(self.glyphs, id="start-note")
+            yield KeyBar(self.glyphs)
 
     def on_mount(self) -> None:
         for pane in self.query(TextLines):
@@ -247,21 +243,21 @@ def _says(planned: Planned) -> str:
 
 async def start_something(app: ExplorerApp) -> None:
     """Ask for a command and its options, and start it."""
-    session, glyphs = app.session, app.terminal.glyphs
+    session = app.session
     marked = [session.rows[index] for index in session.measurable(sorted(session.marked))]
     of = f"of {len(marked)} marked" if marked else "of what is open"
     choices = [
         Choice("t", "training run", "method, seed, width, ... into run folders", "train"),
         Choice("a", "audit", f"{of}, with all its options, into one table", "audit"),
     ]
-    name = await app.push_screen_wait(ChoiceScreen("Start", choices, glyphs=glyphs))
+    name = await choose(app, "Start", choices)
     if name is None:
         return
     with app.keys.asking_more():
         command = await asyncio.to_thread(command_named, name)
         fields = await asyncio.to_thread(fields_of, command)
         values = first_values(name, app.paths, marked)
-        planned = await app.push_screen_wait(StartScreen(command, fields, values, glyphs=glyphs))
+        planned = await app.push_screen_wait(StartScreen(command, fields, values))
     if planned is not None:
         app.jobs.start(planned)
 

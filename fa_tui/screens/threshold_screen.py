@@ -30,18 +30,21 @@ class SlidersScreen(Screen[None]):
 
     Args:
         session: the runs and what judges them.
-        glyphs: characters to draw with.
         classes: as for any widget.
     """
 
     app: ExplorerApp
 
-    def __init__(self, session: Session, *, glyphs: Glyphs, classes: str = "") -> None:
+    def __init__(self, session: Session, *, classes: str = "") -> None:
         super().__init__(classes=classes)
         self.session = session
-        self.glyphs = glyphs
         self.sliders: SlidersPanel | None = None
         self._flipped = ""
+
+    @property
+    def glyphs(self) -> Glyphs:
+        """Characters to draw with."""
+        return self.app.terminal.glyphs
 
     @property
     def judged(self) -> Session:
@@ -97,10 +100,10 @@ class JudgedScreen(SlidersScreen):
 
     Args:
         session: the runs and what judges them.
-        glyphs: characters to draw with.
     """
 
     sliders: SlidersPanel
+    is_due = False
 
     VERTICAL_BREAKPOINTS = [(0, "-low"), (34, "-tall"), (ROOMY, "-roomy")]
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]
@@ -125,10 +128,6 @@ class JudgedScreen(SlidersScreen):
         & #sliders > ThresholdSlider.-expanded, &.-low #sliders > ThresholdSlider.-expanded { height: 2; }
     }
     """
-
-    def __init__(self, session: Session, *, glyphs: Glyphs) -> None:
-        super().__init__(session, glyphs=glyphs)
-        self.is_due = False
 
     def body(self) -> Iterable[Widget]:
         """What is between title and sliders; the first of it that can gets the focus."""

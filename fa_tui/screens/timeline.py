@@ -12,11 +12,10 @@ from textual.widget import Widget
 
 from fa_core.analysis.timeline import EarlyStop
 from fa_core.errors import UsageError
-from fa_tui.screens.copy_export import look_now, reopening, reproducing
+from fa_tui.screens.dialogs import look_now, reopening, reproducing
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.epochs import (
     EpochSession,
     accuracy_words,
@@ -53,7 +52,6 @@ class TimelineScreen(JudgedScreen):
     Args:
         session: the runs, their traces and what judges them.
         at: the run to choose, if it has a trace.
-        glyphs: characters to draw with.
 
     Raises:
         UsageError: there is no trace.
@@ -110,11 +108,11 @@ The runs over their epochs
     }
     """
 
-    def __init__(self, session: Session, *, at: int | None = None, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session, *, at: int | None = None) -> None:
         replay = replay_of(session)
         if not replay.traces:
             raise UsageError("no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl")
-        super().__init__(session, glyphs=glyphs)
+        super().__init__(session)
         self._epochs = EpochSession(replay, session.thresholds)
         self._start = 0 if at is None else run_of(replay, session, at)
         self._stop_on = STOP_ON[0]

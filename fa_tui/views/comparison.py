@@ -10,10 +10,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
+from fa_core.diagnostics import BIT
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.reporting.numbers import spread as mean_and_std
-from fa_tui.session import BITS, Session
+from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths
 from fa_tui.views.grid import build_grid
 from fa_tui.views.words import told_apart
@@ -184,7 +185,7 @@ def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[i
     """Letters on which all measured runs agree; letters that fire on some only: on how many of how many.
 
     Args:
-        judged: per run, the masks (`fa_tui.session.BITS`) of what fires and of what was measured.
+        judged: per run, the masks (`fa_core.diagnostics.BIT`) of what fires and of what was measured.
 
     >>> agreement([(0b001, 0b011), (0b000, 0b011), (0b000, 0b010)])
     ('b', {'a': (1, 2)})
@@ -192,7 +193,7 @@ def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[i
     # few verdicts repeat over many runs
     counts = Counter(judged)
     agree, disagree = "", {}
-    for letter, bit in BITS.items():
+    for letter, bit in BIT.items():
         measured = sum(count for (_, coverage), count in counts.items() if coverage & bit)
         fires = sum(count for (flags, coverage), count in counts.items() if coverage & flags & bit)
         if 0 < fires < measured:

@@ -8,13 +8,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Baseline, EarlyStop, Replay, frozen_baselines
-from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, letters_of
 from fa_core.formats import Trace
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_core.table import Bits
-from fa_tui.session import BITS, Flip, Session, letters_of
+from fa_tui.session import Flip, Session, letters_of
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.words import among, cell_text, runs_words
 
@@ -83,7 +83,7 @@ class EpochSession(Session):
     def values(self, letter: str) -> list[float]:
         """One diagnostic's number at this epoch, for every run in which it was measured."""
         column = getattr(self.replay.table, DIAGNOSTICS[letter].column)
-        return [float(column[record]) for record in self._records() if self._coverage(record) & BITS[letter]]
+        return [float(column[record]) for record in self._records() if self._coverage(record) & BIT[letter]]
 
     def first_fires(self, run: int) -> dict[str, int | None]:
         """Letter → the first epoch at which it fires on a run, None if never; only letters that were measured."""

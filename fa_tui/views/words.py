@@ -9,7 +9,7 @@ from pathlib import Path, PurePath
 
 import msgspec
 
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place

@@ -18,7 +18,8 @@ from rich.style import Style
 from textual.color import Color
 from textual.widget import Widget
 
-from fa_tui.session import BITS, Session, letters_of
+from fa_core.diagnostics import BIT, letters_of
+from fa_tui.session import Session
 from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.grid import Cells
@@ -164,7 +165,7 @@ class RunCells:
         return self._scale[1]
 
     def _tone(self, quantity: Quantity, rows: Cell) -> str:
-        bit = BITS.get(quantity.letter)
+        bit = BIT.get(quantity.letter)
         if bit is None:
             return "text"
         fired = sum(1 for row in rows if self._session.flags[row] & bit)

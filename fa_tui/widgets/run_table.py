@@ -9,8 +9,9 @@ from typing import ClassVar
 from rich.segment import Segment
 from textual.binding import Binding, BindingType
 
+from fa_core.diagnostics import BIT
 from fa_core.errors import printable
-from fa_tui.session import BITS, Flip, Session
+from fa_tui.session import Flip, Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.views.text import cut, padded, padded_left, width_of
@@ -141,7 +142,7 @@ baseline that is assumed (w), not measured.
             segments.append(Segment(" " * (width - 5), self.style_of("text")))
         else:
             text = kind.text(self._session, row)
-            fires = kind.letter and self._session.flags[row] & BITS[kind.letter]
+            fires = kind.letter and self._session.flags[row] & BIT[kind.letter]
             tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
             segments = [Segment(self._fitted(text, kind, width), self.style_of(tone))]
         if here:

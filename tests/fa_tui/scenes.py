@@ -190,7 +190,7 @@ class StagedJobs:
 async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
     jobs = Jobs(StagedJobs())
     app.explorer.jobs_changed(jobs.listed())
-    screen = JobsScreen(jobs, glyphs=app.terminal.glyphs)
+    screen = JobsScreen(jobs)
     await app.push_screen(screen)
     await pilot.press("up")
     gib = 1 << 30
@@ -205,7 +205,7 @@ async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:
 
 
 async def the_question_before_leaving(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    await app.push_screen(QuitScreen(2, 1, glyphs=app.terminal.glyphs))
+    await app.push_screen(QuitScreen(2, 1))
 
 
 async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
@@ -219,7 +219,7 @@ async def problems(pilot: Pilot[Any], app: ExplorerApp) -> None:
         ),
     ]
     app.explorer.rows_changed()
-    await app.push_screen(ProblemsScreen(app.session, glyphs=app.terminal.glyphs))
+    await app.push_screen(ProblemsScreen(app.session))
 
 
 SCENES = {

@@ -13,9 +13,9 @@ from textual.widgets import Input
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.live.changes import Reading
+from fa_tui.live import Reading
 from fa_tui.options import FrozenBaseline
-from fa_tui.screens import copy_export
+from fa_tui.screens import dialogs
 from fa_tui.screens.palette import ExplorerCommands
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
@@ -52,7 +52,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(copy_export, "copy", take)
+    monkeypatch.setattr(dialogs, "copy", take)
     return texts
 
 

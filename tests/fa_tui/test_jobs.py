@@ -13,10 +13,9 @@ from fa_core.engine.devices import Device, Usage, UsageMeter
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.listing import Jobs, Listed, Machine, MachineWatch, machine_lines, progress_line
 from fa_tui.jobs.pace import Pace
-from fa_tui.screens import copy_export
+from fa_tui.screens import dialogs
 from fa_tui.screens.analysis import AnalysisScreen
-from fa_tui.screens.jobs import JobsScreen
-from fa_tui.screens.jobs_table import JobsTable
+from fa_tui.screens.jobs import JobsScreen, JobsTable
 from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.glyphs import ASCII
@@ -258,7 +257,7 @@ async def test_the_log_and_the_list_are_copied_from_the_jobs(
         copied.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(copy_export, "copy", take)
+    monkeypatch.setattr(dialogs, "copy", take)
     app = measuring_app("one")
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("m", "J")
@@ -298,7 +297,7 @@ class OnACluster:
 async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(app: ExplorerApp) -> None:
     cluster = OnACluster()
     async with app.run_test(size=SIZE) as pilot:
-        screen = JobsScreen(Jobs(cluster), glyphs=app.terminal.glyphs)
+        screen = JobsScreen(Jobs(cluster))
         await app.push_screen(screen)
         cluster.device = "gpu-node-17/cuda:0"
         screen.jobs_changed()
@@ -325,7 +324,7 @@ async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(
     monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
     jobs = [replace(job, id=f"{n}") for n, job in enumerate(StagedJobs().listed() * copies)]
     async with app.run_test(size=(width, 24)) as pilot:
-        await app.push_screen(JobsScreen(Jobs(Given(jobs)), glyphs=app.terminal.glyphs))
+        await app.push_screen(JobsScreen(Jobs(Given(jobs))))
         table = app.screen.query_one(JobsTable)
         await until(pilot, lambda: "credit_b" in screen_text(app) and table.virtual_size.width > 0)
         assert table.virtual_size.width <= table.view.width
@@ -343,7 +342,7 @@ async def test_counts_too_long_for_their_column_are_cut_with_a_sign(
         Listed(id="2", name="dfa s43", state="running", done=123_456_789, total=987_654_321),
     ]
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(JobsScreen(Jobs(Given(jobs)), glyphs=app.terminal.glyphs))
+        await app.push_screen(JobsScreen(Jobs(Given(jobs))))
         await until(pilot, lambda: "1000/12000" in screen_text(app))
         assert "123456789/9876…" in screen_text(app)
 
@@ -354,7 +353,7 @@ async def test_a_job_that_moves_before_the_screen_stands_is_shown_once_it_does(
     monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
     given = Given([])
     async with app.run_test(size=SIZE) as pilot:
-        app.push_screen(JobsScreen(Jobs(given), glyphs=app.terminal.glyphs))
+        app.push_screen(JobsScreen(Jobs(given)))
         assert not app.screen.is_mounted
         app.jobs_changed([])
         await until(pilot, lambda: "none yet" in screen_text(app))
@@ -363,7 +362,7 @@ async def test_a_job_that_moves_before_the_screen_stands_is_shown_once_it_does(
 async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await until(pilot, lambda: "9 of 15 walk back" in screen_text(app))
-        app.push_screen(AnalysisScreen(app.session, glyphs=app.terminal.glyphs))
+        app.push_screen(AnalysisScreen(app.session))
         assert not app.screen.is_mounted
         app.rows_changed()
         await until(pilot, lambda: "9 of 15 walk back" in screen_text(app) and "analysis" in screen_text(app))

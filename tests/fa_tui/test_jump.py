@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fa_tui.app import ExplorerApp
-from fa_tui.screens.jump import JumpLabel, JumpScreen, targets_of
+from fa_tui.screens.help import JumpLabel, JumpScreen, targets_of
 from tests.fa_tui.looks import SIZE, opened, screen_text
 from tests.fa_tui.waiting import until
 

@@ -253,7 +253,7 @@ async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(
 async def test_without_traces_it_says_what_to_open() -> None:
     app = app_on(epochs_of([]))
     with pytest.raises(UsageError, match="no traces here"):
-        TimelineScreen(app.session, glyphs=UNICODE)
+        TimelineScreen(app.session)
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("T")
         await pilot.pause()
@@ -274,7 +274,7 @@ async def test_one_epoch_many_runs_and_broken_numbers_are_drawn(app: ExplorerApp
 
 def test_a_baseline_assumed_for_all_runs_judges_traces_that_have_none() -> None:
     session = Session([], traces=four_traces(), baseline=FrozenBaseline(default=0.58))
-    screen = TimelineScreen(session, glyphs=UNICODE)
+    screen = TimelineScreen(session)
     fires = screen.judged.rows[0].report.with_thresholds(DiagnosticThresholds()).flags
     assert "d" in fires
     assert ("  (d) by an assumed baseline", "warn") in title_words(screen.judged, 4, None, "")
@@ -299,7 +299,7 @@ def test_lines_of_traces_that_were_skipped_are_told_and_listed(tmp_path: Path) -
     (tmp_path / "other.json").write_text("{")
     session = Session([])
     session.traces = traces_of_paths([tmp_path], session)
-    screen = TimelineScreen(session, glyphs=UNICODE)
+    screen = TimelineScreen(session)
     assert "  1 line of traces skipped (P)" in "".join(
         text for text, _ in title_words(screen.judged, 1, None, "", session.problems_within([session.traces[0].source]))
     )

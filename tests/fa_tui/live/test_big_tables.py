@@ -9,7 +9,7 @@ import pytest
 
 from fa_core.formats import audit_table, scan
 from fa_core.rows import LazyRow
-from fa_tui.live.changes import Follower
+from fa_tui.live import Follower
 from fa_tui.session import Session
 
 REPORT = {"method_name": "BP", "residual_norms": [1.0, 2.0], "bp_grad_norms": [1e-3, 1e-3]}

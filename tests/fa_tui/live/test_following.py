@@ -12,8 +12,7 @@ from textual.pilot import Pilot
 from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.live.changes import Reading
-from fa_tui.live.watcher import FoldersChanged, news_text
+from fa_tui.live import FoldersChanged, Reading, news_text
 from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings

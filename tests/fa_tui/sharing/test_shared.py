@@ -15,7 +15,7 @@ from fa_core.formats import Trace, scan
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.screens import copy_export
+from fa_tui.screens import dialogs
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen
 from fa_tui.session import Session
 from fa_tui.sharing.clipboard import Copied
@@ -35,7 +35,7 @@ def copied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         texts.append(text)
         return Copied("the clipboard")
 
-    monkeypatch.setattr(copy_export, "copy", take)
+    monkeypatch.setattr(dialogs, "copy", take)
     return texts
 
 

@@ -14,9 +14,9 @@ from textual.pilot import Pilot
 
 from fa_tui.app import ExplorerApp
 from fa_tui.jobs.form import Field
-from fa_tui.screens import copy_export, start
+from fa_tui.screens import dialogs, start
 from fa_tui.screens.compare import CompareScreen
-from fa_tui.screens.jump import JumpScreen
+from fa_tui.screens.help import JumpScreen
 from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.screens.start import FieldRow, StartScreen
 from fa_tui.settings import Presets
@@ -32,7 +32,7 @@ SIZE = (120, 40)
 def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A config folder, a working folder and a clipboard of the test's own."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(copy_export, "copy", lambda text, send: Copied("the clipboard"))
+    monkeypatch.setattr(dialogs, "copy", lambda text, send: Copied("the clipboard"))
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)

@@ -1,1 +1,0 @@
-"""Open folders and files as they change."""
