@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
 from fa_tui.options import FrozenBaseline, parse_frozen_baseline
-from fa_tui.presets import name_problem
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import PROTOCOL, Presets, name_problem

@@ -14,7 +14,7 @@ from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_core.table import Bits
-from fa_tui.session import Flip, Session, letters_of
+from fa_tui.session import Flip, Session
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.words import among, cell_text, runs_words
 

@@ -13,7 +13,7 @@ from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, lett
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
-from fa_tui.session import Flip, Session, letters_of
+from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.grid import axes_text, homes_of
 from fa_tui.views.text import width_of
