@@ -10,6 +10,8 @@ from __future__ import annotations
 from textual.app import App
 from textual.theme import Theme
 
+from fa_core.method_style import METHOD_STYLES
+
 _COLOURS: dict[str, tuple[str, str]] = {
     "primary": ("#56b4e9", "#005a9c"),
     "secondary": ("#8fb8d8", "#386484"),
@@ -45,7 +47,24 @@ _VARIABLES: dict[str, tuple[str, str]] = {
     ),
     "border": ("#7ad0b0", "#00664b"),
     "border-blurred": ("#3a444f", "#b9b4a8"),
+    # as in the figures; their black would not be seen on dark
+    **{f"method-{colour[1:]}": (colour, colour) for colour, _ in METHOD_STYLES.values()},
+    "method-000000": (_COLOURS["foreground"][0], "#000000"),
 }
+
+_ANSI_METHODS = (
+    "default",
+    "cyan",
+    "bright_red",
+    "blue",
+    "green",
+    "magenta",
+    "white",
+    "yellow",
+    "yellow",
+    "bright_magenta",
+)
+"""The nearest of a terminal's own colours, in the order of `METHOD_STYLES`."""
 
 
 def _theme(name: str, column: int) -> Theme:
@@ -87,6 +106,10 @@ ANSI = Theme(
         "screen-selection-foreground": "ansi_black",
         "footer-key-foreground": "ansi_yellow",
         "footer-background": "ansi_default",
+        **{
+            f"method-{style.colour[1:]}": f"ansi_{name}"
+            for style, name in zip(METHOD_STYLES.values(), _ANSI_METHODS, strict=True)
+        },
     },
 )
 

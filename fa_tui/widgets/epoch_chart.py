@@ -19,6 +19,7 @@ from textual.message import Message
 
 from fa_core.analysis.timeline import Replay
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
+from fa_core.method_style import method_style
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
@@ -28,7 +29,7 @@ from fa_tui.views.scale import Scale, covering
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import CURVES, PaintedWidget, Row
+from fa_tui.widgets.painted import PaintedWidget, Row
 
 _LEAST_ACCURACY_SPAN = 0.02
 _MOST_ACCURACY = 1.5
@@ -301,8 +302,8 @@ The character before a method marks its curves; the run under the cursor is draw
         lines = [line for line in grid.lines if not line.is_heading]
         marks = marks_for([line.label for line in lines])
         self._looks = {
-            run: Look(mark, f"curve-{place % CURVES + 1}")
-            for place, (line, mark) in enumerate(zip(lines, marks, strict=True))
+            run: Look(mark, f"method-{method_style(self._session.rows[run].method).colour[1:]}")
+            for line, mark in zip(lines, marks, strict=True)
             for run in line.runs()
         }
         self.lay_out()

@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
+from fa_core.method_style import METHOD_STYLES
 from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut, width_of
 
@@ -50,11 +51,9 @@ TONES = {
     "curve-4": "{secondary-lighten-2}",
     "curve-5": "{primary-darken-2}",
     "curve-6": "{accent-darken-2}",
+    **{f"method-{style.colour[1:]}": f"{{method-{style.colour[1:]}}}" for style in METHOD_STYLES.values()},
 }
 """Each tone as a Textual style over the variables of the theme; the default ``""`` is the widget's own style."""
-
-CURVES = 6
-"""Tones of curves: more colours would not be distinct."""
 
 
 def clip(row: Row, width: int, fill: str) -> Row:
