@@ -11,7 +11,7 @@ from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, verd
 from fa_core.report import DiagnosticReport
 
 LEVEL = 0.95
-"""Of the intervals, unless said otherwise."""
+"""Of the intervals."""
 
 Interval = tuple[float, float]
 
@@ -21,12 +21,11 @@ class Confidence(NamedTuple):
 
     Attributes:
         intervals: ``growth``, ``g_L``, ``stability``, ``acc`` and ``margin_pp``, where resampled → (low, high), the
-            central `level` of the resamples, in the number's own unit.
+            central `LEVEL` of the resamples, in the number's own unit.
         fired: diagnostic letter → share of resamples in which it fires, where resampled.
         verdicts: verdict text → share of resamples, the most frequent first.
         same_verdict: share of resamples with the report's own verdict.
         resamples: R.
-        level: of the intervals.
     """
 
     intervals: dict[str, Interval]
@@ -34,10 +33,9 @@ class Confidence(NamedTuple):
     verdicts: dict[str, float]
     same_verdict: float
     resamples: int
-    level: float
 
 
-def confidence(report: DiagnosticReport, level: float = LEVEL) -> Confidence | None:
+def confidence(report: DiagnosticReport) -> Confidence | None:
     """Judge every resample as the report is judged, by its thresholds and its frozen baseline.
 
     A diagnostic that was measured but not resampled (the margin of an accuracy that was given) stays as it is in
@@ -45,24 +43,18 @@ def confidence(report: DiagnosticReport, level: float = LEVEL) -> Confidence | N
 
     Args:
         report: with `resampling`.
-        level: of the intervals, in (0, 1).
 
     Returns:
         Shares and percentile intervals; None where nothing was resampled.
-
-    Raises:
-        ValueError: a level outside (0, 1).
 
     Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
 
     >>> from fa_core.report import Resampling
     >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
-    >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn), level=0.5)
+    >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
     >>> found.intervals["growth"], found.fired, found.same_verdict
-    ((43.75, 49.75), {'a': 0.25}, 0.75)
+    ((40.375, 54.475), {'a': 0.25}, 0.75)
     """
-    if not 0 < level < 1:
-        raise ValueError(f"level {level} is not between 0 and 1")
     drawn = _drawn(report)
     accs = report.resampling.headline_acc if report.resampling is not None else []
     if not drawn and not accs:
@@ -78,12 +70,11 @@ def confidence(report: DiagnosticReport, level: float = LEVEL) -> Confidence | N
         verdicts[verdict_text(fired, coverage)] += count
     numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | ({"acc": accs} if accs else {})
     return Confidence(
-        intervals={name: interval(values, level) for name, values in numbers.items()},
+        intervals={name: interval(values) for name, values in numbers.items()},
         fired={letter: sum(fire) / n for letter, fire in fires.items()},
         verdicts={verdict: count / n for verdict, count in verdicts.most_common()},
         same_verdict=verdicts[report.verdict] / n,
         resamples=n,
-        level=level,
     )
 
 

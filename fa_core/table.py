@@ -108,7 +108,9 @@ class AuditTable:
         bounds, has_bound = optional(column("growth_bound"))
         stability, has_stability = optional(column("cross_batch_stability"))
         acc, has_acc = optional(column("headline_acc"))
-        baseline, has_baseline = optional(column("baseline_acc"))
+        assumed, rebased = optional(column("assumed_baseline_acc"))
+        frozen, has_frozen = optional(column("frozen_baseline_acc"))
+        baseline, has_baseline = np.where(rebased, assumed, frozen), rebased | has_frozen
         bad_a = residual.any_nonfinite() | (has_bound & ~np.isfinite(bounds))
         nonfinite = bits_of(a=bad_a, b=gradient.any_nonfinite(), c=has_stability & ~np.isfinite(stability))
         measured = bits_of(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
@@ -133,7 +135,7 @@ class AuditTable:
             nonfinite=nonfinite,
             _has_acc=has_acc,
             _has_baseline=has_baseline,
-            _rebased=np.array([acc is not None for acc in column("assumed_baseline_acc")], np.bool_),
+            _rebased=rebased,
             _inexact=np.array(list(map(bool, column("evidence"))), np.bool_),
             _rows=nothing,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -19,38 +18,28 @@ from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, Diagnosti
 from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
 
 
-class Plateau(NamedTuple):
-    """Thresholds between which no verdict changes; ±inf where nothing bounds them."""
-
-    lo: float
-    hi: float
-
-
-def flip_points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None = None) -> Floats:
-    """All thresholds at which some verdict flips, sorted, each once.
+def flip_points(table: AuditTable, letter: str) -> Floats:
+    """All thresholds at which some verdict's text changes, sorted, each once.
 
     Args:
         table: n runs.
         letter: whose threshold moves.
-        thresholds: None counts every change of a verdict's text. Given, only changes between
-            trustworthy and walk-back count: runs that another diagnostic fires on at these are left out.
 
     Returns:
         The distinct finite values (k,), k ≤ n, not to be written. Runs whose value is NaN or ±inf never flip.
 
     Source: definition of the verdict; O(n log n).
     """
-    return read_only(np.unique(_points(table, letter, thresholds)))
+    return read_only(np.unique(_points(table, letter)))
 
 
-def plateau(table: AuditTable, letter: str, value: float, thresholds: DiagnosticThresholds | None = None) -> Plateau:
+def plateau(table: AuditTable, letter: str, value: float) -> tuple[float, float]:
     """The widest interval around a threshold in which no verdict flips; O(n), no sort.
 
     Args:
         table: n runs.
         letter: whose threshold it is.
         value: the threshold.
-        thresholds: as in `flip_points`.
 
     Returns:
         (lo, hi): flip points of the table or ±inf. Closed at lo for (a) and (c), at hi for (b) and (d).
@@ -60,11 +49,9 @@ def plateau(table: AuditTable, letter: str, value: float, thresholds: Diagnostic
     """
     if math.isnan(value):
         raise ValueError("a threshold cannot be NaN")
-    points = _points(table, letter, thresholds)
+    points = _points(table, letter)
     below = points <= value if DIAGNOSTICS[letter].fires_above else points < value
-    return Plateau(
-        float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
-    )
+    return float(np.max(points, initial=-math.inf, where=below)), float(np.min(points, initial=math.inf, where=~below))
 
 
 class VerdictCurve(Result, frozen=True, kw_only=True):
@@ -104,7 +91,8 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     """
     diagnostic = DIAGNOSTICS[letter]
     values, finite, always = table.judged(letter)
-    undecided = _undecided(table, letter, thresholds)
+    # runs on which none of the other diagnostics fires
+    undecided = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
     ordered = np.sort(values[finite])
     is_first = np.ones(len(ordered), np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=is_first[1:])
@@ -122,10 +110,10 @@ def verdict_curve(table: AuditTable, letter: str, thresholds: DiagnosticThreshol
     )
 
 
-def _points(table: AuditTable, letter: str, thresholds: DiagnosticThresholds | None) -> Floats:
-    """The finite numbers of a diagnostic; with thresholds, of the runs on which no other one fires."""
+def _points(table: AuditTable, letter: str) -> Floats:
+    """The finite numbers of a diagnostic."""
     values, finite, _ = table.judged(letter)
-    points: Floats = values[finite if thresholds is None else finite & _undecided(table, letter, thresholds)]
+    points: Floats = values[finite]
     return points
 
 
@@ -133,12 +121,6 @@ def _steps(diagnostic: Diagnostic, before: Indices, count: int) -> Indices:
     """Counts per interval between the points, from how many of all values lie before each point."""
     below: Indices = np.append(before, count)
     return count - below if diagnostic.fires_above else below
-
-
-def _undecided(table: AuditTable, letter: str, thresholds: DiagnosticThresholds) -> Mask:
-    """Runs on which none of the *other* diagnostics fires."""
-    undecided: Mask = (table.flags(thresholds) & (0b1111 ^ BIT[letter])) == 0
-    return undecided
 
 
 class Spread(Result, frozen=True, kw_only=True):
@@ -247,7 +229,7 @@ def sensitivity(
         separable=separable,
         gap=_gap(diagnostic, interval) if separable and interval else None,
         gap_interval=interval if separable else None,
-        plateau=None if around is None else (_bounded(around.lo), _bounded(around.hi)),
+        plateau=None if around is None else (_bounded(around[0]), _bounded(around[1])),
         flip_points=flip_points(table, letter) if points else _NO_POINTS,
         skipped=(*(table.assumed_notes if letter == "d" else ()), *_skipped(diagnostic, good, bad, separable)),
     )

@@ -5,15 +5,17 @@ Of a big table the numbers become columns at once, and the rest of a report is d
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, attempt, convert, loads_keeping_repeats
-from fa_core.formats.reports import decode_report, identity_of, row_of, with_kept_verdict
+from fa_core.formats.reports import decode_report, identity_of, row_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
 
@@ -27,7 +29,7 @@ _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
 _REMEMBERED = 1024
-_DECODER = msgspec.json.Decoder(DiagnosticReport)
+_CREDIT = attrgetter("credit")
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
 
@@ -102,6 +104,7 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
     # imported for a big table: NumPy takes longer to import than a small one to read
     from fa_core.table import AuditTable
 
+    decode = _lean_decoder()
     store = StoredReports(source)
     parts: list[AuditTable] = []
     rows: list[AuditRow] = []
@@ -110,7 +113,7 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
     for start in range(0, len(keys), _BATCH):
         batch = list(zip(keys[start : start + _BATCH], nodes[start : start + _BATCH], strict=True))
         try:
-            reports = [with_kept_verdict(_DECODER.decode(node), node) for _, node in batch]
+            reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
             is_valid = numbers.surely_valid()
         except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
@@ -139,10 +142,29 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
             )
         store.keys += [key for key, _ in batch]
         store.nodes += [node for _, node in batch]
-        store.has_credit = store.has_credit or any(report.credit for report in reports)
+        store.has_credit = store.has_credit or any(map(_CREDIT, reports))
     del keys, nodes
     store.numbers = AuditTable.concat(parts)
     yield rows
+
+
+def _lean_decoder() -> Callable[[Node], Any]:
+    """A decoder of reports in four fifths of the time of `DiagnosticReport`: no check of thresholds, no empty lists.
+
+    It gives the attributes of a report, and as ``recorded_verdict`` what `decode_report` does.
+    """
+    numbers = [(field.name, field.type, 0.0) for field in msgspec.structs.fields(DiagnosticThresholds)]
+    thresholds = msgspec.defstruct("LeanThresholds", numbers, gc=False)
+    fields: list[tuple[str, Any, Any]] = []
+    for field in msgspec.structs.fields(DiagnosticReport):
+        kind = thresholds if field.type is DiagnosticThresholds else field.type
+        default = () if field.default is msgspec.NODEFAULT else field.default
+        name = "own_verdict" if field.name == "recorded_verdict" else field.name
+        fields.append((name, kind, msgspec.field(default=default, name=field.encode_name)))
+    fields.append(("kept_verdict", str | None, msgspec.field(default=None, name="recorded_verdict")))
+    verdict = property(lambda report: report.own_verdict if report.kept_verdict is None else report.kept_verdict)
+    lean = msgspec.defstruct("LeanReport", fields, gc=False, namespace={"recorded_verdict": verdict})
+    return msgspec.json.Decoder(lean).decode
 
 
 def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from fa_core.confidence import Confidence, confidence, floor_in_words, percent
+from fa_core.confidence import LEVEL, Confidence, confidence, floor_in_words, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
@@ -209,7 +209,7 @@ class _Page:
             if found is not None and letter in found.fired:
                 low, high = (short(end) for end in found.intervals[diagnostic.column])
                 fires = percent(found.fired[letter])
-                said = f"{found.level:.0%}: {low} to {high}{diagnostic.suffix}, fires in {fires}"
+                said = f"{LEVEL:.0%}: {low} to {high}{diagnostic.suffix}, fires in {fires}"
                 lines += self._wrapped(said, "dim", _INDENT)
         return lines
 

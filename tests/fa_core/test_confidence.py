@@ -79,12 +79,6 @@ def test_a_nan_makes_an_interval_nan_and_equal_infinities_stay_infinite() -> Non
     assert interval([math.inf, math.inf]) == (math.inf, math.inf)
 
 
-@pytest.mark.parametrize("level", [0.0, 1.0, -1.0])
-def test_a_level_that_is_none_is_refused(level: float) -> None:
-    with pytest.raises(ValueError, match="level"):
-        confidence(REPORT, level)
-
-
 def test_without_resamples_there_is_no_confidence() -> None:
     assert confidence(REPORT) is None
     assert confidence(replace(REPORT, resampling=Resampling())) is None

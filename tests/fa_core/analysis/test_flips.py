@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.sensitivity import flip_points, plateau, sensitivities, verdict_curve
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NEVER_NEGATIVE, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NEVER_NEGATIVE, DiagnosticThresholds
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -81,17 +81,6 @@ def test_verdict_counts_equal_those_of_single_reports(runs: AuditTable, letter: 
         reports = [runs.report(i).with_thresholds(thresholds) for i in range(len(runs))]
         expected = (sum(letter in r.flags for r in reports), sum(bool(r.flags) for r in reports))
         assert curve.at(limit) == expected
-
-
-@given(tables, letters)
-def test_with_thresholds_only_flips_between_trustworthy_and_walk_back_count(runs: AuditTable, letter: str) -> None:
-    points = set(flip_points(runs, letter, DEFAULT).tolist())
-    places = probes(runs, letter)
-    for lower, upper in pairwise(places):
-        changes = [v == TRUSTWORTHY for v in verdicts_at(runs, letter, lower)] != [
-            v == TRUSTWORTHY for v in verdicts_at(runs, letter, upper)
-        ]
-        assert changes == ((lower if not DIAGNOSTICS[letter].fires_above else upper) in points)
 
 
 def test_a_nan_threshold_is_refused() -> None:
