@@ -210,11 +210,6 @@ class CreditQuality:
         """Γ at the last layer, which BP, State Bridge and Credit Bridge get almost for free."""
         return self.gamma[-1]
 
-    @property
-    def nudge_helps(self) -> list[bool | None]:
-        """Whether a small step against the credit lowers the loss."""
-        return [None if change is None else change < 0 for change in self.nudge_relative]
-
     def to_dict(self) -> dict[str, Any]:
         """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
         named = {name: getattr(self, name) for name in _SERIES}
