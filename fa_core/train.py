@@ -117,7 +117,7 @@ class Run:
             recipe=msgspec.to_builtins(self.recipe),
             axes=plan.axes,
             versions=versions(),
-            device=_device_name(device),
+            device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
         )
 
     def take_up(self, *, resume: bool, overwrite: bool) -> Manifest | None:
@@ -223,10 +223,6 @@ def _check_same(found: Manifest, asked: Manifest, folder: Path) -> None:
             )
 
 
-def _device_name(device: torch.device) -> str:
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
-
-
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write tensors and plain values, with the random generators' state."""
     generators = {
@@ -302,7 +298,8 @@ def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
             candidate = read_manifest(other)
         except FaError:
             continue
-        if candidate.method == BASELINE and _is_finished(candidate) and _alike(candidate) == wanted:
+        finished = candidate.epochs_done == candidate.recipe.get("epochs")
+        if candidate.method == BASELINE and finished and _alike(candidate) == wanted:
             return candidate.headline_acc
     return None
 
@@ -310,10 +307,6 @@ def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
 def _alike(manifest: Manifest) -> tuple[object, ...]:
     recipe = {name: value for name, value in manifest.recipe.items() if name != "lam"}
     return (manifest.arch, manifest.arch_args, manifest.data, manifest.seed, recipe)
-
-
-def _is_finished(manifest: Manifest) -> bool:
-    return manifest.epochs_done == manifest.recipe.get("epochs")
 
 
 class _Silent:

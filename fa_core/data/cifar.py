@@ -6,6 +6,7 @@ import codecs
 import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,12 @@ class _ArraysOnly(pickle.Unpickler):
             raise UnsafeCheckpoint(f"wants to load {module}.{name}") from None
 
 
-def read_pickle_batch(path: Path, label_key: bytes, pixels: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pixels (N, `pixels`) and labels (N,) of one batch file.
+def read_pickle_batch(path: Path, label_key: bytes) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Pixels (N, `PIXELS`) and labels (N,) of one batch file.
 
     Args:
         path: the file.
         label_key: ``b"labels"`` (CIFAR-10) or ``b"fine_labels"`` (CIFAR-100).
-        pixels: values per sample.
 
     Raises:
         UnsafeCheckpoint: the pickle wants something other than arrays; nothing of it was run.
@@ -69,9 +69,9 @@ def read_pickle_batch(path: Path, label_key: bytes, pixels: int) -> tuple[NDArra
         if key not in found:
             raise UnreadableInput(f"has no {key.decode()!r}", where=path, hint="this is another data set")
     data, labels = found[b"data"], np.asarray(found[label_key])
-    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != pixels:
+    if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.ndim != 2 or data.shape[1] != PIXELS:
         shape = f"{data.dtype}{list(data.shape)}" if isinstance(data, np.ndarray) else type(data).__name__
-        raise UnreadableInput(f"data is {shape}, not uint8[N, {pixels}]", where=path)
+        raise UnreadableInput(f"data is {shape}, not uint8[N, {PIXELS}]", where=path)
     if labels.ndim != 1 or len(labels) != len(data) or labels.dtype.kind not in "iu":
         raise UnreadableInput(f"{len(data)} samples with labels of shape {list(labels.shape)}", where=path)
     return data, labels.astype(np.int64)
@@ -117,18 +117,14 @@ def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
     return read
 
 
-def _read_python(label_key: bytes) -> Callable[[Path], Batch]:
-    return lambda path: read_pickle_batch(path, label_key, PIXELS)
-
-
 _FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))
 CIFAR10 = (
     Layout("cifar-10-batches-bin", tuple(f"{name}.bin" for name in _FIVE), "test_batch.bin", _read_binary(1)),
-    Layout("cifar-10-batches-py", _FIVE, "test_batch", _read_python(b"labels")),
+    Layout("cifar-10-batches-py", _FIVE, "test_batch", partial(read_pickle_batch, label_key=b"labels")),
 )
 CIFAR100 = (
     Layout("cifar-100-binary", ("train.bin",), "test.bin", _read_binary(2)),
-    Layout("cifar-100-python", ("train",), "test", _read_python(b"fine_labels")),
+    Layout("cifar-100-python", ("train",), "test", partial(read_pickle_batch, label_key=b"fine_labels")),
 )
 
 # Mean and standard deviation of the training pixels per channel, in [0, 1].

@@ -56,15 +56,12 @@ def load_synthetic(spec: str, text: str) -> DataSet:
         raise UsageError(f"alpha={alpha:g} lies outside [0, 1]", where=spec)
     train, test = int(options["train"]), int(options["test"])
     rng = np.random.Generator(np.random.PCG64(int(options["seed"])))
-    weights = [rng.standard_normal(shape) / np.sqrt(shape[0]) for shape in _shapes(inputs)]
+    shapes = ((inputs, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES))
+    weights = [rng.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes]
     x = rng.standard_normal((train + test, inputs))
     y = np.concatenate([_teacher_labels(chunk, weights, alpha) for chunk in np.array_split(x, max(1, len(x) // 4096))])
     samples, labels = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
     return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
-
-
-def _shapes(inputs: int) -> list[tuple[int, int]]:
-    return [(inputs, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES)]
 
 
 def _teacher_labels(x: NDArray[np.float64], weights: list[NDArray[np.float64]], alpha: float) -> NDArray[np.int64]:

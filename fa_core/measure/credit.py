@@ -210,11 +210,6 @@ class CreditQuality:
         """Γ at the last layer, which BP, State Bridge and Credit Bridge get almost for free."""
         return self.gamma[-1]
 
-    @property
-    def nudge_helps(self) -> list[bool | None]:
-        """Whether a small step against the credit lowers the loss."""
-        return [None if change is None else change < 0 for change in self.nudge_relative]
-
     def to_dict(self) -> dict[str, Any]:
         """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
         named = {name: getattr(self, name) for name in _SERIES}
@@ -271,8 +266,8 @@ def credit_quality(
         signal = [None if a is None else vectors(wide(a).to(x.device), flatten) for a in credit]
         aligned = [gamma(a, vectors(g, flatten)) for a, g in zip(signal, done.gradients, strict=True)]
         tail, why = _tail(borrowed, x, taps)
-        moves = _Moves(done, y, flatten, directions, torch.Generator().manual_seed(seed), tail, largest)
-        rows = [moves.layer(l, a) for l, a in enumerate(signal)]
+        generator = torch.Generator().manual_seed(seed)
+        rows = [_moves(done, y, flatten, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
@@ -287,55 +282,50 @@ def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None
         return None, str(error)
 
 
-@dataclass(frozen=True)
-class _Moves:
-    """A batch whose hidden states are moved to see what the loss does."""
+def _moves(
+    done: Pass,
+    y: Tensor,
+    flatten: str,
+    tail: Tail | None,
+    l: int,
+    a: Tensor | None,
+    directions: int,
+    generator: torch.Generator,
+    largest: int,
+) -> tuple[float | None, ...]:
+    """(ρ, ρ with relative ε, nudge, nudge with relative η) at layer l, from what the loss does as h_l moves.
 
-    done: Pass
-    y: Tensor
-    flatten: str
-    directions: int
-    generator: torch.Generator
-    tail: Tail | None
-    largest: int
+    a is (B, D) or None. The directions of ρ take as few runs of the tail as memory allows.
+    """
+    if a is None or tail is None:
+        return (None,) * 4
+    hidden = done.hidden[l]
 
-    def layer(self, l: int, a: Tensor | None) -> tuple[float | None, float | None, float | None, float | None]:
-        """(ρ, ρ with relative ε, nudge, nudge with relative η) at layer l; a is (B, D) or None."""
-        if a is None or self.tail is None:
-            return None, None, None, None
-        sizes = sample_norms(vectors(self.done.hidden[l], self.flatten))[:, None]
-        length = sample_norms(a)
-        pointed = length != 0
-        # a step along nothing is no step: the sample is left out of the mean below
-        downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
-        nudged = self._change(self.tail, l, torch.stack([downhill, downhill * sizes]))
-        nudges = [mean_where(change, pointed) for change in nudged]
-        rhos = self._rhos(self.tail, l, a, sizes) if self.directions else (None, None)
-        return rhos[0], rhos[1], nudges[0], nudges[1]
-
-    def _rhos(self, tail: Tail, l: int, a: Tensor, sizes: Tensor) -> tuple[float | None, float | None]:
-        """ρ with both lengths of step, the directions in as few runs of the tail as memory allows."""
-        predicted: list[Tensor] = []
-        changes: list[Tensor] = []
-        left = self.directions
-        while left:
-            m = min(left, max(1, self.largest // (2 * self.done.hidden[l].numel())))
-            v = random_units(m, len(a), a.shape[1], self.generator).to(a.device)
-            steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
-            predicted.append((steps * a).sum(dim=3))
-            changes.append(self._change(tail, l, steps.flatten(0, 1)).reshape(2, m, -1))
-            left -= m
-        absolute, relative = (
-            rho(along, change) for along, change in zip(torch.cat(predicted, 1), torch.cat(changes, 1), strict=True)
-        )
-        return absolute, relative
-
-    def _change(self, tail: Tail, l: int, steps: Tensor) -> Tensor:
+    def changed(steps: Tensor) -> Tensor:
         """CE's change per sample for every step: (M, B, D) → (M, B)."""
-        moved = into_state(steps, self.done.hidden[l], self.flatten)
+        moved = into_state(steps, hidden, flatten)
         with torch.no_grad():
-            logits = tail(l, moved.flatten(0, 1)).reshape(len(steps), len(self.y), -1)
-        return ce_change(self.done.logits, logits, self.y)
+            logits = tail(l, moved.flatten(0, 1)).reshape(len(steps), len(y), -1)
+        return ce_change(done.logits, logits, y)
+
+    sizes = sample_norms(vectors(hidden, flatten))[:, None]
+    length = sample_norms(a)
+    pointed = length != 0
+    # a step along nothing is no step: the sample is left out of the mean below
+    downhill = -ETA * torch.where(pointed[:, None], a / length[:, None], 0.0)
+    nudges = [mean_where(change, pointed) for change in changed(torch.stack([downhill, downhill * sizes]))]
+    predicted: list[Tensor] = []
+    changes: list[Tensor] = []
+    left = directions
+    while left:
+        m = min(left, max(1, largest // (2 * hidden.numel())))
+        v = random_units(m, len(a), a.shape[1], generator).to(a.device)
+        steps = torch.stack([EPSILON * v, EPSILON * sizes * v])
+        predicted.append((steps * a).sum(dim=3))
+        changes.append(changed(steps.flatten(0, 1)).reshape(2, m, -1))
+        left -= m
+    rhos = map(rho, torch.cat(predicted, 1), torch.cat(changes, 1)) if directions else (None, None)
+    return *rhos, *nudges
 
 
 def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> None:

@@ -7,17 +7,13 @@ Bootstrap over batches and samples: what the same audit would have measured on o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
 
 import torch
-from msgspec.structs import replace
 from torch import Tensor, nn
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.measure.diagnose import check_accuracies, run_diagnosis
 from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
@@ -141,33 +137,6 @@ def bootstrap(
         headline_acc=_resampled_accuracy(samples.right, report, resamples, generator, counted_on),
         seed=seed,
     )
-
-
-def diagnose_resampled(
-    model: nn.Module,
-    eval_batches: Iterable[Any],
-    headline_acc: float | None = None,
-    frozen_baseline_acc: float | None = None,
-    thresholds: DiagnosticThresholds | None = None,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    **options: Any,
-) -> DiagnosticReport:
-    """`diagnose`, its report with the `bootstrap` from the same passes in ``resampling``.
-
-    Args:
-        model, eval_batches, headline_acc, frozen_baseline_acc, thresholds: as for `diagnose`.
-        resamples, seed: as for `bootstrap`.
-        options: further arguments of `run_diagnosis`.
-    """
-    check_accuracies(headline_acc=headline_acc, frozen_baseline_acc=frozen_baseline_acc)
-    diagnosis = run_diagnosis(model, eval_batches, **options)
-    report = diagnosis.report(
-        headline_acc=headline_acc,
-        frozen_baseline_acc=frozen_baseline_acc,
-        thresholds=thresholds or DiagnosticThresholds(),
-    )
-    return replace(report, resampling=bootstrap(diagnosis.samples(), report, resamples, seed))
 
 
 def two_stage(sizes: list[int], resamples: int, generator: torch.Generator) -> Tensor:

@@ -110,22 +110,6 @@ def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
     return Drift(max(-1.0, min(1.0, value)), None, finite)
 
 
-def drift_of(means: Tensor) -> tuple[float | None, str | None]:
-    """Mean pairwise cosine of batch-mean gradients, or the reason why there is none.
-
-    Args:
-        means: (K, D) float64.
-
-    Returns:
-        (value in [−1, 1] or NaN, None), or (None, reason) where a mean gradient is zero.
-
-    >>> drift_of(torch.zeros(8, 2, dtype=torch.float64))
-    (None, 'the mean gradient of eval batch 0 is zero')
-    """
-    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
-    return found.value, found.why
-
-
 @dataclass(frozen=True)
 class Samples:
     """What a diagnosis was computed from, one entry per batch.

@@ -10,17 +10,12 @@ from torch import Tensor
 from fa_core.errors import MeasureError
 from fa_core.methods.base import Method, feedback_generator
 from fa_core.methods.controls import FrozenBlocks, RandomInit, RandomTargets, Shallow
-from fa_core.methods.rules import RULES, Named, by_name, check_options, find_class, names_with_plugins
+from fa_core.methods.rules import RULES, Named, by_name, check_options, find_class
 from fa_core.models.base import StreamNet
 from fa_core.rows import canonical_method
 
 METHODS: Named = {**RULES, **by_name(FrozenBlocks, Shallow, RandomInit, RandomTargets)}
 """Canonical name → built-in rule or control."""
-
-
-def known_methods() -> list[str]:
-    """All names that `make_method` takes, the built-in ones first; no plugin is imported for it."""
-    return names_with_plugins(METHODS)
 
 
 def method_class(name: str) -> type[Method]:
@@ -36,7 +31,7 @@ def make_method(name: str, net: StreamNet, /, seed: int = 0, **args: Any) -> Met
     """A rule for `net`, on its device, its feedback drawn under `seed`.
 
     Args:
-        name: see `known_methods`.
+        name: of a built-in rule or control, or of a plugin.
         net: the network it will give credit to; left as it is.
         seed: of the method's own draws, independent of the network's initial weights.
         args: the rule's own options, e.g. ``variant="stable"``.

@@ -34,15 +34,10 @@ RULES: Named = by_name(
 """The built-in rules; the controls, which train by one of them, are not among them."""
 
 
-def names_with_plugins(built_in: Named) -> list[str]:
-    """The built-in names, then the plugins'; no plugin is imported for it."""
-    return [*built_in, *(name for name in sorted(_plugins()) if name not in built_in)]
-
-
 def find_class(name: str, built_in: Named) -> type[Method]:
     """The built-in class of that name, in any spelling (``"Credit Bridge"`` is ``credit_bridge``), or a plugin.
 
-    A plugin is imported, so `name` must come from a person, not from a file. It cannot take a built-in name.
+    A plugin is imported, so `name` must come from the user, not from a file. It cannot take a built-in name.
 
     Raises:
         UsageError: unknown, or a plugin that does not import or is no `Method`.
@@ -52,7 +47,7 @@ def find_class(name: str, built_in: Named) -> type[Method]:
         return built_in[name]
     plugins = _plugins()
     if name not in plugins:
-        raise unknown_name("method", name, names_with_plugins(built_in))
+        raise unknown_name("method", name, [*built_in, *sorted(plugins.keys() - built_in.keys())])
     where = f"entry point {name} = {plugins[name].value}"
     try:
         rule = plugins[name].load()

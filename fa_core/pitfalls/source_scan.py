@@ -112,7 +112,7 @@ def _python_files(paths: Sequence[Path]) -> Iterator[Path]:
 
 
 def _judge(call: ast.Call, clamped: frozenset[str]) -> Iterator[tuple[str, str]]:
-    name = _called(call)
+    name = _last_name(call.func)
     if name in ("norm", "vector_norm") and _negative(_order(call)) and not _keyword(call, "dim", "axis"):
         yield "norm-axis", "the first positional argument is the order p; for the last axis write dim=-1"
     function_clamps = name == "cosine_similarity" and len(call.args) < 4 and not _keyword(call, "eps")
@@ -125,29 +125,22 @@ def _judge(call: ast.Call, clamped: frozenset[str]) -> Iterator[tuple[str, str]]
 def _clamped_modules(tree: ast.Module) -> frozenset[str]:
     """Names (``cos``, or ``cos`` of ``self.cos``) that are given a ``CosineSimilarity`` with the default eps."""
     return frozenset(
-        words[-1]
+        name
         for node in ast.walk(tree)
         if isinstance(node, ast.Assign) and _is_clamped_module(node.value)
-        for words in map(_path, node.targets)
-        if words
+        for name in map(_last_name, node.targets)
+        if name
     )
 
 
 def _is_clamped_module(node: ast.expr) -> bool:
-    made = isinstance(node, ast.Call) and _called(node) == "CosineSimilarity"
+    made = isinstance(node, ast.Call) and _last_name(node.func) == "CosineSimilarity"
     return made and isinstance(node, ast.Call) and len(node.args) < 2 and not _keyword(node, "eps")
 
 
-def _path(target: ast.expr) -> list[str]:
-    """``["self", "cos"]`` of ``self.cos``; nothing of a subscript or a tuple."""
-    if isinstance(target, ast.Attribute):
-        return [*_path(target.value), target.attr]
-    return [target.id] if isinstance(target, ast.Name) else []
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
-    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+def _last_name(node: ast.expr) -> str:
+    """``cos`` of ``cos`` and of ``self.cos``; nothing of a subscript or a tuple."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
 
 
 def _order(call: ast.Call) -> ast.expr | None:
@@ -156,7 +149,7 @@ def _order(call: ast.Call) -> ast.expr | None:
     owner = function.value if isinstance(function, ast.Attribute) else None
     of_module = owner is None or (_words(owner)[:1] or [""])[0] in _MODULES
     # there is no method of this name: its first argument is the array
-    position = 1 if of_module or _called(call) == "vector_norm" else 0
+    position = 1 if of_module or _last_name(call.func) == "vector_norm" else 0
     return call.args[position] if len(call.args) == position + 1 else None
 
 

@@ -12,9 +12,10 @@ import torch
 from fa_core.confidence import backward_gain, cause_of_floor, confidence
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.measure.credit import method_credit_quality, null_gamma
-from fa_core.measure.reliability import diagnose_resampled, reference_precision
+from fa_core.measure.reliability import reference_precision
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build
+from tests.fa_core.measure.nets import diagnose_resampled
 
 torch.set_num_threads(1)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
-from fa_core.measure.tally import drift_of, mean_pairwise_cosine
+from fa_core.measure.tally import drift_columns, mean_pairwise_cosine, read_drift
 from fa_core.measure.taps import batch_mean_ce
 
 
@@ -65,13 +65,15 @@ def test_mean_pairwise_cosine_equals_the_sum_over_pairs(k: int, d: int, seed: in
 
 def test_drift_of_opposite_tiny_gradients_is_minus_one() -> None:
     means = torch.tensor([[1e-200, 0.0], [-1e-200, 0.0]], dtype=torch.float64)
-    assert drift_of(means) == (-1.0, None)
+    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
+    assert (found.value, found.why) == (-1.0, None)
 
 
 def test_drift_with_a_nan_is_nan_and_not_unmeasured() -> None:
-    value, why = drift_of(torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64))
-    assert value is not None and math.isnan(value)
-    assert why is None
+    means = torch.tensor([[math.nan, 0.0], [0.0, 0.0]], dtype=torch.float64)
+    found = read_drift(drift_columns(means[None])[0].tolist(), least=0)
+    assert found.value is not None and math.isnan(found.value)
+    assert found.why is None
 
 
 class Fixed(nn.Module):

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 from fa_core import diagnose
 from fa_core.confidence import Confidence, confidence
 from fa_core.errors import UsageError
-from fa_core.measure.reliability import bootstrap, diagnose_resampled, resampled_drift, two_stage
+from fa_core.measure.reliability import bootstrap, resampled_drift, two_stage
 from fa_core.measure.tally import Samples
 from fa_core.report import DiagnosticReport
-from tests.fa_core.measure.nets import Residual, batches
+from tests.fa_core.measure.nets import Residual, batches, diagnose_resampled
 
 
 def samples(h: torch.Tensor, k: int = 1) -> Samples:
