@@ -207,7 +207,7 @@ class _Driver(threading.Thread):
         limit.start()
         try:
             while (line := process.read()) is not None:
-                match messages.from_driver(line):
+                match messages.decode(line, messages.FromDriver):
                     case messages.Failed(job_id="", what=what, where=where, hint=hint):
                         return MeasureError(what, where=where, hint=hint)
                     case message:
