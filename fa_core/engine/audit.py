@@ -385,11 +385,10 @@ def _with_baseline(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
     if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or shared is None:
         return row
     fitting = [candidate for candidate in frozen if _shared_with_baseline(candidate) == shared]
-    if not fitting:
-        return row
     recipe = row.report.provenance.get("recipe")
-    best = next((other for other in fitting if other.report.provenance.get("recipe") == recipe), fitting[0])
-    return filled(row, best.report.headline_acc, best.checkpoint or best.source)
+    # of several that are as good, the first
+    best = max(fitting, key=lambda other: other.report.provenance.get("recipe") == recipe, default=None)
+    return row if best is None else filled(row, best.report.headline_acc, best.checkpoint or best.source)
 
 
 def _shared_with_baseline(row: AuditRow) -> tuple[object, ...] | None:
@@ -432,12 +431,11 @@ def finished_before(
     used: set[int] = set()
     for moved in (False, True):
         for index, row in enumerate(rows):
-            fitting = (
-                p for p in wanted[index] if p not in used and (moved or recorded[p].checkpoint == row.checkpoint)
-            )
-            if index not in taken and (found := next(fitting, None)) is not None:
-                taken[index] = found
-                used.add(found)
+            for place in wanted[index]:
+                at_home = moved or recorded[place].checkpoint == row.checkpoint
+                if at_home and index not in taken and place not in used:
+                    taken[index] = place
+                    used.add(place)
     again = {row.checkpoint for index, row in enumerate(rows) if index not in taken}
     others = [row for place, row in enumerate(recorded) if place not in used and row.checkpoint not in again]
     return {index: _moved_to(recorded[taken[index]].report, rows[index].checkpoint) for index in sorted(taken)}, others
@@ -451,15 +449,14 @@ def recorded_audits(out: Path) -> list[AuditRow]:
     """
     if not out.exists() or not out.stat().st_size:
         return []
+    why = ""
     try:
         rows = list(scan([out]).rows)
+        if all(row.report.coverage for row in rows):
+            return rows
     except UnreadableInput as error:
-        raise UsageError(
-            f"is there already and is no audit table ({error.what})", where=out, hint="choose another --out"
-        ) from error
-    if any(not row.report.coverage for row in rows):
-        raise UsageError("is there already and is no audit table", where=out, hint="choose another --out")
-    return rows
+        why = f" ({error.what})"
+    raise UsageError(f"is there already and is no audit table{why}", where=out, hint="choose another --out")
 
 
 def _as_measured(report: DiagnosticReport) -> DiagnosticReport:

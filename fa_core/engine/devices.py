@@ -183,9 +183,8 @@ def _cuda_devices() -> list[Device]:
     if not _torch_has_cuda():
         return []
     with _nvml() as nvml:
-        if nvml is None:
-            return []
-        return [_cuda_device(nvml, handle, index) for index, handle in enumerate(_visible(nvml))]
+        handles = [] if nvml is None else _visible(nvml)
+        return [_cuda_device(nvml, handle, index) for index, handle in enumerate(handles)]
 
 
 def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:

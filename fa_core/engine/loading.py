@@ -159,22 +159,13 @@ def read(job: Job, device: str) -> Files:
     return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights))
 
 
-def load(job: Job, device: str) -> Loaded:
-    """Read a job's files and put its network on the device.
+def load(job: Job, device: str, files: Files | None = None) -> Loaded:
+    """Read a job's files, if they are not given, and put its network on the device.
 
     Raises:
-        FaError: why it cannot be loaded.
+        FaError: why it cannot be loaded: also tensors of no known network, or that do not fit it.
     """
-    return with_network(read(job, device), device)
-
-
-def with_network(files: Files, device: str) -> Loaded:
-    """Build the network of a job's files and put it on the device.
-
-    Raises:
-        FaError: tensors of no known network, or that do not fit it.
-    """
-    options = files.job.options
+    files, options = files or read(job, device), job.options
     network = network_for(files.checkpoint, files.manifest, options.model, as_is=options.dtype == "as-is")
     return Loaded(**vars(files), network=network.to(device))
 
@@ -209,7 +200,7 @@ class Loader:
             FaError: why it cannot be loaded.
         """
         self.ask([job])
-        return with_network(self._asked.pop(job.id).result(), self._device)
+        return load(job, self._device, self._asked.pop(job.id).result())
 
     def forget(self, job: Job) -> None:
         """Drop what was read for a job, if anything."""

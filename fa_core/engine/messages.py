@@ -179,25 +179,13 @@ def encode(message: ToWorker | FromDriver | Setup) -> bytes:
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
 
 
-def to_worker(line: bytes) -> ToWorker:
-    """The client's message on this line."""
-    return msgspec.convert(json.loads(line), Run | Cancel)
+def decode(line: bytes | str, kinds: Any) -> Any:
+    """The message on this line, one of these kinds; of Ray's driver, one about its own end is a `Failed` without a job.
 
-
-def from_worker(line: bytes) -> FromWorker:
-    """The worker's message on this line."""
-    return msgspec.convert(json.loads(line), Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle)
-
-
-def from_driver(line: bytes) -> FromDriver:
-    """The message of Ray's driver on this line; one about its own end is a `Failed` without a job."""
-    found: FromDriver = msgspec.convert(json.loads(line), FromDriver)
-    return found
-
-
-def to_setup(text: str) -> Setup:
-    """The argument of Ray's driver."""
-    return msgspec.convert(json.loads(text), Setup)
+    Raises:
+        ValueError, msgspec.ValidationError: it is none of them.
+    """
+    return msgspec.convert(json.loads(line), kinds)
 
 
 def how_to_join(address: str) -> str:
@@ -327,11 +315,12 @@ class WorkerProcess(ChildProcess):
         """The next message (blocks); None when the worker is gone, or killed as it wrote what is no message."""
         line = self.read()
         try:
-            return None if line is None else from_worker(line)
+            message: FromWorker | None = decode(line, FromWorker) if line is not None else None
         except (ValueError, msgspec.ValidationError) as error:
             self._nonsense = f"sent what is no message ({error})"
             self.kill()
             return None
+        return message
 
     def cause_of_death(self) -> str:
         return super().cause_of_death() if not self._nonsense else self._nonsense

@@ -170,7 +170,7 @@ class WorkerPool(Pool):
             raise UsageError("no device to measure on", hint="`fa-tui doctor` lists them")
         super().__init__(on_event, log_dir)
         self._devices, self._threads, self._measure = list(devices), threads, measure
-        self._grace, self._group = grace, group
+        self.grace, self.group = grace, group
         self._worker_numbers = itertools.count(1)
         self._workers: list[WorkerThread] = []
 
@@ -179,7 +179,7 @@ class WorkerPool(Pool):
         future = super().submit(job)
         if self._table.short_of_takers and len(self._workers) < len(self._devices):
             device = self._devices[len(self._workers)]
-            worker = WorkerThread(self._table, device, self._start_worker, self._grace, self._group)
+            worker = WorkerThread(self, self._table, device)
             self._workers.append(worker)
             self._table.enter(worker)
             worker.start()
@@ -200,7 +200,8 @@ class WorkerPool(Pool):
         for worker in self._workers:
             worker.join()
 
-    def _start_worker(self, device: str) -> WorkerProcess:
+    def start_worker(self, device: str) -> WorkerProcess:
+        """Start a worker process for a device."""
         log = self.log_dir / f"worker-{next(self._worker_numbers)}-{device.replace(':', '')}.log"
         return WorkerProcess(device, threads=self._threads, measure=self._measure, log=log)
 
@@ -209,24 +210,14 @@ class WorkerThread(threading.Thread):
     """A thread that takes jobs, keeps one worker process alive, and turns its messages into views and results.
 
     Args:
+        pool: starts the worker process, and knows how it is used.
         table: where jobs come from and go back to; its lock guards this object's state, too.
         device: the device its worker measures on.
-        start_worker: starts a worker process for it.
-        grace: seconds that a cancelled job gets to stop by itself before the worker is killed.
-        group: how many networks are measured at once; None = as the worker finds best.
     """
 
-    def __init__(
-        self,
-        table: JobTable,
-        device: str,
-        start_worker: Callable[[str], WorkerProcess],
-        grace: float,
-        group: int | None = None,
-    ) -> None:
+    def __init__(self, pool: WorkerPool, table: JobTable, device: str) -> None:
         super().__init__(name=f"worker-{device}", daemon=True)
-        self._table, self._device, self._start_worker, self._grace = table, device, start_worker, grace
-        self._group = group
+        self._pool, self._table, self._device = pool, table, device
         self._lock = table.changed
         self._worker: WorkerProcess | None = None
         self._jobs: dict[str, Job] = {}  # of the last `Run`: those without an outcome
@@ -247,11 +238,11 @@ class WorkerThread(threading.Thread):
             if isinstance(worker, FaError):
                 self._strike(worker, lost=True)
                 continue
-            jobs = self._table.take(most_together(self._device, self._group), self._hold)
+            jobs = self._table.take(most_together(self._device, self._pool.group), self._hold)
             if jobs:
                 self._measure(worker, jobs)
         if self._worker is not None:
-            self._worker.close(self._grace)
+            self._worker.close(self._pool.grace)
         if self._kill_timer is not None:
             self._kill_timer.cancel()
 
@@ -282,7 +273,7 @@ class WorkerThread(threading.Thread):
 
     def _kill_unless_stopped(self) -> None:
         if self._kill_timer is None:
-            self._kill_timer = threading.Timer(self._grace, self._kill)
+            self._kill_timer = threading.Timer(self._pool.grace, self._kill)
             self._kill_timer.daemon = True
             self._kill_timer.start()
 
@@ -303,7 +294,7 @@ class WorkerThread(threading.Thread):
         worker = self._worker
         try:
             if worker is None or not worker.alive:
-                worker = self._start_worker(self._device)
+                worker = self._pool.start_worker(self._device)
                 with self._lock:
                     self._worker = worker
                     closed = self._table.closed
@@ -324,7 +315,7 @@ class WorkerThread(threading.Thread):
 
     def _measure(self, worker: WorkerProcess, jobs: Sequence[Job]) -> None:
         """Hand jobs over and take in messages until they are over, one way or another."""
-        worker.send(messages.Run([*jobs], self._group))
+        worker.send(messages.Run([*jobs], self._pool.group))
         for job in jobs:
             if job.id not in self._jobs:  # cancelled before the worker had it
                 worker.send(messages.Cancel(job.id))
@@ -390,7 +381,7 @@ class WorkerThread(threading.Thread):
         """Part with a worker; the next job gets a new one."""
         with self._lock:
             self._worker = None
-        worker.close(self._grace)
+        worker.close(self._pool.grace)
 
     def _reap(self, worker: WorkerProcess, single: bool) -> None:
         """The worker is gone: fail the job that did it; if that may be one of several, measure them one by one."""

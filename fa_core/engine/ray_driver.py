@@ -517,7 +517,7 @@ def device_for(spec: str) -> str:
 def read_messages(stdin: IO[bytes], inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:
     """Queue the client's messages, then None when it is gone; a cluster that is silent does not delay the exit."""
     for line in stdin:
-        inbox.put(messages.to_worker(line))
+        inbox.put(messages.decode(line, messages.ToWorker))
     inbox.put(None)
     time.sleep(EXIT_TIMEOUT)
     os._exit(0)
@@ -544,7 +544,7 @@ def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> Non
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Connect, and serve until stdin closes."""
-    setup = messages.to_setup((arguments or sys.argv[1:])[0])
+    setup: messages.Setup = messages.decode((arguments or sys.argv[1:])[0], messages.Setup)
     out = messages.private_stdout()
     inbox: queue.SimpleQueue[messages.ToWorker | None] = queue.SimpleQueue()
     threading.Thread(target=read_messages, args=(sys.stdin.buffer, inbox), daemon=True).start()

@@ -130,27 +130,18 @@ class _Driver(threading.Thread):
     """A thread that starts a driver process, gives it a fixed time to connect, and reads it until it ends.
 
     Args:
+        pool: hears each message from the moment it is connected, and the reason when the conversation is over, also
+            when it never began.
         address: see `Placement`.
         setup: what the driver is given, but for the address.
-        log: the driver's log file.
-        on_message: called with each message from the moment it is connected.
-        on_end: called with the reason when the conversation is over, also when it never began.
 
     Attributes:
         connected: done once jobs can be sent; or the error.
     """
 
-    def __init__(
-        self,
-        address: str | None,
-        setup: messages.Setup,
-        log: Path,
-        on_message: Callable[[messages.FromDriver], None],
-        on_end: Callable[[_Driver, FaError], None],
-    ) -> None:
+    def __init__(self, pool: RayPool, address: str | None, setup: messages.Setup) -> None:
         super().__init__(name="ray-driver", daemon=True)
-        self._address, self._setup, self._log = address, setup, log
-        self._on_message, self._on_end = on_message, on_end
+        self._pool, self._address, self._setup = pool, address, setup
         self._lock = threading.Lock()
         self._process: ChildProcess | None = None
         self._closed = False
@@ -168,16 +159,16 @@ class _Driver(threading.Thread):
         except FaError as refused:
             error = refused
         except (OSError, ValueError, msgspec.ValidationError) as cause:  # no process, or no message
-            error = MeasureError(f"Ray's driver cannot be used ({cause})", hint=f"log: {self._log}")
+            error = MeasureError(f"Ray's driver cannot be used ({cause})", hint=f"log: {self._pool.log}")
         if self._process is not None:
             self._process.kill()
             self._process.close(0)
         if not self.connected.done():
             self.connected.set_exception(error)
-        self._on_end(self, error)
+        self._pool.ended(self, error)
 
     def send(self, message: messages.ToWorker) -> None:
-        """Hand a message over; lost when the driver is gone, which `on_end` reports."""
+        """Hand a message over; lost when the driver is gone, which `RayPool.ended` reports."""
         if (process := self._process) is not None:
             process.write(messages.encode(message))
 
@@ -197,7 +188,7 @@ class _Driver(threading.Thread):
             if self._closed:
                 return JobFailed("cancelled")
             arguments = ["fa_core.engine.ray_driver", messages.encode(self._setup).decode()]
-            process = ChildProcess(arguments, log=self._log, environment={**environment(None), **RAY_SETTINGS})
+            process = ChildProcess(arguments, log=self._pool.log, environment={**environment(None), **RAY_SETTINGS})
             self._process = process
         address = self._setup.address
         seconds = START if address == "local" else JOIN
@@ -207,11 +198,11 @@ class _Driver(threading.Thread):
         limit.start()
         try:
             while (line := process.read()) is not None:
-                match messages.from_driver(line):
+                match messages.decode(line, messages.FromDriver):
                     case messages.Failed(job_id="", what=what, where=where, hint=hint):
                         return MeasureError(what, where=where, hint=hint)
                     case message:
-                        self._on_message(message)
+                        self._pool.hear(message)
                         if isinstance(message, messages.Connected):
                             limit.cancel()
                             self.connected.set_result(None)
@@ -220,7 +211,7 @@ class _Driver(threading.Thread):
         if self.connected.done() or time.monotonic() < expires:
             cause, hints = process.autopsy()
             what = f"the connection to the Ray cluster is lost: its driver {cause}"
-            return MeasureError(what, hint="; ".join([*hints, f"log: {self._log}"]))
+            return MeasureError(what, hint="; ".join([*hints, f"log: {self._pool.log}"]))
         if address == "local":
             return MeasureError(f"Ray did not start on this machine within {seconds:.0f} s", hint=HOW_TO_START)
         return _no_answer(None if address == "auto" else address, f"within {seconds:.0f} s")
@@ -260,7 +251,7 @@ class RayPool(Pool):
         patience = PATIENCE if placement.patience is None else placement.patience
         self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
         self._on_notice = on_notice or (lambda text: None)
-        self._log = self.log_dir / "ray-driver.log"
+        self.log = self.log_dir / "ray-driver.log"
         self._changed = self._table.changed  # guards what follows
         self._in_flight: dict[str, str] = {}  # job id → first job of its batch
         self._slots = 0
@@ -316,7 +307,7 @@ class RayPool(Pool):
                 landed = [job for job in jobs if self._land(job.id) is not None]
                 self._table.give_back(landed, "", alone=False)
                 continue
-            self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self._log))
+            self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self.log))
             driver.send(messages.Run([*jobs], group=self._placement.group))
             for job in jobs:
                 if job.id not in self._in_flight:  # cancelled before the driver had it
@@ -330,11 +321,12 @@ class RayPool(Pool):
         """The conversation with the driver; a new one if there is none; None once the pool closes."""
         with self._changed:
             if self._driver is None and not self._table.closed:
-                self._driver = _Driver(self._placement.address, self._setup, self._log, self._hear, self._ended)
+                self._driver = _Driver(self, self._placement.address, self._setup)
                 self._driver.start()
             return self._driver
 
-    def _hear(self, message: messages.FromDriver) -> None:
+    def hear(self, message: messages.FromDriver) -> None:
+        """Take in a message of the driver."""
         match message:
             case messages.Connected(where=where, device=device):
                 self._device = device
@@ -352,7 +344,7 @@ class RayPool(Pool):
             case messages.Placed(job_ids=job_ids, node=node, device=device):
                 self._update(job_ids, device=f"{node}/{device}")
             case _:
-                take_in(message, self._update, self._over, self._log)
+                take_in(message, self._update, self._over, self.log)
 
     def _update(self, job_ids: list[str], **changes: object) -> None:
         self._table.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
@@ -377,10 +369,10 @@ class RayPool(Pool):
         for job_id in list(self._in_flight):
             self._over(job_id, error_of)
 
-    def _ended(self, driver: _Driver, error: FaError) -> None:
+    def ended(self, driver: _Driver, error: FaError) -> None:
         """The driver is gone, or never came: nothing that is not over can be measured."""
         self._driver = None
-        if str(self._log) in str(error):
+        if str(self.log) in str(error):
             self._keep_logs = True  # the error names the log
         if driver.connected.exception() is None:
             error = NobodyLeft(error.what, hint=error.hint)  # one text for every job, so that it is shown once

@@ -84,21 +84,17 @@ def compare(recorded: DiagnosticReport, measured: DiagnosticReport) -> Compariso
     not differ at all: an accuracy's near-ties are decided in float64, so that it is a count. Versions, device and
     the manifest's hash are reported and do not decide. Resamples are not compared: they follow from what is.
     """
-    numbers = list(_numbers(recorded, measured))
-    wrong = [
-        Difference(kind="number", name=name, recorded=old, measured=new, tolerance=tolerance or None)
-        for name, old, new, tolerance in numbers
-        if excess(old, new, tolerance) > 1
-    ]
+    differences, largest = list(_inputs(recorded, measured)), [0.0]
+    for name, old, new, tolerance in _numbers(recorded, measured):
+        largest.append(excess(old, new, tolerance))
+        if largest[-1] > 1:
+            allowed = tolerance or None
+            wrong = Difference(kind="number", name=name, recorded=old, measured=new, tolerance=allowed)
+            differences.append(wrong)
     return Comparison(
-        differences=[
-            *_inputs(recorded, measured),
-            *wrong,
-            *_verdict(recorded, measured),
-            *_surroundings(recorded, measured),
-        ],
-        compared=len(numbers),
-        largest=max((excess(old, new, tolerance) for _, old, new, tolerance in numbers), default=0.0),
+        differences=[*differences, *_verdict_and_surroundings(recorded, measured)],
+        compared=len(largest) - 1,
+        largest=max(largest),
         unrecorded=[name for name, kind in _FACTS.items() if not isinstance(recorded.provenance.get(name), kind)],
     )
 
@@ -175,13 +171,10 @@ def _inputs(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference
     yield from _changed("data", "data hash", *(report.provenance.get("data_hash") for report in (old, new)))
 
 
-def _verdict(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
+def _verdict_and_surroundings(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
     now = replace(new, thresholds=old.thresholds, recorded_verdict=old.recorded_verdict)
     if now.recorded_differs:
         yield Difference(kind="verdict", name="verdict", recorded=old.recorded_verdict, measured=now.verdict)
-
-
-def _surroundings(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[Difference]:
     before, after = _held(old, "versions"), _held(new, "versions")
     for name in sorted(before):
         yield from _changed("version", f"{name} version", before[name], after.get(name), decides=False)
@@ -334,12 +327,12 @@ def recorded_options(row: AuditRow, data: str | None = None, model: str | None =
 
 def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
     """One line per file for its records that cannot be measured again."""
-    found = []
-    for source, count in Counter(row.source for row in records if row.checkpoint is None).items():
-        names = "record names" if count == 1 else "records name"
-        why = f"{count} {names} no checkpoint; only what this project measured can be verified"
-        found.append(Problem(source, f"{source}: {why}"))
-    return found
+    why = "no checkpoint; only what this project measured can be verified"
+    counted = Counter(row.source for row in records if row.checkpoint is None)
+    return [
+        Problem(source, f"{source}: {count} {'record names' if count == 1 else 'records name'} {why}")
+        for source, count in counted.items()
+    ]
 
 
 def _prepared(row: AuditRow, data: str | None, model: str | None) -> tuple[AuditRow, MeasureOptions] | Problem:

@@ -123,7 +123,7 @@ class Control(threading.Thread):
 
     def run(self) -> None:
         for line in self._stdin:
-            match messages.to_worker(line):
+            match messages.decode(line, messages.ToWorker):
                 case messages.Run() as run:
                     self._cancelled.difference_update(job.id for job in run.jobs)
                     self.runs.put(run)

@@ -283,7 +283,7 @@ def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path)
     assert worker.stdin and worker.stdout
     worker.stdin.write(messages.encode(messages.Run([job("stuck")])))
     worker.stdin.flush()
-    kinds = [type(messages.from_worker(worker.stdout.readline())) for _ in range(3)]
+    kinds = [type(messages.decode(worker.stdout.readline(), messages.FromWorker)) for _ in range(3)]
     assert kinds == [messages.Ready, messages.Begun, messages.Progress]
     worker.stdin.close()
     assert worker.wait(30) == 0
