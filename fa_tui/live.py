@@ -380,10 +380,12 @@ class FoldersChanged(Message):
 
 
 @dataclass
-class WatcherSays(Message):
-    """A line for the user about how folders are followed (posted from a watcher's thread)."""
+class Noticed(Message):
+    """A line for the user that concerns no single job (posted from a thread of a watcher or the pool)."""
 
     text: str
+    tone: str = "warn"
+    aloud: bool = True
 
 
 class Following:
@@ -442,7 +444,7 @@ class Following:
                 group,
                 known,
                 lambda readings: self._post(FoldersChanged(readings)),
-                on_note=lambda text: self._post(WatcherSays(text)),
+                on_note=lambda text: self._post(Noticed(text)),
                 polling=settings.live == "polling",
                 poll_seconds=settings.poll_seconds,
                 since=self._since,
