@@ -286,7 +286,7 @@ async def converse(app: ExplorerApp, name: str) -> None:
 
 def _baseline_problem(session: Session, text: str) -> str:
     try:
-        parse_frozen_baseline([text]).check(session.named("method", row) for row in range(len(session)))
+        parse_frozen_baseline([text]).check(row.method for row in session.rows)
     except UsageError as error:
         return str(error).removeprefix("--frozen-baseline ")
     return ""
