@@ -25,9 +25,9 @@ from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.errors import FaError
-from fa_tui.jobs.control import CommandEnded, JobControl, Noticed
-from fa_tui.jobs.measuring import Failed, Measured, Setup
-from fa_tui.live import FoldersChanged, Following, WatcherSays
+from fa_tui.jobs.control import JobControl
+from fa_tui.jobs.measuring import Measured, Setup
+from fa_tui.live import FoldersChanged, Following, Noticed
 from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
@@ -233,23 +233,11 @@ class ExplorerApp(App[int]):
         if text:
             self.say(text, "warn" if news.gone else "accent")
 
-    def on_watcher_says(self, message: WatcherSays) -> None:
-        self.say(message.text, "warn")
-
-    def on_job_moved(self) -> None:
-        self.jobs.moved()
-
-    def on_command_ended(self, message: CommandEnded) -> None:
-        self.jobs.ended(message.listed)
-
     def on_measured(self, message: Measured) -> None:
         self.jobs.arrived(message)
 
-    def on_failed(self, message: Failed) -> None:
-        self.jobs.failed(message)
-
     def on_noticed(self, message: Noticed) -> None:
-        self.say(message.text, "dim", aloud=False)
+        self.say(message.text, message.tone, aloud=message.aloud)
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         """Show rows that came, changed, went or are judged otherwise.

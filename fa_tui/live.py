@@ -287,7 +287,8 @@ class Watcher(threading.Thread):
         self._follower = Follower(known, pause=lambda: self._ended.wait(_PAUSE_SECONDS))
         self._on_change, self._on_note = on_change, on_note
         self._polls = polling
-        self._poll_seconds, self._since = poll_seconds, since
+        self._poll_seconds = poll_seconds
+        self._since = None if since is None else since - _BEFORE_SCAN_SECONDS
         self._ignored = {str(path.resolve()) for path in ignore}
 
     def stop(self) -> None:
@@ -295,22 +296,17 @@ class Watcher(threading.Thread):
         self._ended.set()
 
     def run(self) -> None:
-        missed = self._note_young
         while not self._ended.is_set():
             if all(root.identity() for root in self._roots):
-                self._watch(missed)
+                self._watch()
             # some folder is gone, or cannot be watched; it may come back with other files in it
-            missed = self._note_all
+            self._since = 0.0
             self._follower.note_known()
             self._report()
             self._ended.wait(_TICK_MILLISECONDS / 1000)
 
-    def _watch(self, missed: Callable[[], None]) -> None:
-        """Follow until stopped, or until a folder is gone.
-
-        Args:
-            missed: notes what may have changed before the watch began.
-        """
+    def _watch(self) -> None:
+        """Follow until stopped, or until a folder is gone."""
         from watchfiles import Change, watch
 
         watched = [root.identity() for root in self._roots]
@@ -330,7 +326,7 @@ class Watcher(threading.Thread):
                 )
             ):
                 if number == 0:
-                    missed()
+                    self._note_missed()
                 for change, path in sorted(changes, key=lambda each: each[1]):
                     # a folder's own stamp says nothing that its files do not say
                     if change is not Change.modified or not Path(path).is_dir():
@@ -359,16 +355,14 @@ class Watcher(threading.Thread):
         if readings and not self._ended.is_set():
             self._on_change(readings)
 
-    def _note_young(self) -> None:
-        """What was written while the first scan was reading, and since."""
-        if self._since is not None:
-            self._note_all(self._since - _BEFORE_SCAN_SECONDS)
-
-    def _note_all(self, since: float = 0.0) -> None:
+    def _note_missed(self) -> None:
+        """What was written before the watch began: while the first scan was reading, or while a folder was gone."""
+        if self._since is None:
+            return
         for root in self._roots:
             for path in root.paths():
                 with contextlib.suppress(OSError):
-                    if path.stat().st_mtime >= since:
+                    if path.stat().st_mtime >= self._since:
                         self._note(str(path))
 
 
@@ -380,10 +374,12 @@ class FoldersChanged(Message):
 
 
 @dataclass
-class WatcherSays(Message):
-    """A line for the user about how folders are followed (posted from a watcher's thread)."""
+class Noticed(Message):
+    """A line for the user that concerns no single job (posted from a thread of a watcher or the pool)."""
 
     text: str
+    tone: str = "warn"
+    aloud: bool = True
 
 
 class Following:
@@ -442,7 +438,7 @@ class Following:
                 group,
                 known,
                 lambda readings: self._post(FoldersChanged(readings)),
-                on_note=lambda text: self._post(WatcherSays(text)),
+                on_note=lambda text: self._post(Noticed(text)),
                 polling=settings.live == "polling",
                 poll_seconds=settings.poll_seconds,
                 since=self._since,

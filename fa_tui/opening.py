@@ -70,7 +70,7 @@ def open_explorer(
         traces=lambda: traces_of_paths(paths, session),
     )
     if baseline is not None:
-        baseline.check(session.named("method", row) for row in range(len(session)))
+        baseline.check(row.method for row in session.rows)
     app = explorer.ExplorerApp(
         session,
         look=understood(look or Look(), session),

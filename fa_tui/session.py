@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 from fa_core.diagnostics import (
@@ -285,10 +285,6 @@ class Session:
             return self.rows[index].report.recorded_verdict
         text: str | None = self.table.recorded_verdict[index]
         return text
-
-    def named(self, name: str, index: int) -> Any:
-        """One attribute of a row, but for its report."""
-        return getattr(self.rows[index], name)
 
     def label(self, index: int) -> str:
         """A short name for one run, e.g. ``dfa s42``."""

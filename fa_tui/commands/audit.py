@@ -83,6 +83,7 @@ def audit_command(
 
         fa-tui audit runs/ --out audit.json --engine ray --address auto
     """
+    given = locals()
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
@@ -90,18 +91,8 @@ def audit_command(
 
     found = inputs.open_paths(paths)
     baseline.check(row.method for row in found.rows)
-    settings = MeasureOptions(
-        data=data,
-        model=model,
-        taps=options.split_list(taps),
-        batches=batches,
-        batch_size=batch_size,
-        norm_batches=norm_batches,
-        dtype=None if dtype == "auto" else dtype,
-        credit=credit,
-        resamples=resamples,
-        precision=precision,
-    )
+    given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
+    settings = MeasureOptions(**{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given})
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return list(judged(map(baseline.recorded, rows), thresholds))

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
-from textual.message import Message
+from textual.events import Callback
 
 from fa_core.errors import FaError
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Jobs, Listed
 from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
+from fa_tui.live import Noticed
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words
 
@@ -24,25 +25,6 @@ _SHOW_SECONDS = 0.1
 
 _ARRIVALS_SECONDS = 0.25
 """Measured runs, too: those that come together are one change of the screen."""
-
-
-@dataclass
-class JobMoved(Message):
-    """A job's state or progress changed (posted from threads of the pool and of commands)."""
-
-
-@dataclass
-class CommandEnded(Message):
-    """A command that was started here is over (posted from a thread of its own)."""
-
-    listed: Listed
-
-
-@dataclass
-class Noticed(Message):
-    """A line that concerns no single job, e.g. which cluster it is (posted from the pool's threads)."""
-
-    text: str
 
 
 class JobControl(Jobs):
@@ -59,16 +41,21 @@ class JobControl(Jobs):
 
     def __init__(self, app: ExplorerApp, setup: Setup) -> None:
         self._app, tell = app, app.tell
+
+        def later(callback: Callable[..., None], *values: Any) -> None:
+            """Call it in the explorer's thread (this one is of the pool or of a command)."""
+            tell(Callback(partial(callback, *values)))
+
         self.measuring = Measuring(
             setup,
             device=app.settings.device,
-            on_job=lambda _: tell(JobMoved()),
+            on_job=lambda _: later(self.moved),
             on_measured=tell,
-            on_failed=tell,
-            on_notice=lambda text: tell(Noticed(text)),
+            on_failed=partial(later, self.failed),
+            on_notice=lambda text: tell(Noticed(text, "dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
-        self.launches = Launches(lambda job: tell(CommandEnded(job) if job.over else JobMoved()))
+        self.launches = Launches(lambda job: later(self.ended, job) if job.over else later(self.moved))
         super().__init__(self.measuring, self.launches)
         self._moved_due = False
         self._arrived: list[Measured] = []

@@ -9,7 +9,6 @@ import importlib
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,8 +129,6 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return _YES if value else _NO
-    if isinstance(value, Enum):
-        return str(value.value)
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return f"{value:g}" if isinstance(value, float) else str(value)

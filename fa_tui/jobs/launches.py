@@ -47,7 +47,7 @@ class Launch(threading.Thread):
         self.planned, self._on_change = planned, on_change
         self._pace = Pace()
         self._cancelled = False
-        self._stop_looking = threading.Event()
+        self.left_alone = threading.Event()
         self._since = time.time()
         self._steps = log.with_suffix(".steps")
         self._steps.unlink(missing_ok=True)
@@ -83,7 +83,7 @@ class Launch(threading.Thread):
     def run(self) -> None:
         while self._popen.poll() is None:
             self._look()
-            if self._stop_looking.wait(_LOOK_SECONDS):
+            if self.left_alone.wait(_LOOK_SECONDS):
                 return
         self._look()
         self._steps.unlink(missing_ok=True)
@@ -103,10 +103,6 @@ class Launch(threading.Thread):
         """Wait until its process has ended and its state says so."""
         self._popen.wait()
         self.join()
-
-    def stop_looking(self) -> None:
-        """Leave it to itself."""
-        self._stop_looking.set()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -234,7 +230,7 @@ class Launches:
         """
         left = [launch for launch in self._launches.values() if not launch.listed.over]
         for launch in left:
-            launch.stop_looking()
+            launch.left_alone.set()
             if stop:
                 launch.cancel()
         if self._folder is not None and all(job.state in ("done", "cancelled") for job in self.listed()):

@@ -101,8 +101,8 @@ class Measured(Message):
 
 
 @dataclass
-class Failed(Message):
-    """A run could not be measured (posted from the pool's threads): its name, and why."""
+class Failed:
+    """A run could not be measured: its name, and why."""
 
     name: str
     error: str

@@ -239,10 +239,10 @@ async def choose_axis(app: ExplorerApp, place: str) -> None:
     """Ask what the columns or the lines of the matrix are."""
     session, matrix = app.session, app.explorer.matrix
     other, now = (matrix.axes.lines, matrix.axes.columns)[:: 1 if place == "columns" else -1]
-    homes = homes_of(session.rows, range(len(session)))
+    homes = homes_of([row.source for row in session.rows])
     choices = []
     for key, axis in zip(_KEYS, axes_of(session.rows), strict=False):
-        count = len({value_on(axis, row, homes[index]) for index, row in enumerate(session.rows)})
+        count = len({value_on(axis, row, home) for row, home in zip(session.rows, homes, strict=True)})
         values = f"{count} value{'' if count == 1 else 's'}"
         note = "now" if axis == now else f"changes places with {plural(now)}" if axis == other else values
         choices.append(Choice(key, plural(axis), note, axis))
@@ -286,7 +286,7 @@ async def converse(app: ExplorerApp, name: str) -> None:
 
 def _baseline_problem(session: Session, text: str) -> str:
     try:
-        parse_frozen_baseline([text]).check(session.named("method", row) for row in range(len(session)))
+        parse_frozen_baseline([text]).check(row.method for row in session.rows)
     except UsageError as error:
         return str(error).removeprefix("--frozen-baseline ")
     return ""

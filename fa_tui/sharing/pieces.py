@@ -184,11 +184,10 @@ def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> st
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting.blocks import to_markdown
     from fa_core.reporting.form import reporting_form
     from fa_core.table import AuditTable
 
-    return to_markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
+    return _markdown(reporting_form(AuditTable.from_rows(rows), thresholds))
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:

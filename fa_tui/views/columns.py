@@ -85,17 +85,9 @@ def magnitude(value: float) -> str:
     return f"{mantissa}e{int(exponent)}"
 
 
-def _accuracy(value: float) -> str:
-    return f"{value:.3f}"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.2f}"
-
-
-def _cosine(value: float) -> str:
-    """Three digits: thresholds and published values have as many, and -0.004 is not -0.00."""
-    return f"{value:+.3f}"
+_ACCURACY = "{:.3f}".format
+_COSINE = "{:+.3f}".format
+"""Three digits: thresholds and published values have as many, and -0.004 is not -0.00."""
 
 
 def _gamma(report: DiagnosticReport) -> float | None:
@@ -106,12 +98,12 @@ def _gamma(report: DiagnosticReport) -> float | None:
 QUANTITIES: tuple[Quantity, ...] = (
     Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, "growth", magnitude, log=True),
     Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, "g_L", magnitude, log=True),
-    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, "stability", _cosine),
-    Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", _signed),
-    Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _accuracy),
+    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, "stability", _COSINE),
+    Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", "{:+.2f}".format),
+    Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _ACCURACY),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
-    Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _accuracy),
-    Quantity("gamma", "deep Γ", "", _gamma, "", _cosine),
+    Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _ACCURACY),
+    Quantity("gamma", "deep Γ", "", _gamma, "", _COSINE),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 
@@ -184,8 +176,8 @@ class Column(NamedTuple):
 def identity_columns() -> list[Column]:
     """Method and seed, which never scroll away; their widths follow the runs."""
     return [
-        Column("method", "method", 0, _own("method"), _own("method")),
-        Column("seed", "seed", 0, _own("seed"), _seed),
+        Column("method", "method", 0, own("method"), own("method")),
+        Column("seed", "seed", 0, own("seed"), _seed),
     ]
 
 
@@ -195,8 +187,8 @@ def columns_of(session: Session) -> list[Column]:
         Column("verdict", "verdict", 10, lambda session, row: session.flags[row], lambda session, row: ""),
         *(_of_quantity(quantity) for quantity in QUANTITIES),
         *(_of_axis(name) for name in own_axes(session.rows)),
-        Column("key", "run", _fitting(session, "key", _KEYS), _own("key"), _own("key")),
-        Column("source", "source", _fitting(session, "source", _SOURCES), _own("source"), _source),
+        Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
+        Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
         Column("words", "verdict in words", 60, Session.verdict, Session.verdict),
         Column("recorded", "recorded, if it differs", 60, _recorded, lambda *run: _recorded(*run) or ""),
     ]
@@ -236,7 +228,7 @@ def ordered(session: Session, rows: Iterable[int], order: str) -> list[int]:
     return sorted(known, key=lambda row: keys[row], reverse=order.startswith("-")) + missing
 
 
-def _own(name: str) -> Callable[[Session, int], Any]:
+def own(name: str) -> Callable[[Session, int], Any]:
     """What a run itself has under a name."""
     return lambda session, row: getattr(session.rows[row], name)
 

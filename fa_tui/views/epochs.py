@@ -16,7 +16,7 @@ from fa_core.runs import run_place
 from fa_core.table import Bits
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import BY_NAME
-from fa_tui.views.words import among, cell_text, runs_words
+from fa_tui.views.words import Pieces, among, cell_text, runs_words
 
 
 class EpochSession(Session):
@@ -164,9 +164,6 @@ def run_of(replay: Replay, session: Session, row: int) -> int:
 def _name(trace: Trace) -> tuple[str, str]:
     """What distinguishes a run from the others while its trace grows."""
     return trace.source, trace.key
-
-
-Pieces = list[tuple[str, str]]
 
 
 def title_words(

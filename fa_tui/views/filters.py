@@ -26,7 +26,7 @@ from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
-from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, value_of
+from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
 _ON_SCREEN = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L"}
@@ -59,15 +59,11 @@ _LETTERS: dict[str, Callable[[Session], Sequence[int]]] = {
 }
 
 
-def _named(name: str) -> Value:
-    return lambda session, row: session.named(name, row)
-
-
 _WORDS: dict[str, Value] = {
-    "method": _named("method"),
-    "source": _named("source"),
-    "key": _named("key"),
-    "run": lambda session, row: f"{session.named('source', row)}:{session.named('key', row)}",
+    "method": own("method"),
+    "source": own("source"),
+    "key": own("key"),
+    "run": lambda session, row: f"{session.rows[row].source}:{session.rows[row].key}",
     "verdict": Session.verdict,
 }
 _STATES: dict[str, Test] = {
@@ -153,8 +149,8 @@ def _term(term: str, axes: Collection[str]) -> Test:
     found = _TERM.match(term)
     if not found:
         sought = term.lower()
-        own = [_WORDS[name] for name in ("method", "key", "source")]
-        return lambda session, row: any(sought in of(session, row).lower() for of in own)
+        words = [_WORDS[name] for name in ("method", "key", "source")]
+        return lambda session, row: any(sought in of(session, row).lower() for of in words)
     name, sign, value = _known(found["name"], axes, term), found["sign"], found["value"]
     if not value:
         example = how_to_use(name) if sign in ":=" else f"{name}{sign}100"
@@ -198,16 +194,16 @@ def _value(name: str) -> Value:
     """A run's number, its seed, or its value on one of its own axes."""
     if name in BY_NAME:
         return partial(value_of, BY_NAME[name])
-    return _named(name) if name == "seed" else lambda session, row: session.named("axes", row).get(name)
+    return own(name) if name == "seed" else lambda session, row: session.rows[row].axes.get(name)
 
 
 def _numeric(name: str, sign: str, text: str) -> Test:
     if not _is_number(text):
         raise UsageError(f"{text!r} is not a number", hint=f"write {name}{sign}100")
-    bound, compare, own = float(text), _COMPARE[sign], _value(name)
+    bound, compare, own_value = float(text), _COMPARE[sign], _value(name)
 
     def test(session: Session, row: int) -> bool:
-        value = own(session, row)
+        value = own_value(session, row)
         return isinstance(value, (int, float)) and bool(compare(value, bound))
 
     return test
@@ -228,8 +224,8 @@ def _text(name: str, sign: str, text: str) -> Test:
     sought, of = {word for word in text.lower().split(",") if word}, _WORDS[name]
 
     def test(session: Session, row: int) -> bool:
-        own = of(session, row).lower()
-        return own in sought if sign == "=" else any(word in own for word in sought)
+        value = of(session, row).lower()
+        return value in sought if sign == "=" else any(word in value for word in sought)
 
     return test
 
@@ -237,10 +233,10 @@ def _text(name: str, sign: str, text: str) -> Test:
 def _either(name: str, text: str) -> Test:
     """A seed or an axis that is one of the words; numbers by their value, so that 0.010 is 0.01."""
     sought = [word for word in text.lower().split(",") if word]
-    numbers, own = {float(word) for word in sought if _is_number(word)}, _value(name)
+    numbers, own_value = {float(word) for word in sought if _is_number(word)}, _value(name)
 
     def test(session: Session, row: int) -> bool:
-        value = own(session, row)
+        value = own_value(session, row)
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return value in numbers if is_number else str(value).lower() in sought
 

@@ -246,7 +246,7 @@ class _Runs(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, rows: Sequence[AuditRow], shown: Iterable[int] | None) -> _Runs:
         # headings are of all runs, whatever is shown: a filter renames nothing
-        columns = [_homes([row.source for row in rows]), *([getattr(row, name) for row in rows] for name in _NAMES)]
+        columns = [homes_of([row.source for row in rows]), *([getattr(row, name) for row in rows] for name in _NAMES)]
         if shown is None:
             return cls(range(len(rows)), *columns)
         indices = list(shown)
@@ -328,14 +328,8 @@ def _assemble(columns: Labels, groups: _Groups, headings: Mapping[str, str]) -> 
     return Grid(columns, tuple(lines), Places(lines))
 
 
-def homes_of(rows: Sequence[AuditRow], indices: Iterable[int]) -> dict[int, str]:
-    """The heading of each row: its file, or for files and run folders of one run the folder they lie in."""
-    indices = list(indices)
-    return dict(zip(indices, _homes([rows[index].source for index in indices]), strict=True))
-
-
-def _homes(sources: Sequence[str]) -> Sequence[str]:
-    """`homes_of`, in the order of the rows."""
+def homes_of(sources: Sequence[str]) -> Sequence[str]:
+    """The heading of each row by its source: a file, or for files and run folders of one run their folder."""
     names = _names(tuple(Counter(sources).items()))
     return [names[source] for source in sources]
 

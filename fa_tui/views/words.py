@@ -282,7 +282,7 @@ def _differing(rows: Sequence[AuditRow]) -> list[str]:
 
 def _source(rows: Sequence[AuditRow]) -> list[str]:
     """Of each row the heading it stands below in the matrix, or the place it lies in if that says more."""
-    homes = [f"({home})" for home in homes_of(rows, range(len(rows))).values()]
+    homes = [f"({home})" for home in homes_of([row.source for row in rows])]
     places = [_place(row).strip() for row in rows]
     told = places if len(set(places)) > len(set(homes)) else homes
     return told if len(set(told)) > 1 else [""] * len(rows)
