@@ -287,21 +287,26 @@ The time left is told once there is a rate to tell it from; of a job that is ove
 
     def _works_now(self) -> set[str]:
         """The actions that would do something."""
+        return {action for action, jobs in self._targets().items() if jobs}
+
+    def _targets(self) -> dict[str, list[Listed]]:
+        """The jobs that each action would do something to."""
         jobs, shown = self._jobs.listed(), [table.job for table in self.query(JobsTable)]
         # the line under the cursor may be a tenth of a second old
-        here = {job.id for job in shown if job is not None}
-        job = next((job for job in jobs if job.id in here), None)
-        works = {"cancel_all"} if any(not each.over for each in jobs) else set()
-        works |= {"retry_all"} if any(each.can_retry for each in jobs) else set()
-        if job is not None:
-            works |= {"cancel"} if not job.over else {"retry"} if job.can_retry else set()
-            works |= {"move"} if job.state == "queued" else set()
-        return works
+        under = {job.id for job in shown if job is not None}
+        active, failed = [job for job in jobs if not job.over], [job for job in jobs if job.can_retry]
+        return {
+            "cancel": [job for job in active if job.id in under],
+            "cancel_all": active[::-1],
+            "retry": [job for job in failed if job.id in under],
+            "retry_all": failed,
+            "move": [job for job in active if job.id in under and job.state == "queued"],
+        }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now: there is nothing to cancel of a job that is over."""
-        conditional = ("cancel", "cancel_all", "retry", "retry_all", "move")
-        return action not in conditional or action in self._works_now()
+        targets = self._targets()
+        return action not in targets or bool(targets[action])
 
     def shared(self) -> Shared:
         """The log, the list, and the command line of the job under the cursor."""
@@ -325,36 +330,27 @@ The time left is told once there is a rate to tell it from; of a job that is ove
             pieces.append(command_piece(job.line))
         return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
 
-    def action_cancel(self) -> None:
-        """Cancel the job under the cursor."""
-        job = self.query_one(JobsTable).job
-        if job is not None and not job.over:
+    def action_cancel(self, which: str = "cancel") -> None:
+        """Cancel the job under the cursor, or every job that is not finished."""
+        for job in self._targets()[which]:
             self._jobs.cancel(job.id)
 
     def action_cancel_all(self) -> None:
         """Cancel every job that is not finished."""
-        for job in reversed(self._jobs.listed()):
-            if not job.over:
-                self._jobs.cancel(job.id)
+        self.action_cancel("cancel_all")
 
-    def action_retry(self) -> None:
-        """Begin the job under the cursor again, if it failed or was cancelled."""
-        job = self.query_one(JobsTable).job
-        if job is not None:
+    def action_retry(self, which: str = "retry") -> None:
+        """Begin the job under the cursor again, or every job that failed or was cancelled."""
+        for job in self._targets()[which]:
             self._jobs.retry(job.id)
 
     def action_retry_all(self) -> None:
         """Begin every job again that failed or was cancelled."""
-        for job in self._jobs.listed():
-            if job.can_retry:
-                self._jobs.retry(job.id)
+        self.action_retry("retry_all")
 
     def action_move(self, step: int) -> None:
         """Move the job under the cursor up or down the queue."""
-        job = self.query_one(JobsTable).job
-        if job is None:
-            return
-        if self._jobs.move(job.id, step):
+        if any(self._jobs.move(job.id, step) for job in self._targets()["move"]):
             self.jobs_changed()
 
     def _show_log(self) -> None:
