@@ -18,7 +18,6 @@ from fa_core.reporting.blocks import Grid
 from fa_tui.jobs.listing import Jobs, Listed, Machine, MachineWatch, machine_lines, share_bar
 from fa_tui.jobs.pace import time_words
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
 from fa_tui.widgets.table import LineTable
@@ -50,9 +49,8 @@ _SENTENCE = 60
 class JobsTable(LineTable):
     """One line per job; the cursor stays on its job when their order changes."""
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self) -> None:
         super().__init__(id="jobs")
-        self._glyphs = glyphs
         self._jobs: list[Listed] = []
         self._bar = _USUAL_BAR
         self._fitted = (0, 0)
@@ -235,15 +233,14 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         self._offered: set[str] = set()
 
     def compose(self) -> ComposeResult:
-        glyphs = self.app.terminal.glyphs
-        yield Line(glyphs, id="title")
-        yield TextLines(glyphs, id="machine")
-        yield JobsTable(glyphs)
-        yield TextLines(glyphs, id="none-yet")
+        yield Line(id="title")
+        yield TextLines(id="machine")
+        yield JobsTable()
+        yield TextLines(id="none-yet")
         with Vertical(id="log-pane"):
-            yield Line(glyphs, id="log-title")
-            yield JobLog(glyphs, follow=True, id="log")
-        yield KeyBar(glyphs)
+            yield Line(id="log-title")
+            yield JobLog(follow=True, id="log")
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(JobsTable).focus()
