@@ -113,10 +113,10 @@ Analyses of the runs, as the commands of the same names print them
 
     def body(self) -> Iterable[Widget]:
         yield TabLine(NAMES)
-        yield GridTable(glyphs=self.glyphs)
-        yield Line(self.glyphs, id="curve-title")
-        yield Canvas(glyphs=self.glyphs, id="curve")
-        yield TextLines(self.glyphs, id="about")
+        yield GridTable()
+        yield Line(id="curve-title")
+        yield Canvas(id="curve")
+        yield TextLines(id="about")
 
     def on_mount(self) -> None:
         self.table = self.query_one(GridTable)

@@ -77,10 +77,10 @@ class CompareScreen(JudgedScreen):
         self._labels: Sequence[tuple[str, str]] = ()
 
     def body(self) -> Iterable[Widget]:
-        yield CompareView(self.session, glyphs=self.glyphs)
-        yield LayerCharts(self.glyphs)
-        yield Line(self.glyphs, id="agreement")
-        yield Line(self.glyphs, id="here")
+        yield CompareView(self.session)
+        yield LayerCharts()
+        yield Line(id="agreement")
+        yield Line(id="here")
 
     def on_mount(self) -> None:
         self.view = self.query_one(CompareView)

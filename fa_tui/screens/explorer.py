@@ -111,7 +111,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self.matrix = self.shown_runs.matrix
         # it gets the focus when it is there; known now, it is not styled a second time for that
         self.runs.set_reactive(Widget.has_focus, True)
-        self.status = StatusLine(self.glyphs, self.matrix, id="status")
+        self.status = StatusLine(self.matrix, id="status")
         self._show_view()
         self.detail: DetailPane | None = None
         self.charts: LineCharts | None = None
@@ -120,14 +120,14 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._filter_line: FilterLine | None = None
 
     def compose(self) -> ComposeResult:
-        yield Line(self.glyphs, id="title")
+        yield Line(id="title")
         with Place(id="body"):
             yield self.matrix
             if self.shown_runs.table is not None:
                 yield self.shown_runs.table
             yield Place(id="detail-place")
         yield Place(id="sliders-place")
-        yield KeyBar(self.glyphs)
+        yield KeyBar()
 
     def on_screen_resume(self, event: events.ScreenResume) -> None:
         """Everything is styled already when the screen comes up for the first time."""
@@ -157,9 +157,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         # what is there now stays: later collections need not look at it
         gc.freeze()
         gc.enable()
-        self.detail = DetailPane(glyphs=self.glyphs, id="detail")
-        self.sliders = SlidersPanel(self.app.history, glyphs=self.glyphs, id="sliders")
-        self.charts = LineCharts(self.session, self.matrix, self.glyphs)
+        self.detail = DetailPane(id="detail")
+        self.sliders = SlidersPanel(self.app.history, id="sliders")
+        self.charts = LineCharts(self.session, self.matrix)
         self._show_run()
         self.count(())
         self.show_rugs()
@@ -288,7 +288,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self._filter_line is not None and not self._filter_line.is_done:
             self.set_focus(self._filter_line.entry)
             return
-        line = self._filter_line = FilterLine(self.session, self.shown_runs.filter_text, glyphs=self.glyphs)
+        line = self._filter_line = FilterLine(self.session, self.shown_runs.filter_text)
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
 

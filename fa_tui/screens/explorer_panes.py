@@ -63,7 +63,7 @@ class RunsShown:
 
     def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
         self._session, self._glyphs = session, glyphs
-        self.matrix = Matrix(session, axes=look.axes, quantity=BY_NAME.get(look.show), glyphs=glyphs, id="matrix")
+        self.matrix = Matrix(session, axes=look.axes, quantity=BY_NAME.get(look.show), id="matrix")
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
         self.matrix.display = self.table is None
         self.filter: Filter | None = filter_of(look, session) if look.filter else None
@@ -76,7 +76,7 @@ class RunsShown:
         # after the first paint, unless it is what is painted
         from fa_tui.widgets.run_table import RunTable
 
-        return RunTable(self._session, order=order, glyphs=self._glyphs, id="table")
+        return RunTable(self._session, order=order, id="table")
 
     @property
     def in_table(self) -> bool:

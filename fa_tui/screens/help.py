@@ -48,7 +48,7 @@ class HelpScreen(Dialog[None]):
         self._text = list(help_lines(of))
 
     def body(self) -> Iterable[Widget]:
-        yield TextLines(self.glyphs)
+        yield TextLines()
 
     def on_resize(self, event: events.Resize) -> None:
         # the border and the keys below it stay on screen
@@ -99,10 +99,9 @@ A file that is mended is read again by itself, and leaves this list the next tim
         return Shared([Piece("t", "list", f"{len(self._problems)} lines", lambda: f"{text}\n")])
 
     def compose(self) -> ComposeResult:
-        glyphs = self.app.terminal.glyphs
-        yield Line(glyphs, id="title")
-        yield TextLines(glyphs)
-        yield KeyBar(glyphs)
+        yield Line(id="title")
+        yield TextLines()
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(Line).set((" problems ", "accent"), (f" {self._words or 'none'}", "strong"))
@@ -199,7 +198,7 @@ The sliders have the letters of their diagnostics.
     def compose(self) -> ComposeResult:
         for letter, pane in self._targets.items():
             yield JumpLabel(letter, pane.region.offset)
-        yield KeyBar(self.glyphs)
+        yield KeyBar()
 
     def on_key(self, event: events.Key) -> None:
         if event.character in self._targets:

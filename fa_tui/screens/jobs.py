@@ -18,7 +18,6 @@ from fa_core.reporting.blocks import Grid
 from fa_tui.jobs.listing import Jobs, Listed, Machine, MachineWatch, machine_lines, share_bar
 from fa_tui.jobs.pace import time_words
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
 from fa_tui.widgets.table import LineTable
@@ -50,9 +49,8 @@ _SENTENCE = 60
 class JobsTable(LineTable):
     """One line per job; the cursor stays on its job when their order changes."""
 
-    def __init__(self, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self) -> None:
         super().__init__(id="jobs")
-        self._glyphs = glyphs
         self._jobs: list[Listed] = []
         self._bar = _USUAL_BAR
         self._fitted = (0, 0)
@@ -235,15 +233,14 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         self._offered: set[str] = set()
 
     def compose(self) -> ComposeResult:
-        glyphs = self.app.terminal.glyphs
-        yield Line(glyphs, id="title")
-        yield TextLines(glyphs, id="machine")
-        yield JobsTable(glyphs)
-        yield TextLines(glyphs, id="none-yet")
+        yield Line(id="title")
+        yield TextLines(id="machine")
+        yield JobsTable()
+        yield TextLines(id="none-yet")
         with Vertical(id="log-pane"):
-            yield Line(glyphs, id="log-title")
-            yield JobLog(glyphs, follow=True, id="log")
-        yield KeyBar(glyphs)
+            yield Line(id="log-title")
+            yield JobLog(follow=True, id="log")
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self.query_one(JobsTable).focus()
@@ -287,21 +284,26 @@ The time left is told once there is a rate to tell it from; of a job that is ove
 
     def _works_now(self) -> set[str]:
         """The actions that would do something."""
+        return {action for action, jobs in self._targets().items() if jobs}
+
+    def _targets(self) -> dict[str, list[Listed]]:
+        """The jobs that each action would do something to."""
         jobs, shown = self._jobs.listed(), [table.job for table in self.query(JobsTable)]
         # the line under the cursor may be a tenth of a second old
-        here = {job.id for job in shown if job is not None}
-        job = next((job for job in jobs if job.id in here), None)
-        works = {"cancel_all"} if any(not each.over for each in jobs) else set()
-        works |= {"retry_all"} if any(each.can_retry for each in jobs) else set()
-        if job is not None:
-            works |= {"cancel"} if not job.over else {"retry"} if job.can_retry else set()
-            works |= {"move"} if job.state == "queued" else set()
-        return works
+        under = {job.id for job in shown if job is not None}
+        active, failed = [job for job in jobs if not job.over], [job for job in jobs if job.can_retry]
+        return {
+            "cancel": [job for job in active if job.id in under],
+            "cancel_all": active[::-1],
+            "retry": [job for job in failed if job.id in under],
+            "retry_all": failed,
+            "move": [job for job in active if job.id in under and job.state == "queued"],
+        }
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Only what works now: there is nothing to cancel of a job that is over."""
-        conditional = ("cancel", "cancel_all", "retry", "retry_all", "move")
-        return action not in conditional or action in self._works_now()
+        targets = self._targets()
+        return action not in targets or bool(targets[action])
 
     def shared(self) -> Shared:
         """The log, the list, and the command line of the job under the cursor."""
@@ -325,36 +327,27 @@ The time left is told once there is a rate to tell it from; of a job that is ove
             pieces.append(command_piece(job.line))
         return Shared([*pieces, *(table_pieces(table) if table is not None else ())], table=table)
 
-    def action_cancel(self) -> None:
-        """Cancel the job under the cursor."""
-        job = self.query_one(JobsTable).job
-        if job is not None and not job.over:
+    def action_cancel(self, which: str = "cancel") -> None:
+        """Cancel the job under the cursor, or every job that is not finished."""
+        for job in self._targets()[which]:
             self._jobs.cancel(job.id)
 
     def action_cancel_all(self) -> None:
         """Cancel every job that is not finished."""
-        for job in reversed(self._jobs.listed()):
-            if not job.over:
-                self._jobs.cancel(job.id)
+        self.action_cancel("cancel_all")
 
-    def action_retry(self) -> None:
-        """Begin the job under the cursor again, if it failed or was cancelled."""
-        job = self.query_one(JobsTable).job
-        if job is not None:
+    def action_retry(self, which: str = "retry") -> None:
+        """Begin the job under the cursor again, or every job that failed or was cancelled."""
+        for job in self._targets()[which]:
             self._jobs.retry(job.id)
 
     def action_retry_all(self) -> None:
         """Begin every job again that failed or was cancelled."""
-        for job in self._jobs.listed():
-            if job.can_retry:
-                self._jobs.retry(job.id)
+        self.action_retry("retry_all")
 
     def action_move(self, step: int) -> None:
         """Move the job under the cursor up or down the queue."""
-        job = self.query_one(JobsTable).job
-        if job is None:
-            return
-        if self._jobs.move(job.id, step):
+        if any(self._jobs.move(job.id, step) for job in self._targets()["move"]):
             self.jobs_changed()
 
     def _show_log(self) -> None:

@@ -78,7 +78,7 @@ class Dialog(Question[ResultT]):
         self.set_class(self.glyphs.name == "ascii", "-ascii")
         with Vertical():
             yield from self.body()
-            yield KeyBar(self.glyphs)
+            yield KeyBar()
 
 
 class Choice(NamedTuple):
@@ -215,7 +215,7 @@ The key in front of a line takes it at once, and so does a click. Or move with â
         self._choices = choices
 
     def body(self) -> Iterable[Widget]:
-        yield Line(self.glyphs, id="choice-title")
+        yield Line(id="choice-title")
         yield ChoiceList(self._choices, self.glyphs, lambda choice: self.dismiss(choice.value))
 
     def on_mount(self) -> None:
@@ -265,10 +265,10 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
     def compose(self) -> ComposeResult:
         with Vertical():
             with Horizontal():
-                yield Line(self.glyphs, id="entry-asks")
+                yield Line(id="entry-asks")
                 yield Input(self._text, select_on_focus=True)
-            yield Line(self.glyphs, id="entry-note")
-            yield KeyBar(self.glyphs)
+            yield Line(id="entry-note")
+            yield KeyBar()
 
     def on_mount(self) -> None:
         asks = self.query_one("#entry-asks", Line)
@@ -339,7 +339,7 @@ at once. There is nothing to confirm: Esc closes the list.
         self._chosen, self._default, self._report = set(chosen), set(default), report
 
     def body(self) -> Iterable[Widget]:
-        yield Line(self.glyphs, id="choice-title")
+        yield Line(id="choice-title")
         yield ChoiceList(self._choices(), self.glyphs, self._turn)
 
     def on_mount(self) -> None:
@@ -405,8 +405,8 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
         self._jobs, self._commands = jobs, commands
 
     def body(self) -> Iterable[Widget]:
-        yield Line(self.glyphs, id="question")
-        yield Line(self.glyphs, id="answer")
+        yield Line(id="question")
+        yield Line(id="answer")
 
     def on_mount(self) -> None:
         jobs, commands = self._jobs, self._commands

@@ -27,7 +27,6 @@ from fa_tui.jobs.form import Fault, Field, Planned, command_words, fields_of, na
 from fa_tui.options import sample_runs
 from fa_tui.screens.questions import Choice, Question, choose
 from fa_tui.sharing.clipboard import copy
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.widgets.line import KeyBar, Line, Pick, TextLines
 
 if TYPE_CHECKING:
@@ -70,19 +69,17 @@ class FieldRow(Vertical):
     }
     """
 
-    def __init__(self, field: Field, value: str, glyphs: Glyphs) -> None:
+    def __init__(self, field: Field, value: str) -> None:
         super().__init__()
         self.field = field
-        self._name_line = Line(glyphs)
+        self._name_line = Line()
         self._name_line.add_class("-name")
-        self._fault = TextLines(glyphs)
+        self._fault = TextLines()
         self._fault.can_focus = False
         self._fault.add_class("-fault")
         names = names_for(field.name)
         self.entry = (
-            Pick(field.values, value, glyphs)
-            if field.values
-            else Input(value, suggester=LastName(names) if names else None)
+            Pick(field.values, value) if field.values else Input(value, suggester=LastName(names) if names else None)
         )
 
     def compose(self) -> ComposeResult:
@@ -149,19 +146,19 @@ there it can be stopped, and what it writes appears in the matrix by itself.
     def __init__(self, command: Any, fields: Sequence[Field], values: Mapping[str, str]) -> None:
         super().__init__()
         self._command, self._fields = command, list(fields)
-        self._rows = [FieldRow(field, values.get(field.name, field.default), self.glyphs) for field in fields]
+        self._rows = [FieldRow(field, values.get(field.name, field.default)) for field in fields]
         self._plan: Planned | Fault = Fault("")
         self.line = ""
 
     def compose(self) -> ComposeResult:
         with Vertical():
-            yield Line(self.glyphs, id="start-title")
+            yield Line(id="start-title")
             with VerticalScroll(can_focus=False):
                 yield from self._rows
-            yield TextLines(self.glyphs, id="start-help")
-            yield TextLines(self.glyphs, id="start-command")
-            yield Line(self.glyphs, id="start-note")
-            yield KeyBar(self.glyphs)
+            yield TextLines(id="start-help")
+            yield TextLines(id="start-command")
+            yield Line(id="start-note")
+            yield KeyBar()
 
     def on_mount(self) -> None:
         for pane in self.query(TextLines):

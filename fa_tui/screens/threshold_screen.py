@@ -144,11 +144,11 @@ class JudgedScreen(SlidersScreen):
     def compose(self) -> ComposeResult:
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
-        self.sliders = SlidersPanel(self.app.history, glyphs=self.glyphs, id="sliders")
-        yield Line(self.glyphs, id="title")
+        self.sliders = SlidersPanel(self.app.history, id="sliders")
+        yield Line(id="title")
         yield from self.body()
         yield self.sliders
-        yield KeyBar(self.glyphs)
+        yield KeyBar()
 
     def on_mount(self) -> None:
         self.focus_body()

@@ -127,11 +127,11 @@ The runs over their epochs
     def body(self) -> Iterable[Widget]:
         charts = [EpochChart(shown, self.glyphs) for shown in SHOWN]
         yield Vertical(Horizontal(*charts[:2]), Horizontal(*charts[2:]), id="charts")
-        yield Scrubber(self._epochs.replay.epochs, glyphs=self.glyphs)
-        lines = [Line(self.glyphs, id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
+        yield Scrubber(self._epochs.replay.epochs)
+        lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
         for line in (*lines[:3], lines[4]):
             line.add_class("-wide-only")
-        yield Horizontal(EpochMatrix(self._epochs, glyphs=self.glyphs), Vertical(*lines, id="said"), id="below")
+        yield Horizontal(EpochMatrix(self._epochs), Vertical(*lines, id="said"), id="below")
 
     def on_mount(self) -> None:
         self.charts = list(self.query(EpochChart))

@@ -25,7 +25,7 @@ from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.scale import Scale, covering, tick_labels
 from fa_tui.views.words import told_apart
 from fa_tui.widgets.line import Line
@@ -321,7 +321,6 @@ class Canvas(PaintedWidget):
 
     Args:
         chart: what to draw.
-        glyphs: characters to draw with.
     """
 
     DEFAULT_CSS = "Canvas { height: 1fr; }"
@@ -332,8 +331,8 @@ side by side are of curves that end in one place, and a gap is a value that is n
 on a log scale).
 """
 
-    def __init__(self, chart: Chart | None = None, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, chart: Chart | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._chart = chart
 
     def set_chart(self, chart: Chart) -> None:
@@ -349,22 +348,17 @@ _TITLES = (("h", "‖h_l‖ residual stream"), ("g", "‖g_l‖ BP gradient"))
 
 
 class LayerCharts(Horizontal):
-    """Two charts side by side; a run's curves are marked by its number.
-
-    Args:
-        glyphs: characters to draw with.
-    """
+    """Two charts side by side; a run's curves are marked by its number."""
 
     DEFAULT_CSS = "LayerCharts Vertical { width: 1fr; }"
 
-    def __init__(self, glyphs: Glyphs) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._glyphs = glyphs
-        self._canvases = {name: Canvas(glyphs=glyphs) for name, _ in _TITLES}
+        self._canvases = {name: Canvas() for name, _ in _TITLES}
 
     def compose(self) -> ComposeResult:
         for name, title in _TITLES:
-            line = Line(self._glyphs)
+            line = Line()
             line.set((f" {title}", "strong"), (" log", "dim"))
             yield Vertical(line, self._canvases[name])
 
@@ -421,11 +415,11 @@ class LineCharts(Vertical):
     }
     """
 
-    def __init__(self, session: Session, matrix: Matrix, glyphs: Glyphs) -> None:
+    def __init__(self, session: Session, matrix: Matrix) -> None:
         super().__init__()
         self._session, self._matrix = session, matrix
-        self._title = Line(glyphs)
-        self._charts = LayerCharts(glyphs)
+        self._title = Line()
+        self._charts = LayerCharts()
         self._rows: list[int] = []
         self._beside = Size(0, 0)
         self._count = ""

@@ -17,7 +17,7 @@ from fa_core.analysis.comparison import PARTS_AT
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import peak_block
 from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
 from fa_tui.views.scale import Scale
@@ -80,7 +80,6 @@ class CompareView(LineTable):
 
     Args:
         session: the runs and what judges them.
-        glyphs: characters to draw with.
     """
 
     help_text = f"""\
@@ -114,8 +113,8 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
     class Turned(Message):
         """Other runs are on screen."""
 
-    def __init__(self, session: Session, *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, session: Session) -> None:
+        super().__init__()
         self._session = session
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()

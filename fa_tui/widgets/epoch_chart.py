@@ -22,7 +22,7 @@ from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.method_style import method_style
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
 from fa_tui.views.scale import Scale, covering
@@ -153,8 +153,8 @@ class EpochChart(Vertical):
         super().__init__(id=f"chart-{shown.letter}")
         self.shown = shown
         self._glyphs = glyphs
-        self._title = Line(glyphs)
-        self._canvas = EpochCanvas(glyphs=glyphs)
+        self._title = Line()
+        self._canvas = EpochCanvas()
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -288,9 +288,9 @@ The character before a method marks its curves; the run under the cursor is draw
         Binding("asterisk", "unmark", "Draw all", show=False, tooltip="draw all runs again"),
     ]
 
-    def __init__(self, session: Session, *, glyphs: Glyphs, id: str | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         self._looks: dict[int, Look] = {}
-        super().__init__(session, glyphs=glyphs, id=id)
+        super().__init__(session)
 
     def look(self, run: int) -> Look:
         """How a run's curve looks."""
@@ -368,8 +368,8 @@ some other run's letters change.
             super().__init__()
             self.step = step
 
-    def __init__(self, epochs: Sequence[int], *, glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, epochs: Sequence[int]) -> None:
+        super().__init__()
         self._epochs = list(epochs)
         self._epoch = self._epochs[-1]
         self._flips: Sequence[int] = ()

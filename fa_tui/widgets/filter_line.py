@@ -12,7 +12,6 @@ from textual.widgets import Input
 
 from fa_core.errors import UsageError
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.views.grid import own_axes
 from fa_tui.widgets.line import Line
@@ -30,7 +29,6 @@ class FilterLine(Vertical):
     Args:
         session: the runs to filter.
         text: the filter so far.
-        glyphs: characters to draw with.
 
     Attributes:
         is_done: it has been kept or dropped, and is about to go.
@@ -76,11 +74,11 @@ The filter: only the runs that match are shown
     class Closed(Message):
         """The line is done with: the focus goes back to the runs, and then it can go."""
 
-    def __init__(self, session: Session, text: str = "", *, glyphs: Glyphs = UNICODE) -> None:
+    def __init__(self, session: Session, text: str = "") -> None:
         super().__init__()
         self._session, self._text = session, text
         self._axes = own_axes(session.rows)
-        self._note = Line(glyphs, id="filter-error")
+        self._note = Line(id="filter-error")
         self._wrong = ""
         self._applied = text
         self._is_due = False

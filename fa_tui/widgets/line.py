@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import wrapped
@@ -24,11 +24,7 @@ from fa_tui.widgets.run_cells import RunCells
 
 
 class Line(PaintedWidget):
-    """One line made of pieces, each with a tone.
-
-    Args:
-        glyphs: characters to draw with; what does not fit ends in its ellipsis.
-    """
+    """One line made of pieces, each with a tone; what does not fit ends in an ellipsis."""
 
     DEFAULT_CSS = "Line { height: 1; }"
 
@@ -57,7 +53,6 @@ class TextLines(PaintedScroll, can_focus=True):
     """Lines of text, wrapped to the width. A line that starts with ``# `` is a heading.
 
     Args:
-        glyphs: characters to draw with.
         follow: stay at the end when lines are added (a log).
     """
 
@@ -65,8 +60,8 @@ class TextLines(PaintedScroll, can_focus=True):
 
     DEFAULT_CSS = "TextLines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
-    def __init__(self, glyphs: Glyphs = UNICODE, *, follow: bool = False, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, follow: bool = False, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._follow = follow
         self._lines: list[str] = []
 
@@ -95,7 +90,6 @@ class StatusLine(Line):
     """A `Line` that explains the matrix while there is no message; it can show the matrix' shades.
 
     Args:
-        glyphs: characters to draw with.
         matrix: what it explains.
         id: of the widget.
 
@@ -103,8 +97,8 @@ class StatusLine(Line):
         explains_numbers: whether the matrix is on screen, and with it numbers and shades.
     """
 
-    def __init__(self, glyphs: Glyphs, matrix: Matrix, *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, matrix: Matrix, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self._matrix = matrix
         self._said = ("", "")
         self._progress: Sequence[tuple[str, str]] = ()
@@ -183,7 +177,9 @@ class Pick(PaintedWidget, can_focus=True):
     class Changed(Message):
         """Another value."""
 
-    def __init__(self, values: Sequence[str], value: str, glyphs: Glyphs, *, id: str | None = None) -> None:
+    def __init__(
+        self, values: Sequence[str], value: str, glyphs: Glyphs | None = None, *, id: str | None = None
+    ) -> None:
         super().__init__(glyphs, id=id)
         self._values = list(values)
         self.value = value if value in values else self._values[0]

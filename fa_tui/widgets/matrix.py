@@ -16,7 +16,7 @@ from textual.geometry import Size
 from textual.message import Message
 
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
 from fa_tui.views.text import NameColumn, cut_start, padded, padded_left
@@ -146,7 +146,6 @@ class Matrix(LineTable):
         session: what to show; the matrix keeps nothing of its own but the cursor.
         axes: what its lines and columns are at first.
         quantity: the number it shows at first instead of letters.
-        glyphs: characters to draw with.
     """
 
     lead = 1
@@ -204,10 +203,9 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         *,
         axes: Axes = METHODS_BY_SEEDS,
         quantity: Quantity | None = None,
-        glyphs: Glyphs = UNICODE,
         id: str | None = None,
     ) -> None:
-        super().__init__(glyphs, id=id)
+        super().__init__(id=id)
         self._session = session
         self._grid: Grid = build_grid(())
         self._gap = 0
@@ -215,8 +213,8 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self.axes = axes
         self._shown: list[int] | None = None
         self._turn = (0, 0, 0)
-        self._names = LineNames(self, session, glyphs, self.lead)
-        self.cells = RunCells(self, session, glyphs)
+        self._names = LineNames(self, session, self._glyphs, self.lead)
+        self.cells = RunCells(self, session, self._glyphs)
         self.lay_out()
 
     def lay_out(self, shown: Iterable[int] | None = None) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
+from textual._context import active_app
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Region, Size
@@ -106,14 +107,15 @@ class Toned(_Mixin):
     """Makes a widget one of rows; the styles of its tones are kept until the theme changes.
 
     Args:
-        glyphs: characters to draw with.
+        glyphs: characters to draw with (default: those of the app's terminal).
     """
 
     ALLOW_SELECT = False
 
-    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
+    def __init__(self, glyphs: Glyphs | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._glyphs = glyphs
+        terminal = getattr(active_app.get(None), "terminal", None)
+        self._glyphs = glyphs or (UNICODE if terminal is None else terminal.glyphs)
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from fa_core.diagnostics import BIT
 from fa_core.errors import printable
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.views.text import cut, padded, padded_left, width_of
 from fa_tui.widgets.matrix import no_runs_words
@@ -28,7 +27,6 @@ class RunTable(LineTable):
     Args:
         session: the runs.
         order: what they are sorted by at first.
-        glyphs: characters to draw with.
 
     Attributes:
         order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs were read.
@@ -53,8 +51,8 @@ baseline that is assumed (w), not measured.
         Binding("t", "screen.toggle_table", "Matrix", tooltip="back to the matrix"),
     ]
 
-    def __init__(self, session: Session, *, order: str = "", glyphs: Glyphs = UNICODE, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, session: Session, *, order: str = "", id: str | None = None) -> None:
+        super().__init__(id=id)
         self._session = session
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()

@@ -19,7 +19,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from fa_core.reporting.numbers import exact, just_past, parse, short
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
+from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.scale import Scale
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
@@ -287,7 +287,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         *,
         above: bool = True,
         step: float = 0.01,
-        glyphs: Glyphs = UNICODE,
+        glyphs: Glyphs | None = None,
         id: str | None = None,
     ) -> None:
         super().__init__(glyphs, id=id)

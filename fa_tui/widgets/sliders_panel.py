@@ -14,7 +14,6 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
@@ -118,7 +117,6 @@ class SlidersPanel(Vertical):
 
     Args:
         history: what judges the runs, now and before; one for all screens (default: one of its own).
-        glyphs: characters to draw with.
     """
 
     DEFAULT_CSS = """
@@ -150,18 +148,12 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 {TRACK_LEGEND}
 """
 
-    def __init__(
-        self,
-        history: ThresholdHistory[Judging] | None = None,
-        *,
-        glyphs: Glyphs = UNICODE,
-        id: str | None = None,
-    ) -> None:
+    def __init__(self, history: ThresholdHistory[Judging] | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._history = history or ThresholdHistory(Judging(DiagnosticThresholds(), None))
         start = self._shown = self._history.current.thresholds
         self._offered = self._history.offers
-        self._summary = Line(glyphs, id="sliders-summary")
+        self._summary = Line(id="sliders-summary")
         self._summary.display = False
         self._sliders = {
             letter: ThresholdSlider(
@@ -174,7 +166,6 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
                 one.suffix,
                 above=one.fires_above,
                 step=one.step,
-                glyphs=glyphs,
                 id=f"slider-{letter}",
             )
             for letter, one in DIAGNOSTICS.items()

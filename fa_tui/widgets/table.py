@@ -20,7 +20,6 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.text import cut_middle, padded, padded_left, width_of, wrapped
 from fa_tui.widgets.painted import Toned
 
@@ -56,8 +55,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
     class Ordered(Message):
         """Lines are in another order."""
 
-    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.line = self.column = 0
         self.frozen_width = 0
         self._edges = array("q", [0])
@@ -288,14 +287,10 @@ _LEAST_NAME = 20
 
 
 class GridTable(LineTable):
-    """Shows a `Grid`; posts `LineTable.Moved`. Lines that the grid marks stand out by their name.
+    """Shows a `Grid`; posts `LineTable.Moved`. Lines that the grid marks stand out by their name."""
 
-    Args:
-        glyphs: characters to draw with.
-    """
-
-    def __init__(self, glyphs: Glyphs = UNICODE, *, id: str | None = None) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self) -> None:
+        super().__init__()
         self._headings: list[str] = []
         self._rows: list[list[str]] = []
         self._words = 1
