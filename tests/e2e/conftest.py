@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.synthetic import audit_table
 from tests.e2e.terminal import PseudoTerminal
 
 Open = Callable[..., PseudoTerminal]
 
 
-@pytest.fixture
-def open_explorer() -> Iterator[Open]:
+@contextmanager
+def _opening() -> Iterator[Open]:
     """Opens the explorer on paths and waits until it has painted; all are closed afterwards."""
     opened: list[PseudoTerminal] = []
 
@@ -23,9 +25,31 @@ def open_explorer() -> Iterator[Open]:
         terminal = PseudoTerminal([sys.executable, "-m", "fa_tui", *map(str, paths)], **options)
         opened.append(terminal)
         terminal.wait_for(ready, limit=60)
-        terminal.read(quiet=0.4)
+        terminal.read(quiet=0.15)
         return terminal
 
-    yield open_it
-    for terminal in opened:
-        terminal.close()
+    try:
+        yield open_it
+    finally:
+        for terminal in opened:
+            terminal.close()
+
+
+@pytest.fixture
+def open_explorer() -> Iterator[Open]:
+    """Opens explorers for one test."""
+    with _opening() as open_it:
+        yield open_it
+
+
+@pytest.fixture(scope="module")
+def open_shared_explorer() -> Iterator[Open]:
+    """Opens explorers that several tests of a module use one after another."""
+    with _opening() as open_it:
+        yield open_it
+
+
+@pytest.fixture(scope="session")
+def ten_thousand(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An audit table of 10,000 runs."""
+    return audit_table(tmp_path_factory.mktemp("many") / "many.json", 10_000)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.conftest import Open
 from tests.e2e.terminal import PseudoTerminal
-
-Open = Callable[..., PseudoTerminal]
 
 LEAVE_ALTERNATE_SCREEN = b"\x1b[?1049l"
 MOUSE_OFF = b"\x1b[?1000l"
@@ -30,15 +29,31 @@ def cells(terminal: PseudoTerminal, method: str) -> list[str]:
     return re.findall(r"[✓✗?][a-d·-]{4}", line)
 
 
-def test_the_matrix_shows_the_published_verdicts(open_explorer: Open, published_table: Path) -> None:
-    terminal = open_explorer(published_table)
+@pytest.fixture(scope="module")
+def shared(open_shared_explorer: Open, published_table: Path) -> PseudoTerminal:
+    """One explorer on the published runs for tests that only walk and slide."""
+    return open_shared_explorer(published_table)
+
+
+@pytest.fixture
+def terminal(shared: PseudoTerminal) -> Iterator[PseudoTerminal]:
+    """The shared explorer, put back afterwards: slider (a) at its default, the cursor on the first run."""
+    yield shared
+    shared.press("a", "home", "escape", "home", "left", "left")
+
+
+on_one_explorer = pytest.mark.xdist_group("one explorer")
+
+
+@on_one_explorer
+def test_the_matrix_shows_the_published_verdicts(terminal: PseudoTerminal) -> None:
     assert "9 of 15 walk back" in terminal.text()
     assert cells(terminal, "dfa") == ["✗ab-d", "✗abcd", "✗ab-d"]
     assert cells(terminal, "ep") == ["✓abc·"] * 3
 
 
-def test_walking_the_matrix_shows_each_run(open_explorer: Open, published_table: Path) -> None:
-    terminal = open_explorer(published_table)
+@on_one_explorer
+def test_walking_the_matrix_shows_each_run(terminal: PseudoTerminal) -> None:
     terminal.press("down")
     assert "DFA  seed 42" in terminal.text()
     terminal.press("l", "j")
@@ -65,8 +80,8 @@ def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer: Ope
     assert cells(terminal, "ep") == ["✓abc·"] * 3
 
 
-def test_keys_that_come_in_one_burst_go_where_the_first_one_leads(open_explorer: Open, published_table: Path) -> None:
-    terminal = open_explorer(published_table)
+@on_one_explorer
+def test_keys_that_come_in_one_burst_go_where_the_first_one_leads(terminal: PseudoTerminal) -> None:
     terminal.press("down", "a", "left", "left", "escape")
     assert "> 40×" in terminal.text()
     assert "DFA  seed 42" in terminal.text()
@@ -89,20 +104,21 @@ def test_a_terminal_of_twenty_by_five_says_so_and_recovers(open_explorer: Open, 
     ],
     ids=lambda sizes: "-".join(f"{columns}x{lines}" for columns, lines in sizes),
 )
-@pytest.mark.parametrize("pause", [0.02, 0.3])
 def test_after_resizes_the_screen_is_that_of_the_last_size_and_keys_act(
-    open_explorer: Open, published_table: Path, sizes: list[tuple[int, int]], pause: float
+    open_explorer: Open, published_table: Path, sizes: list[tuple[int, int]]
 ) -> None:
     columns, lines = sizes[-1]
     fresh = open_explorer(published_table, columns=columns, lines=lines)
-    terminal = open_explorer(published_table)
-    for size in sizes:
-        terminal.resize(*size)
-        terminal.read(quiet=pause, limit=2 * pause)
+    resized = {pause: open_explorer(published_table) for pause in (0.02, 0.3)}
+    for pause, terminal in resized.items():
+        for size in sizes:
+            terminal.resize(*size)
+            terminal.read(quiet=pause, limit=2 * pause)
     for keys in ([], ["down"], ["t"]):
-        for each in (terminal, fresh):
-            each.press(*keys, quiet=0.6)
-        assert terminal.text() == fresh.text()
+        for each in (fresh, *resized.values()):
+            each.press(*keys, quiet=0.3)
+        for pause, terminal in resized.items():
+            assert terminal.text() == fresh.text(), f"after pauses of {pause} s"
 
 
 def test_forty_by_ten_shows_the_first_runs_and_a_slider(open_explorer: Open, published_table: Path) -> None:
@@ -147,8 +163,8 @@ def test_q_leaves_with_exit_code_zero(open_explorer: Open, published_table: Path
     assert terminal.process.wait(timeout=10) == 0
 
 
-def test_neither_torch_nor_numpy_is_loaded(open_explorer: Open, published_table: Path) -> None:
-    terminal = open_explorer(published_table)
+@on_one_explorer
+def test_neither_torch_nor_numpy_is_loaded(terminal: PseudoTerminal) -> None:
     terminal.press("down", "a", "left")
     maps = Path(f"/proc/{terminal.process.pid}/maps").read_text()
     assert "/torch/" not in maps

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
-from fa_tui.terminal.abilities import Terminal
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 
 SIZES = {f"{width}x{height}": (width, height) for width, height in ((80, 24), (120, 40), (200, 60))}
 
 
-class Look(NamedTuple):
-    """A terminal to look at a screen in, and the themes it shows."""
-
-    terminal: Terminal
-    themes: tuple[str, ...]
-
-
-LOOKS = {"colour": Look(COLOURFUL, ("fa-dark", "fa-light")), "ascii": Look(PLAIN, ("fa-ansi",))}
+LOOKS = {"colour": COLOURFUL, "ascii": PLAIN}
+PICTURES = {
+    ("colour", "80x24"): ("fa-dark",),
+    ("colour", "120x40"): ("fa-dark", "fa-light"),
+    ("colour", "200x60"): ("fa-dark",),
+    ("ascii", "80x24"): ("fa-ansi",),
+    ("ascii", "120x40"): ("fa-ansi",),
+}
+"""The themes each terminal shows in each size: every size in colour, every theme, both sizes of a plain terminal."""
 
 _RECT = re.compile(
     r'<rect fill="(.+?)" x="(.+?)" y="(.+?)" width="(.+?)" height="24.65" shape-rendering="crispEdges"/>'

@@ -11,7 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from fa_tui import settings
 from fa_tui.jobs.listing import MachineWatch
 from fa_tui.widgets import chart
-from tests.fa_tui.pictures import LOOKS, SIZES, compact
+from tests.fa_tui.pictures import LOOKS, PICTURES, SIZES, compact
 from tests.fa_tui.scenes import SCENES, opened_on
 
 
@@ -32,13 +32,12 @@ def picture(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(SVGImageExtension)
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize(("look", "size"), PICTURES)
 @pytest.mark.parametrize("scene", SCENES)
 async def test_looks(
     picture: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch, scene: str, look: str, size: str
 ) -> None:
-    terminal, themes = LOOKS[look]
+    terminal, themes = LOOKS[look], PICTURES[look, size]
     if not terminal.colours:
         monkeypatch.setenv("NO_COLOR", "1")
     for together in [themes] if SCENES[scene].redresses else [(theme,) for theme in themes]:
@@ -53,7 +52,7 @@ async def test_looks(
 
 
 async def test_too_small(picture: SnapshotAssertion) -> None:
-    app, _ = opened_on(SCENES["matrix"], LOOKS["colour"].terminal)
+    app, _ = opened_on(SCENES["matrix"], LOOKS["colour"])
     async with app.run_test(size=(20, 5)) as pilot:
         await pilot.pause()
         assert compact(app.export_screenshot()) == picture

@@ -21,13 +21,13 @@ from fa_core.report import DiagnosticReport
 
 torch.set_num_threads(1)
 
-MANY = 256
+MANY = 64
 OPTIONS = MeasureOptions(data="synthetic:input=4,train=64,test=128", batches=8, batch_size=16)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """256 small untrained networks as bare checkpoints."""
+    """64 small untrained networks as bare checkpoints."""
     folder = tmp_path_factory.mktemp("nets")
     for seed in range(MANY):
         net = build("resmlp", input_dim=4, d=8, L=2, num_classes=10, seed=seed)
@@ -41,7 +41,7 @@ def audited(folder: Path, group: int) -> dict[int | None, DiagnosticReport]:
     return {row.seed: row.report for row in result.rows}
 
 
-def test_256_checkpoints_in_groups_of_16_give_the_reports_of_one_by_one(folder):
+def test_64_checkpoints_in_groups_of_16_give_the_reports_of_one_by_one(folder):
     together, alone = audited(folder, 16), audited(folder, 1)
     assert len(together) == len(alone) == MANY
     for seed, expected in alone.items():

@@ -328,6 +328,12 @@ class TestOutOfMemory:
 
         return limit
 
+    @pytest.fixture(scope="class")
+    def whole(self, tmp_path_factory):
+        """The report of a device with room enough."""
+        run = make_run(tmp_path_factory.mktemp("whole") / "dfa_s42", "dfa", frozen_baseline_acc=0.05)
+        return measured(run, credit="none")
+
     @pytest.mark.parametrize(
         ("error", "message"),
         [
@@ -337,8 +343,7 @@ class TestOutOfMemory:
         ],
         ids=["cuda", "cpu", "cublas"],
     )
-    def test_halves_the_batch_says_so_and_changes_no_number(self, run, small_device, error, message):
-        whole = measured(run, credit="none")
+    def test_halves_the_batch_says_so_and_changes_no_number(self, run, whole, small_device, error, message):
         small_device(40, error, message)
         watch = Watching()
         parts = measured(run, watch, credit="none")

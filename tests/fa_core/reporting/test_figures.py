@@ -38,6 +38,12 @@ def published(published_table: Path) -> AuditTable:
     return load_audits([published_table])
 
 
+@pytest.fixture(scope="module")
+def published_figure(published_table: Path) -> Drawing:
+    """The published table's figure, drawn once; tests only look at it or render it."""
+    return audit_figure(load_audits([published_table]))
+
+
 def colours(figure: Drawing) -> dict[str, object]:
     """Name → colour, as the legend says."""
     (legend,) = figure.legends
@@ -139,19 +145,18 @@ def test_labels_of_neighbours_do_not_overlap(names: int) -> None:
     assert sum(label.get_text() == "N/A" for label in figure.axes[3].texts) == names
 
 
-def test_a_figure_draws_one_curve_per_run_and_marks_who_fires(published: AuditTable) -> None:
-    figure = audit_figure(published)
-    stream, gradient, drift, margin = figure.axes
+def test_a_figure_draws_one_curve_per_run_and_marks_who_fires(published: AuditTable, published_figure: Drawing) -> None:
+    stream, gradient, drift, margin = published_figure.axes
     assert len(curves(stream)) == len(curves(gradient)) == 15
     stability = np.asarray(published.stability)
     assert sorted(points(drift, filled=False)) == sorted(stability[stability <= 0.3])
     assert sorted(points(drift, filled=True)) == sorted(stability[stability > 0.3])
-    assert len(points(margin, filled=True)) == 9 and "N/A" in texts(figure)
-    assert list(colours(figure)) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+    assert len(points(margin, filled=True)) == 9 and "N/A" in texts(published_figure)
+    assert list(colours(published_figure)) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
 
 
-def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published: AuditTable) -> None:
-    figure = audit_figure(published)
+def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: Drawing) -> None:
+    figure = published_figure
     for panel in figure.axes[:2]:
         low, high = panel.get_ylim()
         ticks = [tick for tick in panel.get_yticks() if low <= tick <= high]
@@ -181,8 +186,8 @@ def test_many_runs_are_drawn_as_medians_and_ranges() -> None:
 
 
 def test_the_legend_of_very_many_methods_says_how_many_more_there_are() -> None:
-    figure = audit_figure(table(*(row(f"m{i}", growth=2.0) for i in range(500))))
-    assert len(colours(figure)) == 121 and list(colours(figure))[-1] == "and 380 more"
+    figure = audit_figure(table(*(row(f"m{i}", growth=2.0) for i in range(150))))
+    assert len(colours(figure)) == 121 and list(colours(figure))[-1] == "and 30 more"
 
 
 def test_a_name_with_dollars_is_no_formula() -> None:
@@ -200,15 +205,19 @@ DRAWN: dict[str, Callable[[AuditTable], Drawing]] = {
 @pytest.mark.parametrize("name", DRAWN)
 def test_every_figure_comes_as_svg_pdf_and_png_without_dates(name: str) -> None:
     runs = table(row(growth=2.0, acc=0.4), row(growth=3.0, acc=0.5, axes={"lam": 0.1}))
-    figure = DRAWN[name](runs)
-    for kind in FIGURE_KINDS:
-        content = rendered(figure, kind)
-        assert content.startswith(BEGINS[kind]) and content == rendered(DRAWN[name](runs), kind)
+    first, second = DRAWN[name](runs), DRAWN[name](runs)
+    files = {kind: rendered(first, kind) for kind in FIGURE_KINDS}
+    # drawn twice, and rendered in another order: the same bytes
+    assert {kind: rendered(second, kind) for kind in reversed(FIGURE_KINDS)} == files
+    for kind, content in files.items():
+        assert content.startswith(BEGINS[kind])
         assert not any(word in content for word in (b"CreationDate", b"dc:date", b"Software", b"/Producer"))
-    ElementTree.fromstring(rendered(figure))
+    ElementTree.fromstring(files[".svg"])
 
 
-def test_two_processes_with_other_settings_write_the_same_bytes(tmp_path: Path, published_table: Path) -> None:
+def test_two_processes_with_other_settings_write_the_same_bytes(
+    tmp_path: Path, published_table: Path, published_figure: Drawing
+) -> None:
     program = (
         "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting.figures import *\n"
         "figure = audit_figure(load_audits([sys.argv[1]]))\n"
@@ -223,8 +232,8 @@ def test_two_processes_with_other_settings_write_the_same_bytes(tmp_path: Path, 
         text=True,
         env={**os.environ, "MATPLOTLIBRC": str(tmp_path), "PYTHONHASHSEED": "7"},
     )
-    figure = audit_figure(load_audits([published_table]))
-    assert json.loads(found.stdout) == [hashlib.sha256(rendered(figure, kind)).hexdigest() for kind in FIGURE_KINDS]
+    hashes = [hashlib.sha256(rendered(published_figure, kind)).hexdigest() for kind in FIGURE_KINDS]
+    assert json.loads(found.stdout) == hashes
     assert found.stderr == ""
 
 
