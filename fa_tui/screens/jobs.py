@@ -261,7 +261,9 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         self.jobs_changed()
 
     def jobs_changed(self) -> None:
-        """Show the state of the jobs."""
+        """Show the state of the jobs; nothing while the screen opens or closes and its table is not there."""
+        if not self.query(JobsTable):
+            return
         jobs = self._jobs.listed()
         self.query_one(JobsTable).set_jobs(jobs)
         active = sum(not job.over for job in jobs)
