@@ -25,7 +25,7 @@ def _opening() -> Iterator[Open]:
         terminal = PseudoTerminal([sys.executable, "-m", "fa_tui", *map(str, paths)], **options)
         opened.append(terminal)
         terminal.wait_for(ready, limit=60)
-        terminal.read(quiet=0.15)
+        terminal.read(quiet=0.4)
         return terminal
 
     try:
