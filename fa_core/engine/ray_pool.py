@@ -321,8 +321,10 @@ class RayPool(Pool):
         """The conversation with the driver; a new one if there is none; None once the pool closes."""
         with self._changed:
             if self._driver is None and not self._table.closed:
-                self._driver = _Driver(self, self._placement.address, self._setup)
-                self._driver.start()
+                # a start that fails takes the driver away again, and its error is in `connected`
+                self._driver = driver = _Driver(self, self._placement.address, self._setup)
+                driver.start()
+                return driver
             return self._driver
 
     def hear(self, message: messages.FromDriver) -> None:
