@@ -9,7 +9,7 @@ import contextlib
 import dataclasses
 import gc
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, groupby
 from operator import attrgetter
 from typing import Any, TypeAlias, TypeVar
@@ -27,9 +27,13 @@ from fa_core.runs import WITHOUT_BASELINE
 
 _MANY = 10_000
 """Rows from which what was freed while reading is worth giving back: a fifth of the table's own memory."""
-_NAMES = ("source", "key", "method", "seed", "checkpoint", "axes")
 _UNMEASURED = 1 << len(LETTERS)
 _VERDICTS = np.array([*(verdict_text(letters_of(mask), LETTERS) for mask in range(16)), verdict_text("", "")], object)
+
+
+def _of_rows(name: str) -> cached_property[Objects]:
+    """An attribute of all rows as a column."""
+    return cached_property(lambda table: read_only(objects([getattr(row, name) for row in table._rows.tolist()])))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -37,7 +41,7 @@ class AuditTable:
     """Runs in rows, numbers in columns. Immutable: the arrays cannot be written, methods return new tables.
 
     Attributes:
-        source, key, method, seed, checkpoint, axes: as in `AuditRow` (arrays of objects).
+        source, key, method, seed, axes: as in `AuditRow` (arrays of objects, made when first asked for).
         recorded_verdict: the verdict text found in the file, or None.
         residual_norms: ‖h_l‖ per row. bp_grad_norms: ‖g_l‖ per row.
         growth: (a)'s number; NaN where not measured or not finite (see `coverage` and `nonfinite`).
@@ -50,12 +54,8 @@ class AuditTable:
         problems: what could not be read.
     """
 
-    source: Objects
-    key: Objects
-    method: Objects
-    seed: Objects
-    checkpoint: Objects
-    axes: Objects
+    source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
+
     recorded_verdict: Objects
     residual_norms: Ragged
     bp_grad_norms: Ragged
@@ -85,20 +85,14 @@ class AuditTable:
         """A table of all the rows given, measured or not."""
         rows = list(rows)
         parts = [_numbers_of(store, list(group)) for store, group in groupby(rows, _store_of)]
-        names: dict[str, Any] = {name: objects(list(map(attrgetter(name), rows))) for name in _NAMES}
-        table = dataclasses.replace(
-            cls.concat(parts),
-            **names,
-            problems=tuple(problems),
-            _rows=objects(rows),
-        )
+        table = dataclasses.replace(cls.concat(parts), problems=tuple(problems), _rows=objects(rows))
         if len(table) >= _MANY:
             give_back()
         return table
 
     @classmethod
     def of_reports(cls, reports: Sequence[DiagnosticReport]) -> AuditTable:
-        """What was measured, as a table whose rows have no names."""
+        """What was measured, as a table without rows."""
 
         def column(name: str) -> list[Any]:
             return list(map(attrgetter(name), reports))
@@ -117,10 +111,7 @@ class AuditTable:
         nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
         texts: dict[str | None, str | None] = {}  # one object for all equal ones
         recorded = [texts.setdefault(text, text) for text in column("recorded_verdict")]
-        nothing = objects([None] * len(reports))
-        names: dict[str, Any] = dict.fromkeys(_NAMES, nothing)
         return cls(
-            **names,
             recorded_verdict=objects(recorded),
             residual_norms=residual,
             bp_grad_norms=gradient,
@@ -137,7 +128,7 @@ class AuditTable:
             _has_baseline=has_baseline,
             _rebased=rebased,
             _inexact=np.array(list(map(bool, column("evidence"))), np.bool_),
-            _rows=nothing,
+            _rows=objects([None] * len(reports)),
         )
 
     @classmethod
@@ -155,7 +146,7 @@ class AuditTable:
         return cls(**columns, problems=problems)
 
     def __len__(self) -> int:
-        return len(self.key)
+        return len(self._rows)
 
     def __repr__(self) -> str:
         return f"AuditTable({len(self)} runs, methods {', '.join(self.methods)}, {len(self.problems)} problems)"
