@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import msgspec
@@ -233,6 +234,7 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
 
 
+@lru_cache(maxsize=256)
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     """The letters a recorded verdict names, or None where that is not known.
 

@@ -195,6 +195,16 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     @property
     def nonfinite(self) -> dict[str, str]:
         """Diagnostic letter → which measured value is NaN or ±inf (the first one found)."""
+        scalars = (
+            ("a", "growth bound", self.growth_bound),
+            ("c", "cross-batch stability", self.cross_batch_stability),
+            ("d", "headline accuracy", self.headline_acc),
+            ("d", "frozen baseline accuracy", self.baseline_acc),
+        )
+        # a sum is finite only if every term is
+        total = sum(self.residual_norms) + sum(self.bp_grad_norms)
+        if math.isfinite(total + sum(scalar for _, _, scalar in scalars if scalar is not None)):
+            return {}
         found: dict[str, str] = {}
         for letter, name, values in (
             ("a", "residual norm", self.residual_norms),
@@ -204,12 +214,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
                 if not math.isfinite(value):
                     found[letter] = f"{name} at layer {layer} is {value}"
                     break
-        for letter, name, scalar in (
-            ("a", "growth bound", self.growth_bound),
-            ("c", "cross-batch stability", self.cross_batch_stability),
-            ("d", "headline accuracy", self.headline_acc),
-            ("d", "frozen baseline accuracy", self.baseline_acc),
-        ):
+        for letter, name, scalar in scalars:
             if scalar is not None and not math.isfinite(scalar):
                 found.setdefault(letter, f"{name} is {scalar}")
         return found

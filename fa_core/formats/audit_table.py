@@ -177,7 +177,8 @@ def _members(document: Document, place: str) -> dict[str, Node]:
     members = convert(node, dict[str, msgspec.Raw], place) if isinstance(node, msgspec.Raw) else node
     if not isinstance(members, dict):
         raise UnreadableInput(f"not an object but a {type(members).__name__}", where=place, hint="see `fa-tui schema`")
-    if all(isinstance(value, msgspec.Raw) for value in members.values()) and not _is_gapless(document.data, members):
+    undecoded = isinstance(next(iter(members.values()), None), msgspec.Raw)  # all are, or none
+    if undecoded and not _is_gapless(document.data, members):
         again = loads_keeping_repeats(document.data)["reports"]
         return again if isinstance(again, RepeatedKeys) else members
     return members

@@ -10,7 +10,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
@@ -49,6 +49,7 @@ _NUMBERS = (
 """Heading, attribute of the report, format and diagnostic letter of each number."""
 
 _values = attrgetter(*(name for _, name, _, _ in _NUMBERS))
+_cell = lru_cache(maxsize=256)(cell_text)
 
 HEADINGS = ("method", "seed", "abcd", *(heading for heading, *_ in _NUMBERS), "verdict")
 _LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
@@ -171,7 +172,7 @@ def numbers(row: AuditRow) -> list[str]:
 def line(row: AuditRow, label: str) -> list[str]:
     """A row's cells under `HEADINGS`, for what `labels` calls it."""
     report, seed = row.report, "–" if row.seed is None else str(row.seed)
-    return [label, seed, cell_text(report.flags, report.coverage), *numbers(row), report.verdict]
+    return [label, seed, _cell(report.flags, report.coverage), *numbers(row), report.verdict]
 
 
 class Remarks:

@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the system does not say")
 
 REPORTS = 40_000
-AT_MOST = 2.5
+AT_MOST = 2.4
 """A program of 62 MB stays at four times a file of 40 MB if it takes so much of a table without a space in it (three
 times one of 104 MB); a table as it is written has twice the text per report."""
 AT_REST = 2.2
