@@ -111,7 +111,7 @@ The filter: only the runs that match are shown
     def _catch_up(self) -> None:
         self._is_due = False
         # not the event's text: more may have been typed, or kept, since
-        if self.is_attached:
+        if self.is_attached and not self.is_done:
             self._understand(self.entry.value)
 
     def _understand(self, text: str) -> None:
