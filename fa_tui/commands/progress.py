@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -51,10 +51,17 @@ class Stopped(KeyboardInterrupt):
 
 
 class Stop:
-    """How a command was stopped, if it was: by Ctrl-C unless a signal says otherwise."""
+    """How a command was stopped, if it was: by Ctrl-C unless a signal says otherwise.
+
+    Args:
+        signals: the signals that are handled here.
+    """
 
     exit_code = 130
     words = "interrupted"
+
+    def __init__(self, signals: Sequence[int] = ()) -> None:
+        self._signals = signals
 
     def take(self, number: int, frame: FrameType | None) -> None:
         """Stop once; both signals often come together, and the second must not stop the keeping.
@@ -62,7 +69,7 @@ class Stop:
         Raises:
             Stopped: always.
         """
-        for each in _SIGNALS:
+        for each in self._signals:
             signal.signal(each, signal.SIG_IGN)
         stopped = Stopped(number)
         self.exit_code, self.words = stopped.exit_code, str(stopped)
@@ -72,11 +79,11 @@ class Stop:
 @contextlib.contextmanager
 def stoppable() -> Iterator[Stop]:
     """Within it, SIGTERM and SIGHUP come as a `Stopped`, unless they are ignored (nohup) or handled already."""
-    stop = Stop()
     if threading.current_thread() is not threading.main_thread():
-        yield stop
+        yield Stop()
         return
     ours = [number for number in _SIGNALS if signal.getsignal(number) is signal.SIG_DFL]
+    stop = Stop(ours)
     for number in ours:
         signal.signal(number, stop.take)
     try:
