@@ -15,8 +15,8 @@ PAGE = 14_000
 """Bytes of a screen of 120×40 in which every cell changed colour or text (a page of a plain DataTable: 20 KB)."""
 
 
-def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer: Open, tmp_path: Path) -> None:
-    terminal = open_explorer(audit_table(tmp_path / "many.json", 10_000), ready="of 10000 walk back")
+def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer: Open, ten_thousand: Path) -> None:
+    terminal = open_explorer(ten_thousand, ready="of 10000 walk back")
     assert len(terminal.sent) <= 2 * PAGE, "the first paint and what the analysis adds"
 
     terminal.press("a")
@@ -41,10 +41,9 @@ def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer: 
 
 @pytest.mark.parametrize(("view", "columns", "lines"), [("t", 120, 40), ("?", 80, 24)])
 def test_a_line_further_costs_that_line_and_not_the_page(
-    open_explorer: Open, tmp_path: Path, view: str, columns: int, lines: int
+    open_explorer: Open, ten_thousand: Path, view: str, columns: int, lines: int
 ) -> None:
-    many = audit_table(tmp_path / "many.json", 10_000)
-    terminal = open_explorer(many, ready="of 10000 walk back", columns=columns, lines=lines)
+    terminal = open_explorer(ten_thousand, ready="of 10000 walk back", columns=columns, lines=lines)
     terminal.press(view, quiet=0.5)
     terminal.press(*["down"] * 40, quiet=0.5)
     back = [len(terminal.press(key)) for key in ["up"] * 5]

@@ -15,9 +15,8 @@ PICTURES = {
     ("colour", "120x40"): ("fa-dark", "fa-light"),
     ("colour", "200x60"): ("fa-dark",),
     ("ascii", "80x24"): ("fa-ansi",),
-    ("ascii", "120x40"): ("fa-ansi",),
 }
-"""The themes each terminal shows in each size: every size in colour, every theme, both sizes of a plain terminal."""
+"""The themes each terminal shows in each size: every size in colour, every theme, the usual size of a plain terminal."""
 
 _RECT = re.compile(
     r'<rect fill="(.+?)" x="(.+?)" y="(.+?)" width="(.+?)" height="24.65" shape-rendering="crispEdges"/>'

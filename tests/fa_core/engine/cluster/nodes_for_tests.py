@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
 from typing import Any
+
+import psutil
 
 
 class TestCluster:
@@ -37,7 +40,8 @@ class TestCluster:
     def kill(self, node: Any) -> None:
         """At once, with everything that runs on it, as if its plug were pulled."""
         for process in _processes(node):
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
         self._cluster.remove_node(node, allow_graceful=False)
 
     def behead(self) -> None:
@@ -65,7 +69,5 @@ class TestCluster:
 
 
 def _processes(node: Any) -> list[Any]:
-    import psutil
-
     own = [psutil.Process(info.process.pid) for infos in node.all_processes.values() for info in infos]
     return own + [child for process in own for child in process.children(recursive=True)]
