@@ -29,14 +29,11 @@ class FakeNodes:
     def __init__(self, living: str) -> None:
         self.living, self.departed = set(living), set()
         self.shunned: set[str] = set()
-        self.places, self.quiet = 0, set()
+        self.quiet: set[str] = set()
         self.waiting = ""
 
     def able(self) -> set[str]:
         return set(self.living)
-
-    def free(self) -> int:
-        return self.places
 
     def silent(self, seconds: float) -> set[str]:
         return self.quiet
@@ -52,9 +49,6 @@ class FakeNodes:
 
     def name(self, node_id: str) -> str:
         return f"node {node_id}"
-
-    def names(self, node_ids: set[str]) -> str:
-        return ", ".join(map(self.name, sorted(node_ids)))
 
     def look(self, begun: dict[str, int]) -> set[str]:
         return self.departed
@@ -86,9 +80,11 @@ class Run:
 
     def hear(self, node_id: str, message: object) -> None:
         self.jobs.hear(self.on(node_id), message)
+        self.jobs.look()
 
     def lose(self, node_id: str, why: str = "the node died") -> None:
         self.jobs.lost(self.on(node_id), why)
+        self.jobs.look()
 
     @property
     def avoided(self) -> list[set[str]]:
@@ -193,6 +189,7 @@ def test_the_late_result_of_a_silent_task_counts_and_ends_the_other():
     silent = run.on("x")
     run.jobs.look()
     run.jobs.hear(silent, DONE)
+    run.jobs.look()
     assert (len(run.ends), run.stopped) == (1, [1])
 
 
@@ -216,10 +213,11 @@ def test_silence_is_told_also_where_no_other_node_can_measure():
 
 def test_a_job_that_a_frozen_node_keeps_from_being_placed_is_placed_elsewhere():
     run = Run(patience=0.0)
-    run.nodes.places, run.nodes.quiet = 1, {"x"}  # the place that a frozen node seems to have
+    run.nodes.quiet = {"x"}  # which seems to have a free place
     run.jobs.look()
     assert run.avoided == [{"x"}]
     run.on("y")
+    run.jobs.look()
     assert run.stopped == [0]  # what waits behind the frozen node is given up
     run.jobs.hear(run.jobs.tasks[-1], DONE)
     assert len(run.ends) == 1
@@ -231,6 +229,7 @@ def test_a_job_waits_for_its_turn_on_a_busy_cluster_whose_nodes_answer():
         run.jobs.look()
     assert (run.avoided, run.notes) == ([], [])
     run.jobs.cancel("1")
+    run.jobs.look()
     assert (run.stopped, run.said) == ([0], [])
 
 
