@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import select
+import queue
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,8 +45,8 @@ TICK = 0.1
 FETCH = 10.0
 """Seconds that a message may take from its node to the driver."""
 
-CHUNK = 1 << 20
-"""Bytes of the client's messages that are read at a time."""
+EXIT_TIMEOUT = 3.0
+"""Seconds that leaving the cluster may take."""
 
 STORE = 100 << 20
 """Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
@@ -311,7 +312,7 @@ class Jobs:
         return [self._tries[job_id] for job_id in task.jobs if job_id in self._tries]
 
     def _ended(self, tried: Tries, node_id: str, end: messages.Done | messages.Failed) -> None:
-        """A job came back: with a report, with a fault of the run, or with one of the node that others need not share."""
+        """A job came back: with a report, with a fault of the run, or with one of the node, other nodes may do."""
         place = self._nodes.name(node_id)
         if isinstance(end, messages.Done):
             facts = {**end.report.get("provenance", {}), "node": place}
@@ -489,23 +490,30 @@ def jobs_of(setup: messages.Setup, send: Send) -> Jobs:
     return Jobs(nodes, setup.patience, send, start, stop)
 
 
-def serve(jobs: Jobs, stdin: int) -> None:
-    """Run jobs until the client is gone, which closes this file descriptor."""
-    look_at, rest = 0.0, b""
+def read_messages(inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:
+    """Queue the client's messages, then None when it is gone; a cluster that is silent does not delay the exit."""
+    for line in sys.stdin.buffer:
+        inbox.put(messages.decode(line, messages.ToWorker))
+    inbox.put(None)
+    time.sleep(EXIT_TIMEOUT)
+    os._exit(0)
+
+
+def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:
+    """Run jobs until the client is gone."""
+    look_at = 0.0
     while True:
         if time.monotonic() >= look_at:
             jobs.look()
             look_at = time.monotonic() + LOOK_EVERY
-        if select.select([stdin], [], [], 0 if jobs.tasks else LOOK_EVERY)[0]:
-            if not (read := os.read(stdin, CHUNK)):
-                return
-            *lines, rest = (rest + read).split(b"\n")
-            for line in lines:
-                match messages.decode(line, messages.ToWorker):
+        with contextlib.suppress(queue.Empty):
+            while (message := inbox.get(timeout=0 if jobs.tasks else LOOK_EVERY)) is not None:
+                match message:
                     case messages.Run(jobs=new):
                         jobs.begin(new)
                     case messages.Cancel(job_id=job_id):
                         jobs.cancel(job_id)
+            return
         listen(jobs)
 
 
@@ -513,13 +521,15 @@ def main() -> None:
     """Connect, and serve until stdin closes."""
     setup: messages.Setup = messages.decode(sys.argv[1], messages.Setup)
     out = messages.private_stdout()
+    inbox: queue.SimpleQueue[messages.ToWorker | None] = queue.SimpleQueue()
+    threading.Thread(target=read_messages, args=(inbox,), daemon=True).start()
 
     def send(message: messages.FromDriver) -> None:
         out.write(messages.encode(message))
         out.flush()
 
     try:
-        serve(jobs_of(setup, send), sys.stdin.fileno())
+        serve(jobs_of(setup, send), inbox)
     except FaError as error:
         send(messages.Failed("", error.what, error.where, error.hint))
     except ray.exceptions.LocalRayletDiedError:
@@ -528,6 +538,7 @@ def main() -> None:
         hint = f"{begin}the same command with --resume measures the rest"
         send(messages.Failed("", "this machine's Ray node died", hint=hint))
     ray.shutdown()
+    os._exit(0)
 
 
 if __name__ == "__main__":

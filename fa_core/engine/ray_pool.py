@@ -237,8 +237,7 @@ class RayPool(Pool):
         if self._driver is not None:
             self._driver.kill()
             self._driver.close(0)
-        if str(self.log) in str(error):
-            self._keep_logs = True  # the error names the log
+        self._keep_logs |= str(self.log) in str(error)
         with self._lock:
             self._driver = self._reader = None
             if self._connected.done():
@@ -259,7 +258,12 @@ class RayPool(Pool):
             self._driver = driver = ChildProcess(arguments, log=self.log, environment=environment(None) | RAY_SETTINGS)
         seconds = START if address == "local" else JOIN
         connected, expires = self._connected, time.monotonic() + seconds
-        limit = threading.Timer(seconds, lambda: connected.done() or driver.kill())
+
+        def expire() -> None:
+            if not connected.done():
+                driver.kill()
+
+        limit = threading.Timer(seconds, expire)
         limit.daemon = True
         limit.start()
         while (line := driver.read()) is not None:

@@ -33,19 +33,19 @@ PROGRESS_EVERY = 0.2
 
 @dataclass
 class _Warm:
-    """The worker of this process, kept while Ray keeps the process and gives it the same device."""
+    """The worker of this process, which serves one driver: kept while Ray gives the process the same device."""
 
     worker: WorkerProcess | None = None
-    made_for: tuple[messages.Setup, str | None] | None = None
+    visible: str | None = None
 
     def get(self, setup: messages.Setup) -> WorkerProcess:
         """A living worker. Ray may give a process another GPU than last time; a worker keeps the one it began with."""
-        wanted = (setup, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        if self.worker is None or not self.worker.alive or self.made_for != wanted:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if self.worker is None or not self.worker.alive or self.visible != visible:
             self.end()
             log = Path(tempfile.mkdtemp(prefix="fa-tui-"), "worker.log")
             self.worker = WorkerProcess(setup.device, threads=THREADS, measure=setup.measure, log=log)
-            self.made_for = wanted
+            self.visible = visible
         return self.worker
 
     def end(self) -> None:
