@@ -132,6 +132,15 @@ def test_what_a_node_has_that_fell_silent_is_lost_when_the_node_is_declared_dead
     assert run.notes == ["lost on node x: measured again (the node is gone)"]
 
 
+def test_jobs_whose_worker_died_are_measured_again_each_alone():
+    run = Run(jobs=(JOB, Job(id="2", checkpoint="/nets/2.pt"), Job(id="3", checkpoint="/nets/3.pt")))
+    run.jobs.hear(run.on("x"), DONE)
+    run.hear("x", messages.Failed("", "its worker on cpu was killed by SIGKILL"))
+    assert [jobs for jobs, _ in run.started] == [["1", "2", "3"], ["2"], ["3"]]
+    assert run.notes == 2 * ["lost on node x: measured again (its worker on cpu was killed by SIGKILL)"]
+    assert (len(run.ends), run.stopped) == (1, [])
+
+
 def test_a_spoilt_device_sends_the_job_to_another_node_and_fails_it_on_the_last():
     run = Run()
     run.hear("x", SPOILT)
