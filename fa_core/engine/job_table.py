@@ -217,7 +217,7 @@ class JobTable:
             taken: called with the jobs before any thread can see that they left the queue.
         """
         if most > 1:
-            self._look_up_keys()
+            self.look_up_keys()
         with self.changed:
             while len(self._queue.ids) and not self.closed:
                 ids = self._queue.take(most, len(self._takers))
@@ -316,7 +316,7 @@ class JobTable:
                 self.withdraw(job_id)
             self.changed.notify_all()
 
-    def _look_up_keys(self) -> None:
+    def look_up_keys(self) -> None:
         """Look up what the next jobs may be grouped by; reads their manifests, so without the lock."""
         with self.changed:
             jobs = [self._views[job_id].job for job_id in self._queue.unknown()]

@@ -137,22 +137,16 @@ class Setup(_Message, frozen=True):
     group: int | None = None
 
 
-class Connected(_Message, frozen=True):
-    """From the driver: it accepts jobs.
+class Capacity(_Message, frozen=True):
+    """From the driver, which accepts jobs from the first one on: how many the cluster can measure at a time, now.
 
     Attributes:
-        where: which cluster it is, as text.
-        device: what jobs are measured on there: ``"cpu"`` or ``"cuda:0"``.
+        slots: how many.
+        device: what they are measured on there: ``"cpu"`` or ``"cuda:0"``.
     """
 
-    where: str
-    device: str
-
-
-class Capacity(_Message, frozen=True):
-    """From the driver: how many jobs the cluster can measure at a time, now."""
-
     slots: int
+    device: str
 
 
 class Placed(_Message, frozen=True):
@@ -166,7 +160,7 @@ class Placed(_Message, frozen=True):
 ToWorker: TypeAlias = Run | Cancel
 FromWorker: TypeAlias = Ready | Begun | Progress | Note | Done | Failed | Stopped | Idle
 FromNode: TypeAlias = Placed | FromWorker
-FromDriver: TypeAlias = Connected | Capacity | FromNode
+FromDriver: TypeAlias = Capacity | FromNode
 
 
 def name_log(hint: str, log: object) -> str:

@@ -15,9 +15,9 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 import ray
 from msgspec.structs import replace
@@ -52,13 +52,14 @@ STORE = 100 << 20
 """Bytes of Ray's object store where it is started here: reports are a few KB, and go through no store."""
 
 Send = Callable[[messages.FromDriver], None]
+Start = Callable[[Sequence[Job], frozenset[str]], Any]
 
 
 class Nodes:
     """The nodes of the cluster, and what the client is shown of them.
 
     Args:
-        resource: what a node must have to measure: ``"GPU"`` or ``"CPU"``.
+        device: what a job is measured on: ``"cpu"`` or ``"cuda:0"``.
         address: where the cluster is, for those that are to join it.
         send: writes to the client.
 
@@ -66,12 +67,12 @@ class Nodes:
         waiting: why jobs wait that no node can begin; ``""`` = they do not.
     """
 
-    def __init__(self, resource: str, address: str, send: Send) -> None:
-        self._resource, self._address, self._send = resource, address, send
-        self._place = {"GPU": "GPU", "CPU": "core"}[resource]
+    def __init__(self, device: str, address: str, send: Send) -> None:
+        self._device, self._address, self._send = device, address, send
+        self._resource, self._place = ("CPU", "core") if device == "cpu" else ("GPU", "GPU")
         self._names: dict[str, str] = {}
         self._heard: dict[str, float] = {}
-        self._avoided_until: dict[str, float] = {}
+        self._avoided: dict[str, float] = {}
         self._known: set[str] = set()
         self._slots: int | None = None
         self._placed = time.monotonic()
@@ -88,22 +89,20 @@ class Nodes:
     def heard(self, node_id: str) -> None:
         """A node sent a message: it works."""
         self._heard[node_id] = time.monotonic()
-        self._avoided_until.pop(node_id, None)
-        self._known.add(node_id)
 
     def silent(self, seconds: float) -> set[str]:
-        """The nodes that sent nothing for this long; not a fault of those that had nothing to do."""
+        """The nodes that sent nothing for this long although they seem to have a free place."""
         since = time.monotonic() - seconds
-        return {node_id for node_id in self.able() if self._heard.get(node_id, 0.0) < since}
+        return {node_id for node_id in self.able() if self._heard.get(node_id, 0.0) < since} if self.free() else set()
 
     def avoid(self, node_ids: Iterable[str]) -> None:
         """Place nothing on these nodes for a while."""
-        self._avoided_until.update(dict.fromkeys(node_ids, time.monotonic() + AVOIDED_FOR))
+        self._avoided.update(dict.fromkeys(node_ids, time.monotonic()))
 
     def avoided(self) -> set[str]:
         """The nodes to place nothing on now."""
-        now = time.monotonic()
-        return {node_id for node_id, until in self._avoided_until.items() if until > now}
+        lately = time.monotonic() - AVOIDED_FOR
+        return {node for node, since in self._avoided.items() if since > max(lately, self._heard.get(node, lately))}
 
     def describe(self) -> str:
         """What there is at this moment, as text."""
@@ -124,10 +123,6 @@ class Nodes:
                 self._names[node["NodeID"]] = f"{name} ({address})"
         return self._names.get(node_id, node_id[:8])
 
-    def names(self, node_ids: Iterable[str]) -> str:
-        """Several nodes, as text."""
-        return ", ".join(sorted(self.name(node_id) for node_id in node_ids))
-
     def look(self, begun: Mapping[str, int]) -> set[str]:
         """Report which nodes came and went since the last look.
 
@@ -140,7 +135,7 @@ class Nodes:
         slots, living = _total(_alive(), self._resource), self.able()
         if slots != self._slots:
             self._slots = slots
-            self._send(messages.Capacity(slots))
+            self._send(messages.Capacity(slots, self._device))
         departed, self._known = self._known - living, living
         for node_id in sorted(departed, key=self.name):
             gone = f"node {self.name(node_id)} is gone"
@@ -182,13 +177,13 @@ class Task:
 
     Attributes:
         generator: its stream of object references.
-        jobs: those whose end it has not reported yet, by id.
+        jobs: the ids of those whose end it has not reported yet.
         avoid: the nodes that it must not be placed on.
         node_id: where it runs; ``""`` = not placed yet.
     """
 
     generator: Any
-    jobs: dict[str, Tries]
+    jobs: set[str]
     avoid: frozenset[str]
     node_id: str = ""
 
@@ -200,24 +195,19 @@ class Tries:
     Attributes:
         timeout: seconds without a message after which it is tried on another node as well.
         deadline: when that is.
-        tasks: those that may still measure it.
         begun: the nodes that have begun it.
         useless: the nodes that cannot measure it, and what it comes to if none is left.
         lives: how many more nodes or processes it may lose.
+        note: why it is to be tried again.
     """
 
     job: Job
     timeout: float
     deadline: float = 0.0
-    tasks: list[Task] = field(default_factory=list)
     begun: set[str] = field(default_factory=set)
     useless: dict[str, messages.Failed] = field(default_factory=dict)
     lives: int = LIVES
-
-    @property
-    def placed(self) -> set[str]:
-        """The nodes where a task of it is at work."""
-        return {task.node_id for task in self.tasks if task.node_id}
+    note: str = ""
 
     def wait(self) -> None:
         """Start its timeout again."""
@@ -227,6 +217,8 @@ class Tries:
 class Jobs:
     """Sees every job to its end, exactly once, on as many nodes as that takes: the first result wins.
 
+    `hear` and `lost` take down what happened; what is to be started or stopped for it is decided by `look` alone.
+
     Args:
         nodes: the cluster's nodes.
         patience: seconds that a job may send no message.
@@ -235,116 +227,108 @@ class Jobs:
         stop: ends such a task by force, with the process it runs in.
     """
 
-    def __init__(
-        self,
-        nodes: Nodes,
-        patience: float,
-        send: Send,
-        start: Callable[[Sequence[Job], frozenset[str]], Any],
-        stop: Callable[[Any], None],
-    ) -> None:
+    def __init__(self, nodes: Nodes, patience: float, send: Send, start: Start, stop: Callable[[Any], None]) -> None:
         self._nodes, self._patience, self._send, self._start, self._stop = nodes, patience, send, start, stop
         self._tries: dict[str, Tries] = {}
         self.tasks: list[Task] = []
 
     def begin(self, jobs: Sequence[Job]) -> None:
         """Submit jobs as one task."""
-        tries = [Tries(job, self._patience) for job in jobs]
-        self._tries.update((tried.job.id, tried) for tried in tries)
+        tries = {job.id: Tries(job, self._patience) for job in jobs}
+        self._tries.update(tries)
         if self._nodes.waiting:
-            self._send(messages.Note([job.id for job in jobs], self._nodes.waiting))
-        self._submit(tries, self._nodes.avoided())
+            self._send(messages.Note([*tries], self._nodes.waiting))
+        self._submit([*tries.values()])
 
     def cancel(self, job_id: str) -> None:
         """Drop a job; its result is not reported."""
-        if (tried := self._tries.pop(job_id, None)) is not None:
-            self._release(tried)
+        self._tries.pop(job_id, None)
 
     def hear(self, task: Task, message: messages.FromNode) -> None:
         """A node sent a message about jobs of a task."""
-        for tried in task.jobs.values():
+        tries = self._unfinished(task)
+        for tried in tries:
             tried.wait()
         if isinstance(message, messages.Placed):
             task.node_id = message.node
-        if task.node_id:
-            self._nodes.heard(task.node_id)
+        self._nodes.heard(task.node_id)
+        place = self._nodes.name(task.node_id)
         match message:
             case messages.Placed(device=device):
-                self._placed(task, device)
+                ids = [tried.job.id for tried in tries]
+                for tried in tries:
+                    tried.begun.add(task.node_id)
+                if self._nodes.waiting:
+                    self._send(messages.Note(ids, ""))
+                self._send(messages.Placed(ids, place.partition(" ")[0], device))
             case messages.Note(job_ids=[], text=text):
-                print(f"{self._nodes.name(task.node_id)} said:\n{text}", file=sys.stderr, flush=True)
-            case messages.Done() | messages.Failed():
-                if (ended := task.jobs.get(message.job_id)) is not None:
-                    self._ended(ended, task, message)
+                print(f"{place} said:\n{text}", file=sys.stderr, flush=True)
+            case messages.Failed(job_id="", what=what):
+                self.lost(task, what)
+            case messages.Done(job_id=job_id) | messages.Failed(job_id=job_id):
+                task.jobs.discard(job_id)
+                if job_id in self._tries:
+                    self._ended(self._tries[job_id], task.node_id, message)
             case messages.Begun() | messages.Progress() | messages.Note():
                 self._send(message)
 
     def lost(self, task: Task, why: str) -> None:
         """A task, or the process or node it ran on, is gone."""
         self.tasks.remove(task)
-        for tried in list(task.jobs.values()):
-            self._ended(tried, task, why)
+        tries, place = self._unfinished(task), "before it had begun"
+        if task.node_id and tries:
+            self._nodes.avoid([task.node_id])
+            place = f"on {self._nodes.name(task.node_id)}"
+        for tried in tries:
+            tried.lives -= 1
+            tried.note = f"lost {place}: measured again ({why})"
+            if not tried.lives:
+                what = f"lost {LIVES} times, last {place}: {why}"
+                self._finish(messages.Failed(tried.job.id, what, tried.job.checkpoint, messages.TRACEBACK_IN_LOG))
 
     def look(self) -> None:
-        """Compare with the nodes that are there now, and with the deadlines."""
+        """Start and stop tasks for what happened, for the nodes that are there now, and for deadlines that passed."""
         departed = self._nodes.look(Counter(node_id for tried in self._tries.values() for node_id in tried.begun))
-        for task in list(self.tasks):
-            if task in self.tasks and task.node_id in departed:
-                self.lost(task, "the node is gone")  # Ray reports it minutes later where the node fell silent
+        for task in [task for task in self.tasks if task.node_id in departed]:
+            self.lost(task, "the node is gone")  # Ray reports it minutes later where the node fell silent
         able = self._nodes.able()
-        for tried in list(self._tries.values()):
-            if not tried.placed and tried.useless and self._unmeasurable(tried):
-                self._finish(tried, [*tried.useless.values()][-1])
-            elif not tried.placed and able and all(able <= task.avoid for task in tried.tasks):
-                self._release(tried)  # the nodes that it was submitted for are gone
-                self._retry(tried)
+        placed = {job_id for task in self.tasks if task.node_id for job_id in task.jobs}
+        for task in [*self.tasks]:
+            wanted = task.jobs & self._tries.keys()
+            elsewhere = not task.node_id and (wanted <= placed or (bool(able) and able <= task.avoid))
+            if elsewhere or (task.jobs and not wanted):
+                self.tasks.remove(task)
+                self._stop(task.generator)
+        submitted = {job_id for task in self.tasks for job_id in task.jobs}
+        for tried in [*self._tries.values()]:
+            if tried.job.id not in submitted:
+                self._try_again(tried)
             elif time.monotonic() >= tried.deadline:
                 self._after_silence(tried)
-        unplaced = [job_id for job_id, tried in self._tries.items() if not tried.placed]
+        unplaced = [job_id for job_id in self._tries if job_id not in placed]
         self._nodes.explain(unplaced, at_work=any(task.node_id for task in self.tasks))
 
-    def _placed(self, task: Task, device: str) -> None:
-        for tried in task.jobs.values():
-            tried.begun.add(task.node_id)
-            for rival in [rival for rival in tried.tasks if not rival.node_id]:
-                self._leave(tried, rival)
-        if self._nodes.waiting:
-            self._send(messages.Note([*task.jobs], ""))
-        self._send(messages.Placed([*task.jobs], self._nodes.name(task.node_id).partition(" ")[0], device))
+    def _unfinished(self, task: Task) -> list[Tries]:
+        return [self._tries[job_id] for job_id in task.jobs if job_id in self._tries]
 
-    def _ended(self, tried: Tries, task: Task, end: messages.Done | messages.Failed | str) -> None:
-        """A task ended for a job: with a report, or with a fault of the run or of the node, or (text) it was lost.
+    def _ended(self, tried: Tries, node_id: str, end: messages.Done | messages.Failed) -> None:
+        """A job came back: with a report, with a fault of the run, or with one of the node, other nodes may do."""
+        place = self._nodes.name(node_id)
+        if isinstance(end, messages.Done):
+            facts = {**end.report.get("provenance", {}), "node": place}
+            self._finish(replace(end, report={**end.report, "provenance": facts}))
+            return
+        what = f"{end.what} on {place}" if end.device == messages.UNSEEN else f"{end.what} (on {place})"
+        end = replace(end, what=what, where=end.where or tried.job.checkpoint)
+        if end.device:
+            tried.useless[node_id] = end
+            tried.note = f"{what}: tried on another node"
+        else:
+            self._finish(end)
 
-        The job itself ends with a report or a fault of the run, else where no node or no life is left.
-        """
-        _detach(tried, task)
-        job, place = tried.job, self._nodes.name(task.node_id) if task.node_id else ""
-        match end:
-            case messages.Done(report=report):
-                facts = {**report.get("provenance", {}), "node": place}
-                self._finish(tried, replace(end, report={**report, "provenance": facts}))
-                return
-            case messages.Failed(what=what, where=where, device=fault):
-                unseen = fault == messages.UNSEEN
-                why = f"{what} on {place}" if unseen else f"{what} (on {place})"
-                last = replace(end, what=why, where=where or job.checkpoint)
-                if fault:
-                    tried.useless[task.node_id] = last
-                over = not fault or self._unmeasurable(tried)
-                note = f"{why}: tried on another node"
-            case why:
-                if task.node_id:
-                    self._nodes.avoid([task.node_id])
-                place = f"on {place}" if place else "before it had begun"
-                tried.lives -= 1
-                over, note = tried.lives <= 0, f"lost {place}: measured again ({why})"
-                what = f"lost {LIVES} times, last {place}: {why}"
-                last = messages.Failed(job.id, what, job.checkpoint, messages.TRACEBACK_IN_LOG)
-        if over:
-            self._finish(tried, last)
-        elif not tried.tasks:
-            self._note(tried, note)
-            self._retry(tried)
+    def _finish(self, end: messages.Done | messages.Failed) -> None:
+        del self._tries[end.job_id]
+        self._send(end)
 
     def _after_silence(self, tried: Tries) -> None:
         """Try a job elsewhere in addition to the tasks that are silent; a late result of theirs still counts.
@@ -354,64 +338,44 @@ class Jobs:
         waited, nodes = tried.timeout, self._nodes
         tried.timeout *= 2  # or a slow job would occupy every node in turn
         tried.wait()
-        nodes.avoid(tried.placed)
-        silent = tried.placed or nodes.avoided() or (nodes.silent(waited) if nodes.free() else set())
-        avoid = silent | nodes.avoided()
-        said = f"no word from {nodes.names(silent)} for {waited:.0f} s"
-        if silent and nodes.able() - avoid - tried.useless.keys():
-            self._note(tried, f"{said}: tried on another node")
-            self._submit([tried], avoid)
-        elif tried.placed:
-            self._note(tried, f"{said}, and no other node can measure it")
+        placed = {task.node_id for task in self.tasks if task.node_id and tried.job.id in task.jobs}
+        nodes.avoid(placed or nodes.silent(waited))
+        silent = placed or nodes.avoided()
+        said = f"no word from {self._names(silent)} for {waited:.0f} s"
+        if silent and nodes.able() - nodes.avoided() - tried.useless.keys():
+            self._send(messages.Note([tried.job.id], f"{said}: tried on another node"))
+            self._submit([tried])
+        elif placed:
+            self._send(messages.Note([tried.job.id], f"{said}, and no other node can measure it"))
 
-    def _retry(self, tried: Tries) -> None:
-        """Submit a job again, alone."""
+    def _try_again(self, tried: Tries) -> None:
+        """Submit a job that no task measures, alone; it ends here if no node is left that could."""
+        if tried.useless and not self._nodes.able() - tried.useless.keys():
+            end = [*tried.useless.values()][-1]
+            if end.device == messages.UNSEEN:
+                blind = self._names(node for node, fault in tried.useless.items() if fault.device == messages.UNSEEN)
+                what = f"no node of the cluster sees it: it is not there on {blind}"
+                end = replace(end, what=what, hint="put it on a disk that every node mounts at this path")
+            self._finish(end)
+            return
+        if tried.note:
+            self._send(messages.Note([tried.job.id], tried.note))
         self._send(messages.Placed([tried.job.id]))
-        self._submit([tried], self._nodes.avoided())
+        self._submit([tried])
 
-    def _submit(self, tries: Sequence[Tries], rather_not: Set[str]) -> None:
+    def _submit(self, tries: Sequence[Tries]) -> None:
         """Start a task where it can succeed; on a node that is avoided only if no other is left."""
         useless = frozenset(node_id for tried in tries for node_id in tried.useless)
-        avoid = useless | rather_not
+        avoid = useless | self._nodes.avoided()
         if not self._nodes.able() - avoid:
             avoid = useless
-        task = Task(self._start([tried.job for tried in tries], avoid), {tried.job.id: tried for tried in tries}, avoid)
-        self.tasks.append(task)
+        generator = self._start([tried.job for tried in tries], avoid)
+        self.tasks.append(Task(generator, {tried.job.id for tried in tries}, avoid))
         for tried in tries:
-            tried.tasks.append(task)
             tried.wait()
 
-    def _finish(self, tried: Tries, end: messages.Done | messages.Failed) -> None:
-        self._tries.pop(tried.job.id, None)
-        self._release(tried)
-        if isinstance(end, messages.Failed) and end.device == messages.UNSEEN:
-            blind = [node_id for node_id, fault in tried.useless.items() if fault.device == messages.UNSEEN]
-            what = f"no node of the cluster sees it: it is not there on {self._nodes.names(blind)}"
-            end = replace(end, what=what, hint="put it on a disk that every node mounts at this path")
-        self._send(end)
-
-    def _release(self, tried: Tries) -> None:
-        for task in list(tried.tasks):
-            self._leave(tried, task)
-
-    def _leave(self, tried: Tries, task: Task) -> None:
-        """Give up a job in a task; the task ends with its last job."""
-        _detach(tried, task)
-        if not task.jobs:
-            self.tasks.remove(task)
-            self._stop(task.generator)
-
-    def _note(self, tried: Tries, text: str) -> None:
-        self._send(messages.Note([tried.job.id], text))
-
-    def _unmeasurable(self, tried: Tries) -> bool:
-        """Whether no node is left that could measure a job."""
-        return not self._nodes.able() - tried.useless.keys()
-
-
-def _detach(tried: Tries, task: Task) -> None:
-    del task.jobs[tried.job.id]
-    tried.tasks.remove(task)
+    def _names(self, node_ids: Iterable[str]) -> str:
+        return ", ".join(sorted(map(self._nodes.name, node_ids)))
 
 
 def _alive() -> list[dict[str, Any]]:
@@ -433,42 +397,37 @@ def listen(jobs: Jobs) -> None:
         LocalRayletDiedError: this machine's Ray node is gone: no task can succeed any more, and none is to blame.
     """
     waiting = {task.generator: task for task in jobs.tasks}
-    ready, _ = ray.wait(list(waiting), timeout=TICK)
+    ready, _ = ray.wait([*waiting], timeout=TICK)
     if ready:
-        ready, _ = ray.wait(list(waiting), num_returns=len(waiting), timeout=0)
-    for task in [waiting[generator] for generator in ready]:
-        if task not in jobs.tasks:
-            continue
-        try:
-            message = ray.get(next(task.generator), timeout=FETCH)
-        except StopIteration:
-            jobs.lost(task, "its task ended without a result")
-        except Exception as error:
-            print(error, file=sys.stderr, flush=True)
-            jobs.lost(task, _why_lost(error))
-        else:
-            jobs.hear(task, message)
+        ready, _ = ray.wait([*waiting], num_returns=len(waiting), timeout=0)
+    for generator in ready:
+        _pass_on(jobs, waiting[generator])
+
+
+def _pass_on(jobs: Jobs, task: Task) -> None:
+    try:
+        message = ray.get(next(task.generator), timeout=FETCH)
+    except StopIteration:
+        jobs.lost(task, "its task ended without a result")
+    except Exception as error:
+        print(error, file=sys.stderr, flush=True)
+        jobs.lost(task, _why_lost(error))
+    else:
+        jobs.hear(task, message)
 
 
 def _why_lost(error: Exception) -> str:
     """Why a task ended without its results, in one line; raises what ends all tasks."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
     match error:
         case ray.exceptions.LocalRayletDiedError():
             raise error
-        case ray.exceptions.NodeDiedError():
-            return "the node is dead, or cannot be reached"
         case ray.exceptions.RayTaskError() if "No module named 'fa_core" in str(error):
             return "fa-tui is not installed there; install it on every node, at the same version"
-        case ray.exceptions.RayTaskError():
-            return str(error).strip().splitlines()[-1]
         case ray.exceptions.RayError():
-            return _first_line(error)
+            return lines[-1 if isinstance(error, ray.exceptions.RayTaskError) else 0][:300]
         case _:  # what a node of another version sends cannot be read here
-            return f"{type(error).__name__}: {_first_line(error)}; is it the same version there?"
-
-
-def _first_line(error: Exception) -> str:
-    return next((line.strip()[:300] for line in str(error).splitlines() if line.strip()), type(error).__name__)
+            return f"{type(error).__name__}: {lines[0]}; is it the same version there?"
 
 
 def connect(address: str) -> str:
@@ -490,7 +449,7 @@ def connect(address: str) -> str:
     try:
         ray.init(address, **options)
     except Exception as error:
-        why = _first_line(error)
+        why = next(iter(str(error).strip().splitlines()), type(error).__name__)[:300]
         if address == "local":
             raise MeasureError(f"Ray does not start on this machine ({why})") from error
         hint = f"it must list this machine ({messages.how_to_join(address)}), with the same Ray, Python and token"
@@ -500,23 +459,40 @@ def connect(address: str) -> str:
     return f"Ray cluster at {ray.get_runtime_context().gcs_address if address == 'auto' else address}"
 
 
-def device_for(spec: str) -> str:
-    """What a job is measured on: a GPU each where the cluster has any, else a core each.
+def jobs_of(setup: messages.Setup, send: Send) -> Jobs:
+    """Join the cluster: what sees jobs to their end there.
 
     Raises:
+        MeasureError: it refuses this machine.
         UsageError: no node has what was asked for.
     """
+    cluster = connect(setup.address)
     gpus = _total(_alive(), "GPU")
-    if spec == "cpu" or (spec == "auto" and not gpus):
-        return "cpu"
-    if not gpus:
-        raise UsageError(f"--device {spec}: no node of the cluster offers a GPU", hint="`ray status` lists them")
-    return "cuda:0"
+    if setup.device.startswith("cuda") and not gpus:
+        what = f"--device {setup.device}: no node of the cluster offers a GPU"
+        raise UsageError(what, hint="`ray status` lists them")
+    on_gpu = gpus > 0 and setup.device != "cpu"
+    for_nodes = replace(setup, device="cuda:0" if on_gpu else "cpu")
+    nodes = Nodes(for_nodes.device, ray.get_runtime_context().gcs_address, send)
+    # a task with a GPU ends its process unless max_calls is 0, and with it the warm worker
+    options = {"num_cpus": 1, "num_gpus": int(on_gpu), "max_retries": 0, "max_calls": 0, "num_returns": "streaming"}
+    task = ray.remote(**options)(measure_here)
+
+    def start(jobs: Sequence[Job], avoid: frozenset[str]) -> Any:
+        selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"} if avoid else {}
+        return task.options(label_selector=selector).remote([*jobs], for_nodes)
+
+    def stop(generator: Any) -> None:
+        with contextlib.suppress(Exception):
+            ray.cancel(generator, force=True)
+
+    send(messages.Note([], f"{cluster}: {nodes.describe()}"))
+    return Jobs(nodes, setup.patience, send, start, stop)
 
 
-def read_messages(stdin: IO[bytes], inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:
+def read_messages(inbox: queue.SimpleQueue[messages.ToWorker | None]) -> None:
     """Queue the client's messages, then None when it is gone; a cluster that is silent does not delay the exit."""
-    for line in stdin:
+    for line in sys.stdin.buffer:
         inbox.put(messages.decode(line, messages.ToWorker))
     inbox.put(None)
     time.sleep(EXIT_TIMEOUT)
@@ -527,6 +503,9 @@ def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> Non
     """Run jobs until the client is gone."""
     look_at = 0.0
     while True:
+        if time.monotonic() >= look_at:
+            jobs.look()
+            look_at = time.monotonic() + LOOK_EVERY
         with contextlib.suppress(queue.Empty):
             while (message := inbox.get(timeout=0 if jobs.tasks else LOOK_EVERY)) is not None:
                 match message:
@@ -535,52 +514,27 @@ def serve(jobs: Jobs, inbox: queue.SimpleQueue[messages.ToWorker | None]) -> Non
                     case messages.Cancel(job_id=job_id):
                         jobs.cancel(job_id)
             return
-        if jobs.tasks:
-            listen(jobs)
-        if time.monotonic() >= look_at:
-            jobs.look()
-            look_at = time.monotonic() + LOOK_EVERY
+        listen(jobs)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Connect, and serve until stdin closes."""
-    setup: messages.Setup = messages.decode((arguments or sys.argv[1:])[0], messages.Setup)
+    setup: messages.Setup = messages.decode(sys.argv[1], messages.Setup)
     out = messages.private_stdout()
     inbox: queue.SimpleQueue[messages.ToWorker | None] = queue.SimpleQueue()
-    threading.Thread(target=read_messages, args=(sys.stdin.buffer, inbox), daemon=True).start()
+    threading.Thread(target=read_messages, args=(inbox,), daemon=True).start()
 
     def send(message: messages.FromDriver) -> None:
-        with contextlib.suppress(OSError):
-            out.write(messages.encode(message))
-            out.flush()
+        out.write(messages.encode(message))
+        out.flush()
 
-    send(messages.Ready(os.getpid()))
     try:
-        cluster = connect(setup.address)
-        device = device_for(setup.device)
+        serve(jobs_of(setup, send), inbox)
     except FaError as error:
         send(messages.Failed("", error.what, error.where, error.hint))
-        os._exit(1)
-    address = ray.get_runtime_context().gcs_address
-    nodes = Nodes("CPU" if device == "cpu" else "GPU", address, send)
-    for_nodes = replace(setup, device=device)
-    gpus = 0 if device == "cpu" else 1
-    # a task with a GPU ends its process unless max_calls is 0, and with it the warm worker
-    task = ray.remote(num_cpus=1, num_gpus=gpus, max_retries=0, max_calls=0, num_returns="streaming")(measure_here)
-
-    def start(jobs: Sequence[Job], avoid: frozenset[str]) -> Any:
-        selector = {"ray.io/node-id": f"!in({','.join(sorted(avoid))})"} if avoid else {}
-        return task.options(label_selector=selector).remote([*jobs], for_nodes)
-
-    def stop(generator: Any) -> None:
-        with contextlib.suppress(Exception):
-            ray.cancel(generator, force=True)
-
-    send(messages.Connected(f"{cluster}: {nodes.describe()}", device))
-    try:
-        serve(Jobs(nodes, setup.patience, send, start, stop), inbox)
     except ray.exceptions.LocalRayletDiedError:
-        begin = f"{messages.how_to_join(address)} starts another one, then " if setup.address != "local" else ""
+        join = messages.how_to_join(ray.get_runtime_context().gcs_address)
+        begin = f"{join} starts another one, then " if setup.address != "local" else ""
         hint = f"{begin}the same command with --resume measures the rest"
         send(messages.Failed("", "this machine's Ray node died", hint=hint))
     ray.shutdown()

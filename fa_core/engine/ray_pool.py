@@ -24,30 +24,18 @@ from msgspec.structs import replace
 
 from fa_core.engine import messages
 from fa_core.engine.devices import PATIENCE, RAY, Placement, named_address
-from fa_core.engine.job_table import (
-    JobFailed,
-    NobodyLeft,
-    OnEvent,
-    cancellation_of,
-    most_together,
-    under_its_name,
-)
+from fa_core.engine.job_table import JobFailed, NobodyLeft, OnEvent, cancellation_of, most_together, under_its_name
 from fa_core.engine.jobs import DEFAULT_MEASURE, Job, JobState
 from fa_core.engine.messages import ChildProcess, environment
 from fa_core.engine.pool import Outcome, Pool, take_in
 from fa_core.errors import FaError, MeasureError
+from fa_core.report import DiagnosticReport
 
 NOT_PLACED = "ray"
 """Device of a job that Ray has and no node has begun."""
 
 CONNECT = 4.0
-"""Seconds that an address may take to accept a connection, and to send a byte: a head takes milliseconds."""
-
-SETTINGS = b"\x04"
-"""The type of the frame that a gRPC server, such as the head of a cluster, sends first and unasked."""
-
-TLS = "RAY_USE_TLS"
-"""Ray's own variable: its servers then wait for the client to speak."""
+"""Seconds that an address may take to accept a connection: a head takes milliseconds."""
 
 JOIN = 20.0
 """Seconds that joining a cluster may take: 1 or 2, 7 on a machine that is very busy. Ray alone waits for minutes."""
@@ -81,7 +69,7 @@ def find_cluster(address: str | None) -> str:
 
     Raises:
         UsageError: see `named_address`.
-        MeasureError: no server answers there, or one that is none of Ray's, or no cluster runs here.
+        MeasureError: no server answers there, or no cluster runs here.
     """
     named = named_address(address)
     running = named or _started_here(address)
@@ -91,14 +79,9 @@ def find_cluster(address: str | None) -> str:
         raise MeasureError("no Ray cluster runs here", hint=f"{HOW_TO_START}; --address HOST:PORT names another one")
     host, _, port = running.rpartition(":")
     try:
-        with socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT) as line:
-            if os.environ.get(TLS, "0").lower() not in ("1", "true") and line.recv(4)[3:] != SETTINGS:
-                raise MeasureError(
-                    f"what answers at {running} is not a Ray cluster",
-                    hint="give host and port as `ray start --head` prints them; the port is 6379 unless it was changed",
-                )
+        socket.create_connection((host.strip("[]"), int(port)), timeout=CONNECT).close()
     except (OSError, ValueError) as error:
-        raise _no_answer(named, f"({getattr(error, 'strerror', None) or error})") from error
+        raise _no_answer(named or "auto", f"({getattr(error, 'strerror', None) or error})") from error
     return named or "auto"
 
 
@@ -118,103 +101,15 @@ def _started_here(address: str | None) -> str | None:
         return None
 
 
-def _no_answer(named: str | None, why: str) -> MeasureError:
-    if named is None:
+def _no_answer(address: str, why: str) -> MeasureError:
+    """The error where what `find_cluster` found does not answer."""
+    if address == "local":
+        return MeasureError(f"Ray did not start on this machine {why}", hint=HOW_TO_START)
+    if address == "auto":
         hint = f"`ray stop` forgets one that is gone; {HOW_TO_START}"
         return MeasureError(f"the Ray cluster of this machine does not answer {why}", hint=hint)
-    hint = f"is it up, and this machine one of its nodes? {HOW_TO_START}, {messages.how_to_join(named)} joins one"
-    return MeasureError(f"no Ray cluster answers at {named} {why}", hint=hint)
-
-
-class _Driver(threading.Thread):
-    """A thread that starts a driver process, gives it a fixed time to connect, and reads it until it ends.
-
-    Args:
-        pool: hears each message from the moment it is connected, and the reason when the conversation is over, also
-            when it never began.
-        address: see `Placement`.
-        setup: what the driver is given, but for the address.
-
-    Attributes:
-        connected: done once jobs can be sent; or the error.
-    """
-
-    def __init__(self, pool: RayPool, address: str | None, setup: messages.Setup) -> None:
-        super().__init__(name="ray-driver", daemon=True)
-        self._pool, self._address, self._setup = pool, address, setup
-        self._lock = threading.Lock()
-        self._process: ChildProcess | None = None
-        self._closed = False
-        self.connected: Future[None] = Future()
-
-    def pids(self) -> list[int]:
-        """The driver process, if it lives."""
-        process = self._process
-        return [process.pid] if process is not None and process.alive else []
-
-    def run(self) -> None:
-        try:
-            self._setup = replace(self._setup, address=find_cluster(self._address))
-            error = self._converse()
-        except FaError as refused:
-            error = refused
-        except (OSError, ValueError, msgspec.ValidationError) as cause:  # no process, or no message
-            error = MeasureError(f"Ray's driver cannot be used ({cause})", hint=f"log: {self._pool.log}")
-        if self._process is not None:
-            self._process.kill()
-            self._process.close(0)
-        if not self.connected.done():
-            self.connected.set_exception(error)
-        self._pool.ended(self, error)
-
-    def send(self, message: messages.ToWorker) -> None:
-        """Hand a message over; lost when the driver is gone, which `RayPool.ended` reports."""
-        if (process := self._process) is not None:
-            process.write(messages.encode(message))
-
-    def close(self, grace: float) -> None:
-        """End the driver within this many seconds; at once while it waits for an answer."""
-        with self._lock:
-            self._closed = True
-        if self._process is not None:
-            # Ray that is being started here must be ended with care
-            waits = self._setup.address != "local" and not self.connected.done()
-            self._process.close(0 if waits else grace)
-        self.join()
-
-    def _converse(self) -> FaError:
-        """Start the process and pass its messages on; why it ended."""
-        with self._lock:
-            if self._closed:
-                return JobFailed("cancelled")
-            arguments = ["fa_core.engine.ray_driver", messages.encode(self._setup).decode()]
-            process = ChildProcess(arguments, log=self._pool.log, environment={**environment(None), **RAY_SETTINGS})
-            self._process = process
-        address = self._setup.address
-        seconds = START if address == "local" else JOIN
-        expires = time.monotonic() + seconds
-        limit = threading.Timer(seconds, process.kill)
-        limit.daemon = True
-        limit.start()
-        try:
-            while (line := process.read()) is not None:
-                match messages.decode(line, messages.FromDriver):
-                    case messages.Failed(job_id="", what=what, where=where, hint=hint):
-                        return MeasureError(what, where=where, hint=hint)
-                    case message:
-                        self._pool.hear(message)
-                        if isinstance(message, messages.Connected):
-                            limit.cancel()
-                            self.connected.set_result(None)
-        finally:
-            limit.cancel()
-        if self.connected.done() or time.monotonic() < expires:
-            cause, hints = process.autopsy()
-            what = f"the connection to the Ray cluster is lost: its driver {cause}"
-            return MeasureError(what, hint="; ".join([*hints, f"log: {self._pool.log}"]))
-        if address == "local":
-            return MeasureError(f"Ray did not start on this machine within {seconds:.0f} s", hint=HOW_TO_START)
-        return _no_answer(None if address == "auto" else address, f"within {seconds:.0f} s")
+    hint = f"is it up, and this machine one of its nodes? {HOW_TO_START}, {messages.how_to_join(address)} joins one"
+    return MeasureError(f"no Ray cluster answers at {address} {why}", hint=hint)
 
 
 class RayPool(Pool):
@@ -252,12 +147,12 @@ class RayPool(Pool):
         self._setup = messages.Setup("", placement.device, measure, str(Path.cwd()), patience, placement.group)
         self._on_notice = on_notice or (lambda text: None)
         self.log = self.log_dir / "ray-driver.log"
-        self._changed = self._table.changed  # guards what follows
+        self._lock = self._table.changed  # guards what follows
         self._in_flight: dict[str, str] = {}  # job id → first job of its batch
         self._slots = 0
-        self._driver: _Driver | None = None
-        self._feeder = threading.Thread(target=self._feed, name="feeder", daemon=True)
-        self._feeder.start()
+        self._driver: ChildProcess | None = None
+        self._reader: threading.Thread | None = None  # None = there is no driver, and none is being started
+        self._connected: Future[None] = Future()
 
     def connect(self) -> None:
         """Connect now, not with the first job.
@@ -265,82 +160,135 @@ class RayPool(Pool):
         Raises:
             FaError: ray is not installed, no cluster, or one that does not answer or refuses this machine.
         """
-        driver = self._connection()
-        if driver is None:
-            raise JobFailed("cancelled")
-        driver.connected.result()
+        self._hand_over()
+        self._connected.result()
+
+    def submit(self, job: Job) -> Future[DiagnosticReport]:
+        """Put a job at the end of the queue, and hand it over if there is room for it."""
+        future = super().submit(job)
+        self._hand_over()
+        return future
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over. A node that measures it is stopped, and not waited for."""
         if self._table.withdraw(job_id):
             return True
-        if (driver := self._driver) is not None:
-            driver.send(messages.Cancel(job_id))
+        self._send(messages.Cancel(job_id))
         return self._over(job_id, cancellation_of)
 
     def pids(self) -> list[int]:
         """The driver, if it lives; what measures is elsewhere."""
         driver = self._driver
-        return [] if driver is None else driver.pids()
+        return [driver.pid] if driver is not None and driver.alive else []
 
     def _end(self) -> None:
         self._table.close()
-        driver = self._driver
-        self._fail_in_flight(cancellation_of)
+        with self._lock:
+            driver, reader = self._driver, self._reader
+            self._fail_in_flight(cancellation_of)
+            joins = not self._connected.done() and self._setup.address != "local"
         if driver is not None:
-            driver.close(self._grace)
-        self._feeder.join()
+            driver.close(0 if joins else self._grace)  # Ray that is being started here must be ended with care
+        if reader is not None:
+            reader.join()
+        if not self._connected.done():
+            self._connected.set_exception(JobFailed("cancelled"))
 
-    def _feed(self) -> None:
-        """Hand jobs over as there is room for them."""
-        while self._table.wait():
-            with self._changed:
-                self._changed.wait_for(self._has_room)
-            driver = self._connection()
-            if driver is None:
-                continue  # the job table is about to be closed
-            if driver.connected.exception() is not None:
-                driver.join()  # which fails what is queued
-                continue
-            jobs = self._table.take(most_together(self._device, self._placement.group), self._take_off)
-            if driver is not self._driver:  # it ended meanwhile, and failed only what was in flight then
-                landed = [job for job in jobs if self._land(job.id) is not None]
-                self._table.give_back(landed, "", alone=False)
-                continue
-            self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self.log))
-            driver.send(messages.Run([*jobs], group=self._placement.group))
-            for job in jobs:
-                if job.id not in self._in_flight:  # cancelled before the driver had it
-                    driver.send(messages.Cancel(job.id))
+    def _hand_over(self) -> None:
+        """Give the driver jobs while there is room for them; start one if there is none."""
+        with self._lock:
+            if self._reader is None and not self._table.closed:
+                self._connected = Future()
+                self._reader = threading.Thread(target=self._read, name="ray-driver", daemon=True)
+                self._reader.start()
+        most = most_together(self._device, self._placement.group)
+        while self._has_room():
+            if most > 1:
+                self._table.look_up_keys()  # reads files: without the lock
+            with self._lock:
+                jobs = self._table.take(most, self._take_off) if self._has_room() else []
+                if not jobs:
+                    return
+                self._update([job.id for job in jobs], device=NOT_PLACED, log=str(self.log))
+                self._send(messages.Run([*jobs], group=self._placement.group))
 
     def _has_room(self) -> bool:
         most = self._placement.jobs or max(LEAST_BACKLOG, BACKLOG * self._slots)
-        return len(set(self._in_flight.values())) < most
+        with self._lock:
+            ready = self._driver is not None and self._connected.done()
+            return ready and len(set(self._in_flight.values())) < most
 
-    def _connection(self) -> _Driver | None:
-        """The conversation with the driver; a new one if there is none; None once the pool closes."""
-        with self._changed:
-            if self._driver is None and not self._table.closed:
-                # a start that fails takes the driver away again, and its error is in `connected`
-                self._driver = driver = _Driver(self, self._placement.address, self._setup)
-                driver.start()
-                return driver
-            return self._driver
+    def _take_off(self, jobs: Sequence[Job]) -> None:
+        self._in_flight.update((job.id, jobs[0].id) for job in jobs)
 
-    def hear(self, message: messages.FromDriver) -> None:
-        """Take in a message of the driver."""
+    def _send(self, message: messages.ToWorker) -> None:
+        """Hand a message over; lost when the driver is gone, which its reader reports."""
+        if (driver := self._driver) is not None:
+            driver.write(messages.encode(message))
+
+    def _read(self) -> None:
+        """Start a driver and read it until it ends; what is not over then cannot be measured."""
+        try:
+            error = self._converse()
+        except FaError as refused:
+            error = refused
+        except (OSError, ValueError, msgspec.ValidationError) as cause:  # no process, or no message
+            error = MeasureError(f"Ray's driver cannot be used ({cause})", hint=f"log: {self.log}")
+        if self._driver is not None:
+            self._driver.kill()
+            self._driver.close(0)
+        self._keep_logs |= str(self.log) in str(error)
+        with self._lock:
+            self._driver = self._reader = None
+            if self._connected.done():
+                error = NobodyLeft(error.what, hint=error.hint)  # one text for every job, so that it is shown once
+            else:
+                self._connected.set_exception(error)
+            self._fail_in_flight(partial(under_its_name, error))
+            self._table.fail_queued(error)
+
+    def _converse(self) -> FaError:
+        """Start the driver and take in its messages; why it ended."""
+        address = find_cluster(self._placement.address)
+        self._setup = replace(self._setup, address=address)
+        arguments = ["fa_core.engine.ray_driver", messages.encode(self._setup).decode()]
+        with self._lock:
+            if self._table.closed:
+                return JobFailed("cancelled")
+            self._driver = driver = ChildProcess(arguments, log=self.log, environment=environment(None) | RAY_SETTINGS)
+        seconds = START if address == "local" else JOIN
+        connected, expires = self._connected, time.monotonic() + seconds
+
+        def expire() -> None:
+            if not connected.done():
+                driver.kill()
+
+        limit = threading.Timer(seconds, expire)
+        limit.daemon = True
+        limit.start()
+        while (line := driver.read()) is not None:
+            match messages.decode(line, messages.FromDriver):
+                case messages.Failed(job_id="", what=what, where=where, hint=hint):
+                    return MeasureError(what, where=where, hint=hint)
+                case message:
+                    self._take_in(message)
+                    self._hand_over()
+        cause, hints = driver.autopsy()
+        if not connected.done() and time.monotonic() >= expires:
+            return _no_answer(address, f"within {seconds:.0f} s")
+        what = f"the connection to the Ray cluster is lost: its driver {cause}"
+        return MeasureError(what, hint="; ".join([*hints, f"log: {self.log}"]))
+
+    def _take_in(self, message: messages.FromDriver) -> None:
         match message:
-            case messages.Connected(where=where, device=device):
-                self._device = device
-                self._on_notice(where)
             case messages.Note(job_ids=[], text=text):
                 self._on_notice(text)
-            case messages.Capacity(slots=slots):
+            case messages.Capacity(slots=slots, device=device):
+                self._slots, self._device = slots, device
                 for place in range(slots):
                     self._table.enter(place)
-                with self._changed:
-                    self._slots = slots
-                    self._changed.notify_all()
+                if not self._connected.done():
+                    self._connected.set_result(None)
             case messages.Placed(job_ids=job_ids, node=""):
                 self._update(job_ids, state=JobState.QUEUED, device=NOT_PLACED, done=0, total=0)
             case messages.Placed(job_ids=job_ids, node=node, device=device):
@@ -351,32 +299,14 @@ class RayPool(Pool):
     def _update(self, job_ids: list[str], **changes: object) -> None:
         self._table.update([job_id for job_id in job_ids if job_id in self._in_flight], **changes)
 
-    def _take_off(self, jobs: Sequence[Job]) -> None:
-        self._in_flight.update((job.id, jobs[0].id) for job in jobs)
-
-    def _land(self, job_id: str) -> Job | None:
-        """Take a job that is over out of flight; None if it was already."""
-        with self._changed:
-            self._changed.notify_all()
-            return None if self._in_flight.pop(job_id, None) is None else self._table.view(job_id).job
-
     def _over(self, job_id: str, outcome: Outcome) -> bool:
         """Give a job that is in flight its outcome; False if it had one already."""
-        job = self._land(job_id)
-        if job is not None:
-            self._table.finish(job_id, outcome(job))
-        return job is not None
+        with self._lock:
+            if self._in_flight.pop(job_id, None) is None:
+                return False
+        self._table.finish(job_id, outcome(self._table.view(job_id).job))
+        return True
 
-    def _fail_in_flight(self, error_of: Callable[[Job], FaError]) -> None:
-        for job_id in list(self._in_flight):
-            self._over(job_id, error_of)
-
-    def ended(self, driver: _Driver, error: FaError) -> None:
-        """The driver is gone, or never came: nothing that is not over can be measured."""
-        self._driver = None
-        if str(self.log) in str(error):
-            self._keep_logs = True  # the error names the log
-        if driver.connected.exception() is None:
-            error = NobodyLeft(error.what, hint=error.hint)  # one text for every job, so that it is shown once
-        self._fail_in_flight(cancellation_of if self._table.closed else partial(under_its_name, error))
-        self._table.fail_queued(error)
+    def _fail_in_flight(self, outcome: Outcome) -> None:
+        for job_id in [*self._in_flight]:
+            self._over(job_id, outcome)

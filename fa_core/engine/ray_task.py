@@ -8,9 +8,11 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from fa_core.engine import messages
 from fa_core.engine.jobs import Job
@@ -31,19 +33,19 @@ PROGRESS_EVERY = 0.2
 
 @dataclass
 class _Warm:
-    """The worker of this process, kept while Ray keeps the process and gives it the same device."""
+    """The worker of this process, which serves one driver: kept while Ray gives the process the same device."""
 
     worker: WorkerProcess | None = None
-    made_for: tuple[messages.Setup, str | None] | None = None
+    visible: str | None = None
 
     def get(self, setup: messages.Setup) -> WorkerProcess:
         """A living worker. Ray may give a process another GPU than last time; a worker keeps the one it began with."""
-        wanted = (setup, os.environ.get("CUDA_VISIBLE_DEVICES"))
-        if self.worker is None or not self.worker.alive or self.made_for != wanted:
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        if self.worker is None or not self.worker.alive or self.visible != visible:
             self.end()
             log = Path(tempfile.mkdtemp(prefix="fa-tui-"), "worker.log")
             self.worker = WorkerProcess(setup.device, threads=THREADS, measure=setup.measure, log=log)
-            self.made_for = wanted
+            self.visible = visible
         return self.worker
 
     def end(self) -> None:
@@ -60,7 +62,10 @@ atexit.register(_warm.end)
 
 
 def measure_here(jobs: Sequence[Job], setup: messages.Setup) -> Iterator[messages.FromNode]:
-    """Measure jobs on this node and yield what happens; the body of a Ray task with a streaming generator."""
+    """Measure jobs on this node and yield what happens; the body of a Ray task with a streaming generator.
+
+    Where it ends early, the driver submits the jobs that are left again, each alone: only the culprit fails.
+    """
     yield messages.Placed([job.id for job in jobs], *_place(setup))
     with contextlib.suppress(OSError):
         os.chdir(setup.cwd)
@@ -70,51 +75,39 @@ def measure_here(jobs: Sequence[Job], setup: messages.Setup) -> Iterator[message
             left[job.id] = job
         else:
             yield messages.Failed(job.id, f"{job.checkpoint} is not there", device=messages.UNSEEN)
+    if not left:
+        return
+    alone = len(left) == 1
+    worker = _warm.get(setup)
+    written = worker.log.stat().st_size
     try:
-        yield from _measured(left, setup)
+        end = yield from _conversation(worker, left, setup)
+        if worker.log.stat().st_size > written:
+            yield messages.Note([], "\n".join(log_tail(worker.log, LINES)))
+        if end is not None and left:
+            job = next(iter(left.values()))
+            yield replace(end, job_id=job.id, where=job.checkpoint) if alone else end
     finally:
         if left:
             _warm.end()
 
 
-def _measured(left: dict[str, Job], setup: messages.Setup) -> Iterator[messages.FromNode]:
-    """The worker's messages about the jobs that are left, until none is.
-
-    A worker that dies fails its job; of several, each is then measured alone, so that only the culprit fails.
-    """
-    together = len(left)
-    while left:
-        jobs = list(left.values())[:together]
-        try:
-            worker = _warm.get(setup)
-        except OSError as error:
-            died = f"no worker could be started ({error.strerror})"
-            yield from (messages.Failed(left.pop(job.id).id, died, job.checkpoint, device="lost") for job in jobs)
-            continue
-        written = worker.log.stat().st_size
-        yield from _conversation(left, jobs, worker, setup)
-        if worker.log.stat().st_size > written:
-            yield messages.Note([], "\n".join(log_tail(worker.log, LINES)))
-        if worker.alive and not any(job.id in left for job in jobs):
-            continue
-        if len(jobs) == 1 and jobs[0].id in left:
-            yield _exit_of(worker, left.pop(jobs[0].id), setup)
-        _warm.end()
-        together = 1
-
-
 def _conversation(
-    left: dict[str, Job], jobs: Sequence[Job], worker: WorkerProcess, setup: messages.Setup
-) -> Iterator[messages.FromNode]:
-    """Hand jobs to the worker and pass on its messages, until it is idle or of no use any more."""
-    worker.send(messages.Run([*jobs], group=setup.group))
+    worker: WorkerProcess, left: dict[str, Job], setup: messages.Setup
+) -> Generator[messages.FromNode, None, messages.Failed | None]:
+    """Hand jobs to a worker, pass on its messages, and take out of ``left`` what has its outcome.
+
+    Returns:
+        Why the worker is of no use any more; None = it is idle.
+    """
+    worker.send(messages.Run([*left.values()], group=setup.group))
     quiet_until = 0.0
     while (message := worker.receive()) is not None:
         match message:
             case messages.Ready():
                 worker.ready = True
             case messages.Idle():
-                return
+                return None
             case messages.Progress():
                 if time.monotonic() >= quiet_until:
                     yield message
@@ -124,18 +117,15 @@ def _conversation(
                 yield message
                 if isinstance(message, messages.Failed) and message.device == "lost":
                     worker.kill()
-                    return
+                    return replace(message, job_id="")
             case _:
                 yield message
-
-
-def _exit_of(worker: WorkerProcess, job: Job, setup: messages.Setup) -> messages.Failed:
-    """The failure of a job whose worker is gone; of a worker that never started, the node is to blame."""
     cause, hints = worker.autopsy()
-    what = f"its worker on {setup.device} {cause}" if worker.ready else f"no worker could start ({cause})"
     if cause.endswith("SIGKILL"):
         time.sleep(EXIT_DELAY)
-    return messages.Failed(job.id, what, job.checkpoint, "; ".join(hints), "" if worker.ready else "lost")
+    if worker.ready:
+        return messages.Failed("", f"its worker on {setup.device} {cause}", hint="; ".join(hints))
+    return messages.Failed("", f"no worker could start ({cause})", hint="; ".join(hints), device="lost")
 
 
 def _place(setup: messages.Setup) -> tuple[str, str]:

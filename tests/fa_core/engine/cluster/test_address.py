@@ -25,19 +25,11 @@ from fa_core.errors import FaError, MeasureError, UsageError
 @pytest.fixture(autouse=True)
 def no_cluster(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.delenv("RAY_USE_TLS", raising=False)
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
 
 
 @pytest.fixture
-def silent():
-    """An address that accepts connections, and then says nothing."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        yield f"127.0.0.1:{listening.getsockname()[1]}"
-
-
-@pytest.fixture
-def refusing(silent):
+def refusing():
     """An address where nobody listens."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         port = listening.getsockname()[1]
@@ -117,36 +109,6 @@ def answering_with(words: bytes, *, hang_up: bool = False) -> Iterator[str]:
                 line.close()
 
 
-def test_an_address_that_accepts_and_says_nothing_is_an_error_before_anything_of_ray_starts(silent, monkeypatch):
-    pytest.importorskip("ray")
-    monkeypatch.setattr(ray_pool, "CONNECT", 0.3)
-    monkeypatch.setattr(ray_pool, "ChildProcess", None)
-    words = rf"no Ray cluster answers at {silent} \(timed out\); is it up"
-    with make_pool(Placement(engine="ray", address=silent)) as pool, pytest.raises(FaError, match=words):
-        pool.connect()
-
-
-@pytest.mark.parametrize(
-    ("words", "hang_up"), [(b"SSH-2.0-OpenSSH_9.6\r\n", False), (b"", True)], ids=["another server", "hangs up"]
-)
-def test_what_answers_and_is_no_cluster_is_called_so_at_once(words, hang_up, monkeypatch):
-    pytest.importorskip("ray")
-    monkeypatch.setattr(ray_pool, "CONNECT", 60.0)  # nothing is waited for
-    with (
-        answering_with(words, hang_up=hang_up) as there,
-        pytest.raises(MeasureError, match=rf"what answers at {there} is not a Ray cluster; .*`ray start --head`"),
-    ):
-        find_cluster(there)
-
-
-def test_a_cluster_that_wants_a_certificate_is_only_knocked_at(silent, refusing, monkeypatch):
-    pytest.importorskip("ray")
-    monkeypatch.setenv("RAY_USE_TLS", "1")
-    assert find_cluster(silent) == silent
-    with pytest.raises(MeasureError, match=f"no Ray cluster answers at {refusing}"):
-        find_cluster(refusing)
-
-
 @pytest.fixture
 def stuck() -> Iterator[str]:
     """The address of a server that begins as Ray's does, and then says nothing."""
@@ -155,13 +117,21 @@ def stuck() -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_cluster_that_cannot_be_joined_is_refused_in_one_line_within_the_limit(stuck, monkeypatch):
+@pytest.mark.parametrize(
+    ("words", "hang_up"),
+    [(b"\0\0\0\x04\0\0\0\0\0", False), (b"", False), (b"SSH-2.0-OpenSSH_9.6\r\n", False), (b"", True)],
+    ids=["begins as Ray does", "says nothing", "another server", "hangs up"],
+)
+def test_a_cluster_that_cannot_be_joined_is_refused_in_one_line_within_the_limit(words, hang_up, monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setattr(ray_pool, "JOIN", 5.0)
-    words = rf"no Ray cluster answers at {stuck} within 5 s; is it up.*`ray start --address={stuck}`"
     begun = time.monotonic()
-    with make_pool(Placement(engine="ray", address=stuck)) as pool:
-        with pytest.raises(FaError, match=words):
+    with (
+        answering_with(words, hang_up=hang_up) as there,
+        make_pool(Placement(engine="ray", address=there)) as pool,
+    ):
+        says = rf"no Ray cluster answers at {there} within 5 s; is it up.*`ray start --address={there}`"
+        with pytest.raises(FaError, match=says):
             pool.connect()
         assert pool.pids() == []
     assert time.monotonic() < begun + 20

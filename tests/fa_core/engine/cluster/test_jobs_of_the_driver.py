@@ -29,14 +29,11 @@ class FakeNodes:
     def __init__(self, living: str) -> None:
         self.living, self.departed = set(living), set()
         self.shunned: set[str] = set()
-        self.places, self.quiet = 0, set()
+        self.quiet: set[str] = set()
         self.waiting = ""
 
     def able(self) -> set[str]:
         return set(self.living)
-
-    def free(self) -> int:
-        return self.places
 
     def silent(self, seconds: float) -> set[str]:
         return self.quiet
@@ -52,9 +49,6 @@ class FakeNodes:
 
     def name(self, node_id: str) -> str:
         return f"node {node_id}"
-
-    def names(self, node_ids: set[str]) -> str:
-        return ", ".join(map(self.name, sorted(node_ids)))
 
     def look(self, begun: dict[str, int]) -> set[str]:
         return self.departed
@@ -86,9 +80,11 @@ class Run:
 
     def hear(self, node_id: str, message: object) -> None:
         self.jobs.hear(self.on(node_id), message)
+        self.jobs.look()
 
     def lose(self, node_id: str, why: str = "the node died") -> None:
         self.jobs.lost(self.on(node_id), why)
+        self.jobs.look()
 
     @property
     def avoided(self) -> list[set[str]]:
@@ -134,6 +130,15 @@ def test_what_a_node_has_that_fell_silent_is_lost_when_the_node_is_declared_dead
     run.jobs.look()
     assert [jobs for jobs, _ in run.started] == [["1", "2"], ["2"]]
     assert run.notes == ["lost on node x: measured again (the node is gone)"]
+
+
+def test_jobs_whose_worker_died_are_measured_again_each_alone():
+    run = Run(jobs=(JOB, Job(id="2", checkpoint="/nets/2.pt"), Job(id="3", checkpoint="/nets/3.pt")))
+    run.jobs.hear(run.on("x"), DONE)
+    run.hear("x", messages.Failed("", "its worker on cpu was killed by SIGKILL"))
+    assert [jobs for jobs, _ in run.started] == [["1", "2", "3"], ["2"], ["3"]]
+    assert run.notes == 2 * ["lost on node x: measured again (its worker on cpu was killed by SIGKILL)"]
+    assert (len(run.ends), run.stopped) == (1, [])
 
 
 def test_a_spoilt_device_sends_the_job_to_another_node_and_fails_it_on_the_last():
@@ -193,6 +198,7 @@ def test_the_late_result_of_a_silent_task_counts_and_ends_the_other():
     silent = run.on("x")
     run.jobs.look()
     run.jobs.hear(silent, DONE)
+    run.jobs.look()
     assert (len(run.ends), run.stopped) == (1, [1])
 
 
@@ -216,10 +222,11 @@ def test_silence_is_told_also_where_no_other_node_can_measure():
 
 def test_a_job_that_a_frozen_node_keeps_from_being_placed_is_placed_elsewhere():
     run = Run(patience=0.0)
-    run.nodes.places, run.nodes.quiet = 1, {"x"}  # the place that a frozen node seems to have
+    run.nodes.quiet = {"x"}  # which seems to have a free place
     run.jobs.look()
     assert run.avoided == [{"x"}]
     run.on("y")
+    run.jobs.look()
     assert run.stopped == [0]  # what waits behind the frozen node is given up
     run.jobs.hear(run.jobs.tasks[-1], DONE)
     assert len(run.ends) == 1
@@ -231,6 +238,7 @@ def test_a_job_waits_for_its_turn_on_a_busy_cluster_whose_nodes_answer():
         run.jobs.look()
     assert (run.avoided, run.notes) == ([], [])
     run.jobs.cancel("1")
+    run.jobs.look()
     assert (run.stopped, run.said) == ([0], [])
 
 

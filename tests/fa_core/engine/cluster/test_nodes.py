@@ -54,7 +54,7 @@ def listed(monkeypatch):
 def looking(listed):
     """Looks while so many runs are not over, some of them begun by nodes that live; what was said."""
     said = []
-    nodes = Nodes("CPU", "head:6379", said.append)
+    nodes = Nodes("cpu", "head:6379", said.append)
 
     def look(runs: int, **begun: int):
         said.clear()
@@ -70,28 +70,31 @@ def looking(listed):
 
 
 def test_runs_that_no_node_can_measure_wait_and_it_is_said_once_and_again_for_the_next_time(looking, listed):
-    assert looking(0) == [Capacity(0)]
+    assert looking(0) == [Capacity(0, "cpu")]
     assert looking(2) == waiting("0", "1", why=NONE)
     assert looking(2) == []
     listed.update(a=True)
-    assert looking(2) == [Capacity(1), *waiting("0", "1", why=""), notice("going on: 1 core to measure on")]
+    assert looking(2) == [Capacity(1, "cpu"), *waiting("0", "1", why=""), notice("going on: 1 core to measure on")]
     listed.update(a=False)
-    assert looking(2) == [Capacity(0), notice("node a (10.0.0.1) is gone"), *waiting("0", "1", why=NONE)]
+    assert looking(2) == [Capacity(0, "cpu"), notice("node a (10.0.0.1) is gone"), *waiting("0", "1", why=NONE)]
     assert looking(0) == waiting(why="")
 
 
 def test_a_node_that_is_gone_is_named_once_with_the_runs_it_had(looking, listed):
     listed.update(a=True, b=True)
-    assert looking(2, a=2) == [Capacity(2)]
+    assert looking(2, a=2) == [Capacity(2, "cpu")]
     listed.update(a=False)
-    assert looking(2, a=2) == [Capacity(1), notice("node a (10.0.0.1) is gone; its 2 runs are measured elsewhere")]
+    assert looking(2, a=2) == [
+        Capacity(1, "cpu"),
+        notice("node a (10.0.0.1) is gone; its 2 runs are measured elsewhere"),
+    ]
     assert looking.departed == {"a"}
     assert (looking(2), looking.departed) == ([], set())
 
 
 def test_a_node_that_is_avoided_is_so_until_it_is_heard_of_or_for_a_while(listed, monkeypatch):
     listed.update(a=True, b=True)
-    nodes = Nodes("CPU", "head:6379", print)
+    nodes = Nodes("cpu", "head:6379", print)
     nodes.avoid(["a", "b"])
     nodes.heard("a")
     assert nodes.avoided() == {"b"}
@@ -104,7 +107,7 @@ def test_a_node_that_is_avoided_is_so_until_it_is_heard_of_or_for_a_while(listed
 def test_runs_that_no_node_begins_because_others_have_it_all_are_said_to_wait(looking, listed, monkeypatch):
     listed.update(a=True)
     monkeypatch.setattr("ray.available_resources", dict)
-    assert looking(1) == [Capacity(1)]
+    assert looking(1) == [Capacity(1, "cpu")]
     monkeypatch.setattr(ray_driver, "PLACED_WITHIN", 0.0)
     assert looking(1) == waiting("0", why="every core of the cluster is taken; waiting for one to be free")
     assert looking(1, a=1) == [*waiting(why=""), notice("going on: 1 core to measure on")]
@@ -114,4 +117,4 @@ def test_the_cluster_is_described_by_what_it_cannot_do(looking, listed):
     assert looking.nodes.describe() == "1 node, which cannot measure"
     listed.update(a=True)
     assert looking.nodes.describe() == "2 nodes, 1 core"
-    assert Nodes("GPU", "", print).describe() == "2 nodes, 1 core, none of which can measure"
+    assert Nodes("cuda:0", "", print).describe() == "2 nodes, 1 core, none of which can measure"
