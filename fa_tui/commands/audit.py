@@ -89,7 +89,7 @@ def audit_command(
     from fa_core.rows import AuditRow
     from fa_tui.views.words import labels, with_seed
 
-    found = inputs.open_paths(paths)
+    found = inputs.open_paths(paths, run_traces=False)
     baseline.check(row.method for row in found.rows)
     given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(**{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given})

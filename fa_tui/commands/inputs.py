@@ -25,11 +25,16 @@ TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20
 
 
-def open_paths(paths: Sequence[Path] | None) -> Scan:
-    """What the paths hold (the sample runs for none); what was not read is reported on stderr."""
+def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan:
+    """What the paths hold (the sample runs for none); what was not read is reported on stderr.
+
+    Args:
+        paths: files and folders.
+        run_traces: whether to read the traces in run folders, too.
+    """
     from fa_core.formats import scan
 
-    found = scan(list(paths) if paths else [sample_runs()])
+    found = scan(list(paths) if paths else [sample_runs()], run_traces=run_traces)
     report_problems(found.problems, _PROBLEMS_SHOWN)
     return found
 
