@@ -1,12 +1,13 @@
 """Options that several commands share: their types, and the values that some of them make together.
 
 A command that declares a parameter ``thresholds``, ``baseline`` or ``placement`` takes the options behind it
-(`expanded`). Also the frozen baseline that runs are judged by, and where the sample runs are.
+(`expanded`); `build` makes the application of such commands. Also where the sample runs are.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -329,3 +330,39 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
     return wrapper
+
+
+_MODULES = {"show": "verdicts", "check": "verdicts", "seeds": "analyses", "sweep": "analyses", "utility": "analyses"}
+"""Where a command is that has no module of its name."""
+
+INTRO = """Audit networks trained without backprop: four diagnostics, one verdict.
+
+`fa-tui PATH…` opens the explorer; without a path it opens the sample runs.
+Results go to stdout, progress and messages to stderr. Add --debug to any command for a traceback.
+"""
+
+
+def build(names: Sequence[str]) -> typer.Typer:
+    """The command-line application with the named commands."""
+    app = typer.Typer(
+        add_completion=False, no_args_is_help=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=INTRO
+    )
+    app.callback()(_intro)
+    for name in names:
+        module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
+        app.command(name)(expanded(getattr(module, f"{name}_command")))
+    return app
+
+
+@functools.cache
+def command(name: str) -> Any:
+    """One command, as click holds it."""
+    group: Any = typer.main.get_command(build((name,)))
+    return group.commands[name]
+
+
+def _intro() -> None:
+    pass
+
+
+_intro.__doc__ = INTRO
