@@ -38,8 +38,7 @@ from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.isolate import AS_IS
 from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.tally import Diagnosed
-from fa_core.methods.base import Method
-from fa_core.methods.registry import restore_method
+from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport, ReferencePrecision
 from fa_core.runs import CREDIT, Manifest, why_no_baseline
