@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from fa_core.errors import UsageError
-from fa_core.naming import is_callable_name, unknown_name
+from fa_core.naming import check_data_set, unknown_name
 from fa_core.rows import canonical_method
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -199,9 +199,6 @@ METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
 ARCHS = ("resmlp", "vit_mini", "studentnet", "smallcnn")
 """The built-in networks (`fa_core.models.ARCHS`)."""
 
-DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
-"""What a data SPEC may begin with (`fa_core.data.SPECS`)."""
-
 
 def check_names(method: str, arch: str, data: str) -> None:
     """Refuse a name that nothing has.
@@ -221,6 +218,4 @@ def check_names(method: str, arch: str, data: str) -> None:
             raise unknown_name("method", name, [*METHODS, *plugins])
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
-    kind, _, _ = data.partition(":")
-    if kind not in DATA_SETS and not is_callable_name(data):
-        raise unknown_name("data set", kind, [*DATA_SETS, "module:callable"])
+    check_data_set(data)
