@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from fa_core.baseline import BASELINE_FROM, GIVEN, why_no_baseline
 from fa_core.diagnostics import DIAGNOSTICS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.errors import InvalidReport
 
@@ -83,12 +84,6 @@ ASSUMED = "assumed"
 
 WHAT_IF = "(what if)"
 """Name of an assumed baseline for a decoder: no file is written with such a key."""
-
-BASELINE_FROM = "frozen_baseline_from"
-"""Provenance member that says where a recorded baseline came from that was not in the run's manifest."""
-
-GIVEN = "given"
-"""What it says of one that a person gave while they measured the run."""
 
 NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
@@ -406,7 +401,5 @@ def _why_missing(report: DiagnosticReport, letter: str) -> str:
     if letter == "d" and report.headline_acc is None:
         return "no accuracy in the source"
     if letter == "d":
-        from fa_core.runs import why_no_baseline
-
         return why_no_baseline(report.method_name) or "no frozen baseline (give one with --frozen-baseline)"
     return "not in the source"

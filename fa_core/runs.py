@@ -21,6 +21,7 @@ from typing import Any
 
 import msgspec
 
+from fa_core.baseline import WITHOUT_BASELINE
 from fa_core.errors import UnreadableInput
 
 MANIFEST = "manifest.json"
@@ -33,9 +34,6 @@ RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
 """What is part of a run folder; further files in it are files like any other."""
 
 FORMAT = "fa-run/1"
-
-WITHOUT_BASELINE = frozenset({"frozen", "shallow", "random_init"})
-"""Controls that get no frozen baseline: two are baselines themselves, an untrained net claims nothing of its depth."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,19 +89,6 @@ def recorded_baseline(manifest: Manifest) -> float | None:
     if acc is None or manifest.method in WITHOUT_BASELINE or not 0.0 <= acc <= 1.0:
         return None
     return acc
-
-
-def why_no_baseline(method: str) -> str:
-    """Why (d) is not asked of a control; ``""`` for every other method.
-
-    >>> why_no_baseline("frozen"), why_no_baseline("dfa")
-    ('frozen is a baseline itself', '')
-    """
-    if method not in WITHOUT_BASELINE:
-        return ""
-    if method == "random_init":
-        return "an untrained net claims nothing of its depth"
-    return f"{method} is a baseline itself"
 
 
 def run_place(source: str) -> str:

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from fa_core.atomic import write_bytes
+from fa_core.baseline import FROZEN, WITHOUT_BASELINE
 from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
@@ -32,10 +33,10 @@ from fa_core.methods import make_method, method_class
 from fa_core.models import StreamNet, build
 from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticReport
-from fa_core.runs import RESUME, TRACE, WITHOUT_BASELINE, Manifest, is_run, read_manifest
+from fa_core.runs import RESUME, TRACE, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry
 from fa_core.training.loop import Diverged, deterministic, fitted_args, make_optimizer, steps_per_epoch, train_epoch
-from fa_core.training.plan import BASELINE, Recipe, RunPlan, plan_runs, there_already
+from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
 from fa_core.training.run_writer import RunWriter
 
 __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]
@@ -299,7 +300,7 @@ def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
         except FaError:
             continue
         finished = candidate.epochs_done == candidate.recipe.get("epochs")
-        if candidate.method == BASELINE and finished and _alike(candidate) == wanted:
+        if candidate.method == FROZEN and finished and _alike(candidate) == wanted:
             return candidate.headline_acc
     return None
 

@@ -10,18 +10,17 @@ import functools
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
-import msgspec
 import typer
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.rows import AuditRow, canonical_method
-from fa_core.runs import WITHOUT_BASELINE
+from fa_core.rows import canonical_method
 
 
 def sample_runs() -> Path:
@@ -111,66 +110,6 @@ RowFormOption = Annotated[
     RowForm,
     typer.Option(help="How to print the rows; in JSON NaN and Infinity stand as Python writes them."),
 ]
-
-
-class FrozenBaseline(msgspec.Struct, frozen=True):
-    """A frozen-blocks accuracy to assume: (d) is judged by it, and nothing takes it for a measured one.
-
-    Attributes:
-        default: for every run that recorded none (a fraction), or None; not for a control that is a baseline itself.
-        by_method: canonical method name → accuracy for that method, in place of a recorded one too.
-    """
-
-    default: float | None = None
-    by_method: Mapping[str, float] = {}
-
-    def check(self, methods: Iterable[str]) -> None:
-        """Refuse a method that no run has; of no runs at all nothing is said.
-
-        Args:
-            methods: of the runs, in order.
-
-        Raises:
-            UsageError: names it, and which methods there are.
-        """
-        if not self.by_method:
-            return
-        from fa_core.naming import nearest
-
-        known = dict.fromkeys(methods)
-        for name in self.by_method if known else ():
-            if name not in known:
-                raise UsageError(f"--frozen-baseline {name}=...: no run of method {name!r}", hint=nearest(name, known))
-
-    def __bool__(self) -> bool:
-        """Whether anything is assumed."""
-        return self.default is not None or bool(self.by_method)
-
-    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
-        """The rows judged by the baseline; rows without a measurement stay as they are."""
-        return [self.filled(row) for row in rows] if self else list(rows)
-
-    def filled(self, row: AuditRow) -> AuditRow:
-        """A row judged by the baseline."""
-        acc = self._for(row)
-        return row if acc is None else msgspec.structs.replace(row, report=row.report.with_assumed_baseline(acc))
-
-    def recorded(self, row: AuditRow) -> AuditRow:
-        """A row with the baseline as its own if it has none: for a caller that measures it now, and knows it.
-
-        One that a run has is never lost: in its place another can only be assumed.
-        """
-        acc = self._for(row)
-        if acc is None or row.report.frozen_baseline_acc is not None:
-            return self.filled(row)
-        return msgspec.structs.replace(row, report=row.report.with_frozen_baseline(acc))
-
-    def _for(self, row: AuditRow) -> float | None:
-        """The accuracy to assume for a row, if any."""
-        acc = self.by_method.get(row.method)
-        if acc is None and row.method not in WITHOUT_BASELINE and row.report.frozen_baseline_acc is None:
-            acc = self.default
-        return acc if acc is not None and row.report.coverage else None
 
 
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:

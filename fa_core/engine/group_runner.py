@@ -15,6 +15,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
+from fa_core.baseline import why_no_baseline
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
@@ -41,7 +42,7 @@ from fa_core.measure.tally import Diagnosed
 from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport, ReferencePrecision
-from fa_core.runs import CREDIT, Manifest, why_no_baseline
+from fa_core.runs import CREDIT, Manifest
 
 if TYPE_CHECKING:
     from fa_core.engine.worker import WorkerEvents

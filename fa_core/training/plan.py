@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fa_core.baseline import FROZEN
 from fa_core.errors import UsageError
 from fa_core.naming import check_data_set, unknown_name
 from fa_core.rows import canonical_method
@@ -72,13 +73,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
 
 
-BASELINE = "frozen"
-"""The control whose accuracy is (d)'s baseline."""
-
-CONTROLS = (BASELINE, "shallow", "random_init", "random_targets")
+CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
 """They have options of their own, which are not those of the method they are trained with."""
 
-UNPENALISED = (BASELINE, "shallow")
+UNPENALISED = (FROZEN, "shallow")
 """Controls with no block in training, so that λ changes nothing: they are trained once, without it."""
 
 
@@ -150,7 +148,7 @@ def plan_runs(
         eval_seed: picks the evaluation batches.
     """
     plans = []
-    ordered = sorted(methods, key=lambda method: method != BASELINE)
+    ordered = sorted(methods, key=lambda method: method != FROZEN)
     sizes = list(itertools.product(widths or (None,), depths or (None,)))
     penalties = tuple(lams) or (recipe.lam,)
     runs = [

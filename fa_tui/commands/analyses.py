@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_tui import options
@@ -29,7 +30,7 @@ def seeds_command(
     format: options.FormOption = "table",
     *,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on.
 
@@ -74,7 +75,7 @@ def sweep_command(
     format: options.FormOption = "table",
     *,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Print each threshold's gap between healthy and degenerate runs, and the interval that changes no verdict.
 
@@ -116,7 +117,7 @@ def utility_command(
     format: options.FormOption = "table",
     *,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Print the runs that accuracy alone, accuracy with Γ, and each diagnostic would walk back.
 

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_tui import options
@@ -64,7 +65,7 @@ def audit_command(
     ] = False,
     format: options.RowFormOption = "table",
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Measure checkpoints and run folders, print the verdict table, write FILE as runs finish.
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
@@ -50,7 +51,7 @@ def open_command(
     *,
     placement: Placement,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders (the sample runs if none are named).
 

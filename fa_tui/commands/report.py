@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs
@@ -31,7 +32,7 @@ def report_command(
     seeds: options.SeedsOption = None,
     *,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import diagnostic_letters
@@ -34,7 +35,7 @@ def timeline_command(
     format: options.FormOption = "table",
     *,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Print the first epoch at which each diagnostic fires, per run and per method, and what an early stop saves.
 
@@ -56,7 +57,7 @@ def timeline_command(
 
     def once() -> int:
         runs = inputs.open_runs(paths, baseline, methods, seeds)
-        found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline.default, baseline.by_method)
+        found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
         output.print_result(format, lambda: timeline_record(found), lambda: timeline_blocks(found))
         return runs.exit_code
 

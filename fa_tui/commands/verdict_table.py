@@ -20,6 +20,7 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.confidence import floor_in_words
 from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import printable
@@ -27,7 +28,6 @@ from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import inputs
 from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
-from fa_tui.options import FrozenBaseline
 from fa_tui.views.filters import Look, arranged
 from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import LEGEND, cell_text, labels, runs_words, with_seed

@@ -8,6 +8,7 @@ from itertools import chain
 
 import typer
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
@@ -27,7 +28,7 @@ def show_command(
     sort: options.SortOption = "",
     *,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
@@ -53,7 +54,7 @@ def check_command(
     paths: options.PathsArgument = None,
     *,
     thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    baseline: FrozenBaseline,
 ) -> None:
     """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input.
 

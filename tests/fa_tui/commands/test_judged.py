@@ -7,11 +7,11 @@ import math
 import pytest
 from msgspec.structs import asdict
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands.verdict_table import JudgedReport, judged
-from fa_tui.options import FrozenBaseline
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
 REPORTS = [
