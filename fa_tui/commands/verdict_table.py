@@ -21,10 +21,9 @@ from rich.console import Console
 from rich.text import Text
 
 from fa_core.baseline import FrozenBaseline
-from fa_core.confidence import floor_in_words
 from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import printable
-from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.report import ASSUMED, DiagnosticReport, floor_in_words
 from fa_core.rows import AuditRow
 from fa_tui.commands import inputs
 from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
