@@ -271,7 +271,11 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
-_MODULES = {"show": "verdicts", "check": "verdicts", "seeds": "analyses", "sweep": "analyses", "utility": "analyses"}
+_MODULES = {
+    **dict.fromkeys(("show", "check"), "verdicts"),
+    **dict.fromkeys(("seeds", "sweep", "utility", "timeline"), "analyses"),
+    "verify": "audit",
+}
 """Where a command is that has no module of its name."""
 
 INTRO = """Audit networks trained without backprop: four diagnostics, one verdict.
