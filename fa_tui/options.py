@@ -1,6 +1,6 @@
 """Options that several commands share: their types, and the values that some of them make together.
 
-A command that declares a parameter ``thresholds``, ``baseline`` or ``placement`` takes the options behind it
+A command that declares a parameter ``thresholds``, ``criteria`` or ``placement`` takes the options behind it
 (`expanded`); `build` makes the application of such commands. Also where the sample runs are.
 """
 
@@ -149,6 +149,18 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
     return [item.strip() for part in values or () for item in part.split(",") if item.strip()]
 
 
+class Criteria(NamedTuple):
+    """What runs are judged by.
+
+    Attributes:
+        thresholds: when the diagnostics fire.
+        baseline: frozen-baseline accuracies to assume.
+    """
+
+    thresholds: DiagnosticThresholds
+    baseline: FrozenBaseline = FrozenBaseline()
+
+
 class Bundle(NamedTuple):
     """Options that a command takes as one value.
 
@@ -224,21 +236,22 @@ def placement_in(values: Mapping[str, Any]) -> Placement:
     return Placement(**{name: values[name] for name in _PLACEMENT})
 
 
-def _baseline_in(values: Mapping[str, Any]) -> FrozenBaseline:
-    """The frozen baseline among a command's values.
+def _criteria_in(values: Mapping[str, Any]) -> Criteria:
+    """What a command's values say runs are judged by.
 
     Raises:
-        UsageError: as `parse_frozen_baseline`; an accuracy is empty, as an unset variable makes it.
+        UsageError: as `thresholds_in` and `parse_frozen_baseline`; an accuracy is empty, as an unset variable makes it.
     """
-    for value in values["frozen_baseline"] or ():
+    given = values["frozen_baseline"]
+    for value in given or ():
         if not all(item.strip() for item in value.split(",")):
             raise UsageError(f"--frozen-baseline {value!r} lacks an accuracy", hint="write 0.349 or METHOD=0.349")
-    return parse_frozen_baseline(values["frozen_baseline"])
+    return Criteria(thresholds_in(values), parse_frozen_baseline(given))
 
 
 BUNDLES: Mapping[str, Bundle] = {
     "thresholds": Bundle(_THRESHOLDS, thresholds_in),
-    "baseline": Bundle({"frozen_baseline": (FrozenBaselineOption, None)}, _baseline_in),
+    "criteria": Bundle(_THRESHOLDS | {"frozen_baseline": (FrozenBaselineOption, None)}, _criteria_in),
     "placement": Bundle(_PLACEMENT, placement_in),
 }
 """By the name of the parameter that a command declares, keyword-only."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NoReturn
 
 import typer
 from msgspec.structs import replace
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.naming import diagnostic_letters
+from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
@@ -32,8 +33,7 @@ def seeds_command(
     blocks: options.BlocksOption = None,
     format: options.FormOption = "table",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on.
 
@@ -49,13 +49,30 @@ def seeds_command(
     from fa_core.reporting.records import seeds_record
     from fa_core.reporting.sections.analyses import seeds_blocks
 
+    thresholds, baseline = criteria
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True)
     runs = replace(runs, rows=inputs.bounded(runs.rows, h0, blocks)).filtered(filter, thresholds)
     analysis = over_seeds(runs.table, thresholds, options.split_list(by) if by else None)
-    left_out = runs.left_out()
-    output.print_result(
-        format, lambda: seeds_record(runs.rows, thresholds, analysis), lambda: [*seeds_blocks(analysis), *left_out]
-    )
+    _print(runs, format, partial(seeds_record, runs.rows, thresholds, analysis), seeds_blocks(analysis))
+
+
+def _print(
+    runs: inputs.Runs,
+    format: options.Form,
+    record: Callable[[], Any],
+    blocks: Iterable[Block],
+    healthy: Collection[str] | None = None,
+) -> NoReturn:
+    """Print an analysis of runs, and what their filter leaves out (see `Runs.left_out`); exits.
+
+    Args:
+        runs: what was analysed.
+        format: how to print it.
+        record: makes it as JSON.
+        blocks: it for reading; made one by one.
+        healthy: methods that it sets against the others, if it does.
+    """
+    output.print_result(format, record, chain(blocks, runs.left_out(healthy)))
     raise typer.Exit(runs.exit_code)
 
 
@@ -77,8 +94,7 @@ def sweep_command(
     filter: options.FilterOption = "",
     format: options.FormOption = "table",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print each threshold's gap between healthy and degenerate runs, and the interval that changes no verdict.
 
@@ -97,15 +113,13 @@ def sweep_command(
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
 
+    thresholds, baseline = criteria
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
     table = runs.table
     named = options.split_list(healthy) if healthy else None
     analysis = sensitivities(table, thresholds, named)
-    left_out = runs.left_out(named or DEFAULT_HEALTHY)
-    output.print_result(
-        format, lambda: sweep_record(table, thresholds, analysis), lambda: [*sensitivity_blocks(analysis), *left_out]
-    )
-    raise typer.Exit(runs.exit_code)
+    record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
+    _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
 
 
 ChanceOption = Annotated[float, typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it).")]
@@ -119,8 +133,7 @@ def utility_command(
     filter: options.FilterOption = "",
     format: options.FormOption = "table",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print the runs that accuracy alone, accuracy with Γ, and each diagnostic would walk back.
 
@@ -135,11 +148,9 @@ def utility_command(
 
     if not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
-    runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
-    analysis = decision_utility(runs.table, thresholds, chance)
-    left_out = runs.left_out()
-    output.print_result(format, analysis.to_dict, lambda: [*utility_blocks(analysis), *left_out])
-    raise typer.Exit(runs.exit_code)
+    runs = inputs.open_runs(paths, criteria.baseline, methods, seeds, audits=True).filtered(filter, criteria.thresholds)
+    analysis = decision_utility(runs.table, criteria.thresholds, chance)
+    _print(runs, format, analysis.to_dict, utility_blocks(analysis))
 
 
 StopOnOption = Annotated[
@@ -161,8 +172,7 @@ def timeline_command(
     seeds: options.SeedsOption = None,
     format: options.FormOption = "table",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print the first epoch at which each diagnostic fires, per run and per method, and what an early stop saves.
 
@@ -183,9 +193,9 @@ def timeline_command(
         raise UsageError("--stop-on names no diagnostic", hint="write b or ab")
 
     def once() -> int:
-        runs = inputs.open_runs(paths, baseline, methods, seeds)
-        found = timelines(runs.traces, runs.table, thresholds, letters, epochs, baseline)
-        output.print_result(format, lambda: timeline_record(found), lambda: timeline_blocks(found))
+        runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
+        found = timelines(runs.traces, runs.table, criteria.thresholds, letters, epochs, criteria.baseline)
+        output.print_result(format, lambda: timeline_record(found), timeline_blocks(found))
         return runs.exit_code
 
     raise typer.Exit(_following(paths, once) if follow else once())

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 import typer
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -69,8 +67,7 @@ def audit_command(
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
     format: options.RowFormOption = "table",
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders, print the verdict table, write FILE as runs finish.
 
@@ -95,12 +92,14 @@ def audit_command(
     from fa_core.rows import AuditRow
 
     found = inputs.open_paths(paths, run_traces=False)
-    baseline.check(row.method for row in found.rows)
+    criteria.baseline.check(row.method for row in found.rows)
     given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(**{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given})
 
+    as_recorded = options.Criteria(criteria.thresholds)
+
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        return list(judged(map(baseline.recorded, rows), thresholds))
+        return list(judged(map(criteria.baseline.recorded, rows), as_recorded))
 
     targets = measurable(found.rows)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
@@ -117,7 +116,7 @@ def audit_command(
             on_notice=progress.notice,
         )
     inputs.report_problems(result.failures)
-    print_rows(result.rows, format, thresholds)
+    print_rows(result.rows, format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:

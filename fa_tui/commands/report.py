@@ -8,8 +8,6 @@ from typing import Annotated
 
 import typer
 
-from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_tui import options
 from fa_tui.commands import inputs
 
@@ -31,8 +29,7 @@ def report_command(
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
@@ -51,8 +48,8 @@ def report_command(
     """
     from fa_core.reporting.form import write_report
 
-    runs = inputs.open_runs(paths, baseline, methods, seeds)
-    for file in write_report(out, runs.table, thresholds, runs.traces, figure, title):
+    runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
+    for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
         print(file)
     if not runs.rows:
         print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)

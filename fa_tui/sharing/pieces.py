@@ -179,8 +179,9 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
     from fa_tui.commands.verdict_table import markdown
+    from fa_tui.options import Criteria
 
-    return "\n".join(markdown(rows, thresholds)) + "\n"
+    return "\n".join(markdown(rows, Criteria(thresholds))) + "\n"
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
