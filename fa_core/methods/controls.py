@@ -10,8 +10,7 @@ from torch import Tensor, nn
 from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method, Named, StepInfo, by_name, check_options, feedback_generator, find_class
 from fa_core.methods.bp import Backprop
-from fa_core.methods.bridge import StateBridge
-from fa_core.methods.credit_bridge import CreditBridge
+from fa_core.methods.bridge import CreditBridge, StateBridge
 from fa_core.methods.ep import EquilibriumPropagation
 from fa_core.methods.feedback import DirectFeedbackAlignment, FeedbackAlignment
 from fa_core.models.base import StreamNet

@@ -28,7 +28,7 @@ from fa_core.pitfalls.demonstrations import (
 )
 from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
 from fa_core.runs import Manifest
-from fa_core.training.run_writer import RunWriter
+from fa_core.train import RunWriter
 
 
 @pytest.fixture(scope="module", autouse=True)
