@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
@@ -19,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.atomic import place_of
+from fa_core.atomic import Throttle, place_of
 from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.engine.devices import LOCAL, Placement, resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.job_table import OnEvent
@@ -40,12 +39,6 @@ from fa_core.formats.write import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import is_run
-
-WRITING_SHARE = 0.05
-"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
-
-AT_ONCE = 0.02
-"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """What is done to finished rows before they are written: thresholds and baselines that the user gave."""
@@ -293,7 +286,7 @@ class AuditFile:
         self.unsaved: FaError | None = None
         self._reports: dict[int, DiagnosticReport] = {}
         self._lock = threading.RLock()
-        self._next_write = 0.0
+        self._throttle = Throttle()
         self._unwritten = False
         self._later: threading.Timer | None = None
 
@@ -302,7 +295,7 @@ class AuditFile:
         with self._lock:
             self._reports[index] = report
             self._unwritten = True
-            pause = self._next_write - time.monotonic()
+            pause = self._throttle.pause
             if pause <= 0:
                 self.write()
             elif self._later is None:
@@ -322,10 +315,8 @@ class AuditFile:
                 self._later = None
             if self._out is None or not self._unwritten:
                 return
-            begun = time.monotonic()
-            self._unwritten = not self._saved(self._out, [*self._before, *self.rows()])
-            took = time.monotonic() - begun
-            self._next_write = begun + took + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
+            with self._throttle.writing():
+                self._unwritten = not self._saved(self._out, [*self._before, *self.rows()])
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""
