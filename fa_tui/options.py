@@ -286,7 +286,7 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
 
 _MODULES = {
     **dict.fromkeys(("show", "check"), "verdicts"),
-    **dict.fromkeys(("seeds", "sweep", "utility", "timeline"), "analyses"),
+    **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
     "verify": "audit",
 }
 """Where a command is that has no module of its name."""

@@ -481,8 +481,6 @@ def _lent(baseline: Baseline, report: DiagnosticReport, method: str) -> Diagnost
     """The report, judged by this baseline if it records none."""
     if baseline is None or report.frozen_baseline_acc is not None:
         return report
-    return (
-        baseline.lent_to(report, method)
-        if isinstance(baseline, FrozenBaseline)
-        else report.with_frozen_baseline(baseline)
-    )
+    if isinstance(baseline, FrozenBaseline):
+        return baseline.lent_to(report, method)
+    return report.with_frozen_baseline(baseline)
