@@ -20,7 +20,7 @@ from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.rows import canonical_method
+from fa_core.runs import canonical_method
 
 
 def sample_runs() -> Path:

@@ -11,7 +11,7 @@ from fa_core.errors import MeasureError
 from fa_core.methods.base import Credit, Method, Named, StepInfo, by_name, check_options, feedback_generator, find_class
 from fa_core.methods.controls import RULES, FrozenBlocks, RandomInit, RandomTargets, Shallow
 from fa_core.models.base import StreamNet
-from fa_core.rows import canonical_method
+from fa_core.runs import canonical_method
 
 __all__ = ["METHODS", "Credit", "Method", "StepInfo", "make_method", "method_class", "restore_method"]
 

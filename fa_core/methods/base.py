@@ -28,7 +28,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from fa_core.errors import UsageError
 from fa_core.models.base import StreamNet
 from fa_core.naming import nearest, unknown_name
-from fa_core.rows import canonical_method
+from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:
     from typing_extensions import Self

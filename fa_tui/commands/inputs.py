@@ -14,7 +14,8 @@ from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.blocks import Block, Bullets
-from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_core.rows import AuditRow, Problem
+from fa_core.runs import canonical_method
 from fa_tui.options import sample_runs, split_list
 from fa_tui.views.filters import Look, arranged
 
