@@ -107,18 +107,10 @@ class RunWriter:
         else:
             write_trace(self.folder / TRACE, epochs)
 
-    def audit(self, report: DiagnosticReport) -> None:
-        """Write ``audit.json`` (format 2)."""
-        write_json(self.folder / AUDIT, report.to_dict())
-
     def start(self) -> None:
         """Remove what an earlier run left: none of it is true of the new one."""
         for name in (AUDIT, CREDIT, TRACE, RESUME):
             (self.folder / name).unlink(missing_ok=True)
-
-    def finished(self) -> None:
-        """Remove what only an unfinished run needs."""
-        (self.folder / RESUME).unlink(missing_ok=True)
 
 
 def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -234,7 +226,7 @@ class Run:
         held = Evaluation(self.data.test_x, self.data.test_y, self.batches, self.data.hash)
         report = audit_run(self.writer.folder, self.device, held)
         self.manifest = read_manifest(self.writer.folder)
-        self.writer.finished()
+        (self.writer.folder / RESUME).unlink(missing_ok=True)
         return report.with_thresholds(self.thresholds)
 
     def _save(self) -> None:
@@ -387,7 +379,7 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = N
     writer.manifest(msgspec.structs.replace(manifest, headline_acc=report.headline_acc))
     provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
     report = msgspec.structs.replace(report, provenance=provenance)
-    writer.audit(report)
+    write_json(folder / AUDIT, report.to_dict())
     return report
 
 

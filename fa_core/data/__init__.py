@@ -261,7 +261,8 @@ def _phi(z: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
     return (1.0 - alpha) * z + alpha * np.tanh(z)
 
 
-_SPELLINGS = (("train_x", "train_y", "test_x", "test_y"), ("x_train", "y_train", "x_test", "y_test"))
+NAMES = ("train_x", "train_y", "test_x", "test_y")
+_SPELLINGS = (NAMES, ("x_train", "y_train", "x_test", "y_test"))
 
 
 def load_npz(spec: str, text: str) -> DataSet:
@@ -290,7 +291,7 @@ def load_npz(spec: str, text: str) -> DataSet:
         raise UnreadableInput(f"cannot read it ({error.strerror or error})", where=path) from error
     except (ValueError, EOFError, zipfile.BadZipFile) as error:
         raise UnreadableInput(f"not an .npz archive of numbers ({error})", where=path) from error
-    raise UnreadableInput(f"holds {found}", where=path, hint=f"needs {', '.join(_SPELLINGS[0])}")
+    raise UnreadableInput(f"holds {found}", where=path, hint=f"needs {', '.join(NAMES)}")
 
 
 _DIGITS = {
@@ -322,9 +323,6 @@ def load_digits(spec: str, text: str) -> DataSet:
     x = torch.from_numpy((images[order] / 16.0).astype(np.float32)).reshape(-1, 1, 8, 8)
     y = torch.from_numpy(labels[order].astype(np.int64))
     return DataSet(spec, x[test:], y[test:], x[:test], y[:test], 10)
-
-
-NAMES = _SPELLINGS[0]
 
 
 def load_user_data(spec: str) -> DataSet:
