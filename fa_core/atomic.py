@@ -1,4 +1,4 @@
-"""Atomic writes: to a temporary file in the same folder, then renamed into place."""
+"""Atomic writes: to a temporary file in the same folder, then renamed into place; how often a file that grows is."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ import json
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from fa_core.errors import FaError, UsageError
+
+WRITING_SHARE = 0.05
+"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
+
+AT_ONCE = 0.02
+"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
 
 
 def write_bytes(path: Path, content: bytes) -> None:
@@ -70,3 +79,23 @@ def _usual_mode() -> int:
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
+
+
+class Throttle:
+    """Spaces the writes of a growing file, so that they take no more than `WRITING_SHARE` of the time."""
+
+    def __init__(self) -> None:
+        self._next = 0.0
+
+    @property
+    def pause(self) -> float:
+        """Seconds until the next write is due; 0 and below: now."""
+        return self._next - time.monotonic()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Around a write; one that raises may be tried again at once."""
+        begun = time.monotonic()
+        yield
+        took = time.monotonic() - begun
+        self._next = begun + took + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)

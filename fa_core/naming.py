@@ -76,6 +76,21 @@ def is_callable_name(text: str) -> bool:
     return _NAME.match(text) is not None
 
 
+DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
+"""What a data SPEC may begin with (`fa_core.data.SPECS`, which takes torch to ask)."""
+
+
+def check_data_set(spec: str) -> None:
+    """Refuse a data SPEC that begins with none of `DATA_SETS` and is no ``module:callable``.
+
+    Raises:
+        UsageError: names the nearest one.
+    """
+    name = spec.partition(":")[0]
+    if name not in DATA_SETS and not is_callable_name(spec):
+        raise unknown_name("data set", name, [*DATA_SETS, "module:callable"])
+
+
 def import_callable(text: str, option: str) -> Callable[..., Any]:
     """The object that ``module:callable`` names; the current folder is searched first, as ``python`` does.
 

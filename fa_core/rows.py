@@ -11,11 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from fa_core.report import DiagnosticReport
-
-_KEY = re.compile(r"^(?P<method>.+?)[_-](?:s|seed[_-]?)(?P<seed>\d+)$", re.DOTALL)
-_SEEDED = re.compile(r"[_-](?:s|seed[_-]?)\d+")
-_BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
-_PENALTY = re.compile(r"[_-](?:pen[_-])?lam(?P<lam>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?)")
+from fa_core.runs import split_key
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,43 +108,6 @@ class Problem(msgspec.Struct, frozen=True):
 
     path: str
     message: str
-
-
-def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
-    """Method, seed and axes from a name such as ``dfa_s42`` or ``dfa_pen_lam0.01_s42``.
-
-    >>> split_key("state_bridge_s123")
-    ('state_bridge', 123, {})
-    >>> split_key("dfa_pen_lam0.01_s42")
-    ('dfa', 42, {'lam': 0.01})
-    >>> split_key("model")
-    ('model', None, {})
-
-    What follows an ``@`` only distinguishes runs of one method and seed (see `fa_core.formats.write`).
-
-    >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
-    (('bp', 1, {}), ('dfa@home', 42, {}))
-    """
-    axes: dict[str, Any] = {}
-    run, _, _ = key.partition("@")
-    if _SEEDED.search(run):
-        key = run
-    penalty = _PENALTY.search(key)
-    if penalty:
-        axes["lam"] = float(penalty["lam"])
-        key = key[: penalty.start()] + key[penalty.end() :]
-    match = _KEY.match(key)
-    name, seed = (match["method"], int(match["seed"])) if match else (key, None)
-    return canonical_method(name), seed, axes
-
-
-def canonical_method(name: str) -> str:
-    """A method's canonical name: lower case, words joined by ``_``, no control codes (names come from files).
-
-    >>> canonical_method("Credit Bridge"), canonical_method("STATE_BRIDGE")
-    ('credit_bridge', 'state_bridge')
-    """
-    return _BETWEEN_WORDS.sub("_", name.strip()).lower()
 
 
 _EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18})$")

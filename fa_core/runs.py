@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePath
@@ -21,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from fa_core.baseline import WITHOUT_BASELINE
 from fa_core.errors import UnreadableInput
 
 MANIFEST = "manifest.json"
@@ -33,9 +35,6 @@ RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
 """What is part of a run folder; further files in it are files like any other."""
 
 FORMAT = "fa-run/1"
-
-WITHOUT_BASELINE = frozenset({"frozen", "shallow", "random_init"})
-"""Controls that get no frozen baseline: two are baselines themselves, an untrained net claims nothing of its depth."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -93,17 +92,47 @@ def recorded_baseline(manifest: Manifest) -> float | None:
     return acc
 
 
-def why_no_baseline(method: str) -> str:
-    """Why (d) is not asked of a control; ``""`` for every other method.
+_KEY = re.compile(r"^(?P<method>.+?)[_-](?:s|seed[_-]?)(?P<seed>\d+)$", re.DOTALL)
+_SEEDED = re.compile(r"[_-](?:s|seed[_-]?)\d+")
+_BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
+_PENALTY = re.compile(r"[_-](?:pen[_-])?lam(?P<lam>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?)")
 
-    >>> why_no_baseline("frozen"), why_no_baseline("dfa")
-    ('frozen is a baseline itself', '')
+
+def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
+    """Method, seed and axes from a name such as ``dfa_s42`` or ``dfa_pen_lam0.01_s42``.
+
+    >>> split_key("state_bridge_s123")
+    ('state_bridge', 123, {})
+    >>> split_key("dfa_pen_lam0.01_s42")
+    ('dfa', 42, {'lam': 0.01})
+    >>> split_key("model")
+    ('model', None, {})
+
+    What follows an ``@`` only distinguishes runs of one method and seed (see `fa_core.formats.write`).
+
+    >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
+    (('bp', 1, {}), ('dfa@home', 42, {}))
     """
-    if method not in WITHOUT_BASELINE:
-        return ""
-    if method == "random_init":
-        return "an untrained net claims nothing of its depth"
-    return f"{method} is a baseline itself"
+    axes: dict[str, Any] = {}
+    run, _, _ = key.partition("@")
+    if _SEEDED.search(run):
+        key = run
+    penalty = _PENALTY.search(key)
+    if penalty:
+        axes["lam"] = float(penalty["lam"])
+        key = key[: penalty.start()] + key[penalty.end() :]
+    match = _KEY.match(key)
+    name, seed = (match["method"], int(match["seed"])) if match else (key, None)
+    return canonical_method(name), seed, axes
+
+
+def canonical_method(name: str) -> str:
+    """A method's canonical name: lower case, words joined by ``_``, no control codes (names come from files).
+
+    >>> canonical_method("Credit Bridge"), canonical_method("STATE_BRIDGE")
+    ('credit_bridge', 'state_bridge')
+    """
+    return _BETWEEN_WORDS.sub("_", name.strip()).lower()
 
 
 def run_place(source: str) -> str:

@@ -18,12 +18,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fa_core.baseline import WITHOUT_BASELINE
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.errors import UsageError
 from fa_core.naming import listed, unknown_name
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
-from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, canonical_method
-from fa_core.runs import WITHOUT_BASELINE
+from fa_core.rows import AuditRow, LazyRow, Problem, RowStore
+from fa_core.runs import canonical_method
 
 _MANY = 10_000
 """Rows from which what was freed while reading is worth giving back: a fifth of the table's own memory."""

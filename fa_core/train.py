@@ -16,9 +16,11 @@ from typing import Any
 
 import msgspec
 import torch
+from safetensors.torch import save
 from torch import Tensor
 
-from fa_core.atomic import write_bytes
+from fa_core.atomic import write_bytes, write_json
+from fa_core.baseline import FROZEN, WITHOUT_BASELINE
 from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
@@ -32,11 +34,10 @@ from fa_core.methods import make_method, method_class
 from fa_core.models import StreamNet, build
 from fa_core.naming import diagnostic_letters
 from fa_core.report import DiagnosticReport
-from fa_core.runs import RESUME, TRACE, WITHOUT_BASELINE, Manifest, is_run, read_manifest
-from fa_core.trace import trace_entry
+from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, is_run, read_manifest
+from fa_core.trace import trace_entry, write_trace
 from fa_core.training.loop import Diverged, deterministic, fitted_args, make_optimizer, steps_per_epoch, train_epoch
-from fa_core.training.plan import BASELINE, Recipe, RunPlan, plan_runs, there_already
-from fa_core.training.run_writer import RunWriter
+from fa_core.training.plan import Recipe, RunPlan, plan_runs, there_already
 
 __all__ = ["Moment", "Recipe", "RunPlan", "Trained", "check_plans", "plan_runs", "train_run"]
 
@@ -75,6 +76,46 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     manifest: Manifest
     report: DiagnosticReport | None
     skipped: bool = False
+
+
+class RunWriter:
+    """The files of one run folder. Every write is atomic: a kill between two leaves both readable."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def manifest(self, manifest: Manifest) -> None:
+        """Write ``manifest.json``; fields that say nothing are left out."""
+        fields = {name: getattr(manifest, name) for name in manifest.__struct_fields__}
+        said = {name: value for name, value in fields.items() if value is not None and value != {}}
+        write_json(self.folder / MANIFEST, msgspec.to_builtins(said))
+
+    def weights(self, manifest: Manifest, net: Mapping[str, Tensor], credit: Mapping[str, Tensor]) -> None:
+        """Write ``model.safetensors`` and, if the method has any tensors, ``credit.safetensors``.
+
+        Both carry method, seed and epoch in their metadata, so that a file alone still says what it is.
+        """
+        label = {"method": manifest.method, "seed": str(manifest.seed), "epoch": str(manifest.epochs_done)}
+        if credit:
+            write_bytes(self.folder / CREDIT, save(_plain(credit), label))
+        write_bytes(self.folder / WEIGHTS, save(_plain(net), label | {"arch": manifest.arch}))
+
+    def trace(self, epochs: Sequence[Mapping[str, Any]]) -> None:
+        """Write ``trace.jsonl``, one epoch per line; no epoch, no file."""
+        if not epochs:
+            (self.folder / TRACE).unlink(missing_ok=True)
+        else:
+            write_trace(self.folder / TRACE, epochs)
+
+    def start(self) -> None:
+        """Remove what an earlier run left: none of it is true of the new one."""
+        for name in (AUDIT, CREDIT, TRACE, RESUME):
+            (self.folder / name).unlink(missing_ok=True)
+
+
+def _plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Contiguous CPU copies: safetensors refuses views and shared memory."""
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tensors.items()}
 
 
 class Run:
@@ -185,7 +226,7 @@ class Run:
         held = Evaluation(self.data.test_x, self.data.test_y, self.batches, self.data.hash)
         report = audit_run(self.writer.folder, self.device, held)
         self.manifest = read_manifest(self.writer.folder)
-        self.writer.finished()
+        (self.writer.folder / RESUME).unlink(missing_ok=True)
         return report.with_thresholds(self.thresholds)
 
     def _save(self) -> None:
@@ -299,7 +340,7 @@ def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
         except FaError:
             continue
         finished = candidate.epochs_done == candidate.recipe.get("epochs")
-        if candidate.method == BASELINE and finished and _alike(candidate) == wanted:
+        if candidate.method == FROZEN and finished and _alike(candidate) == wanted:
             return candidate.headline_acc
     return None
 
@@ -338,7 +379,7 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = N
     writer.manifest(msgspec.structs.replace(manifest, headline_acc=report.headline_acc))
     provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
     report = msgspec.structs.replace(report, provenance=provenance)
-    writer.audit(report)
+    write_json(folder / AUDIT, report.to_dict())
     return report
 
 

@@ -16,7 +16,25 @@ from pathlib import Path
 
 from fa_core.errors import FaError, UsageError
 from fa_tui import opening
-from fa_tui.commands import COMMANDS, build, output
+from fa_tui.commands import output
+
+COMMANDS = (
+    "open",
+    "show",
+    "audit",
+    "check",
+    "seeds",
+    "sweep",
+    "utility",
+    "timeline",
+    "report",
+    "train",
+    "verify",
+    "pitfalls",
+    "serve",
+    "schema",
+    "doctor",
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,6 +86,8 @@ def _dispatch(args: list[str], names: Sequence[str]) -> int:
         UsageError: options or arguments that it does not take.
     """
     import typer
+
+    from fa_tui.options import build
 
     # off while the program starts, and a command may run for hours
     gc.enable()

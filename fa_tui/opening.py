@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from fa_core.baseline import FrozenBaseline
     from fa_core.formats import Trace
     from fa_tui.jobs.measuring import Setup
-    from fa_tui.options import FrozenBaseline
     from fa_tui.session import Session
     from fa_tui.views.filters import Look
 

@@ -1,26 +1,26 @@
 """Options that several commands share: their types, and the values that some of them make together.
 
-A command that declares a parameter ``thresholds``, ``baseline`` or ``placement`` takes the options behind it
-(`expanded`). Also the frozen baseline that runs are judged by, and where the sample runs are.
+A command that declares a parameter ``thresholds``, ``criteria`` or ``placement`` takes the options behind it
+(`expanded`); `build` makes the application of such commands. Also where the sample runs are.
 """
 
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 
-import msgspec
 import typer
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.errors import UnreadableInput, UsageError
-from fa_core.rows import AuditRow, canonical_method
-from fa_core.runs import WITHOUT_BASELINE
+from fa_core.runs import canonical_method
 
 
 def sample_runs() -> Path:
@@ -112,66 +112,6 @@ RowFormOption = Annotated[
 ]
 
 
-class FrozenBaseline(msgspec.Struct, frozen=True):
-    """A frozen-blocks accuracy to assume: (d) is judged by it, and nothing takes it for a measured one.
-
-    Attributes:
-        default: for every run that recorded none (a fraction), or None; not for a control that is a baseline itself.
-        by_method: canonical method name → accuracy for that method, in place of a recorded one too.
-    """
-
-    default: float | None = None
-    by_method: Mapping[str, float] = {}
-
-    def check(self, methods: Iterable[str]) -> None:
-        """Refuse a method that no run has; of no runs at all nothing is said.
-
-        Args:
-            methods: of the runs, in order.
-
-        Raises:
-            UsageError: names it, and which methods there are.
-        """
-        if not self.by_method:
-            return
-        from fa_core.naming import nearest
-
-        known = dict.fromkeys(methods)
-        for name in self.by_method if known else ():
-            if name not in known:
-                raise UsageError(f"--frozen-baseline {name}=...: no run of method {name!r}", hint=nearest(name, known))
-
-    def __bool__(self) -> bool:
-        """Whether anything is assumed."""
-        return self.default is not None or bool(self.by_method)
-
-    def apply(self, rows: Iterable[AuditRow]) -> list[AuditRow]:
-        """The rows judged by the baseline; rows without a measurement stay as they are."""
-        return [self.filled(row) for row in rows] if self else list(rows)
-
-    def filled(self, row: AuditRow) -> AuditRow:
-        """A row judged by the baseline."""
-        acc = self._for(row)
-        return row if acc is None else msgspec.structs.replace(row, report=row.report.with_assumed_baseline(acc))
-
-    def recorded(self, row: AuditRow) -> AuditRow:
-        """A row with the baseline as its own if it has none: for a caller that measures it now, and knows it.
-
-        One that a run has is never lost: in its place another can only be assumed.
-        """
-        acc = self._for(row)
-        if acc is None or row.report.frozen_baseline_acc is not None:
-            return self.filled(row)
-        return msgspec.structs.replace(row, report=row.report.with_frozen_baseline(acc))
-
-    def _for(self, row: AuditRow) -> float | None:
-        """The accuracy to assume for a row, if any."""
-        acc = self.by_method.get(row.method)
-        if acc is None and row.method not in WITHOUT_BASELINE and row.report.frozen_baseline_acc is None:
-            acc = self.default
-        return acc if acc is not None and row.report.coverage else None
-
-
 def parse_frozen_baseline(values: Sequence[str] | None) -> FrozenBaseline:
     """``["0.349", "ep=0.31"]`` → a `FrozenBaseline`.
 
@@ -207,6 +147,18 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
     ['42', '123', '456']
     """
     return [item.strip() for part in values or () for item in part.split(",") if item.strip()]
+
+
+class Criteria(NamedTuple):
+    """What runs are judged by.
+
+    Attributes:
+        thresholds: when the diagnostics fire.
+        baseline: frozen-baseline accuracies to assume.
+    """
+
+    thresholds: DiagnosticThresholds
+    baseline: FrozenBaseline = FrozenBaseline()
 
 
 class Bundle(NamedTuple):
@@ -284,21 +236,22 @@ def placement_in(values: Mapping[str, Any]) -> Placement:
     return Placement(**{name: values[name] for name in _PLACEMENT})
 
 
-def _baseline_in(values: Mapping[str, Any]) -> FrozenBaseline:
-    """The frozen baseline among a command's values.
+def _criteria_in(values: Mapping[str, Any]) -> Criteria:
+    """What a command's values say runs are judged by.
 
     Raises:
-        UsageError: as `parse_frozen_baseline`; an accuracy is empty, as an unset variable makes it.
+        UsageError: as `thresholds_in` and `parse_frozen_baseline`; an accuracy is empty, as an unset variable makes it.
     """
-    for value in values["frozen_baseline"] or ():
+    given = values["frozen_baseline"]
+    for value in given or ():
         if not all(item.strip() for item in value.split(",")):
             raise UsageError(f"--frozen-baseline {value!r} lacks an accuracy", hint="write 0.349 or METHOD=0.349")
-    return parse_frozen_baseline(values["frozen_baseline"])
+    return Criteria(thresholds_in(values), parse_frozen_baseline(given))
 
 
 BUNDLES: Mapping[str, Bundle] = {
     "thresholds": Bundle(_THRESHOLDS, thresholds_in),
-    "baseline": Bundle({"frozen_baseline": (FrozenBaselineOption, None)}, _baseline_in),
+    "criteria": Bundle(_THRESHOLDS | {"frozen_baseline": (FrozenBaselineOption, None)}, _criteria_in),
     "placement": Bundle(_PLACEMENT, placement_in),
 }
 """By the name of the parameter that a command declares, keyword-only."""
@@ -329,3 +282,43 @@ def expanded(command: Callable[..., None]) -> Callable[..., None]:
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {one.name: one.annotation for one in parameters}
     return wrapper
+
+
+_MODULES = {
+    **dict.fromkeys(("show", "check"), "verdicts"),
+    **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
+    "verify": "audit",
+}
+"""Where a command is that has no module of its name."""
+
+INTRO = """Audit networks trained without backprop: four diagnostics, one verdict.
+
+`fa-tui PATH…` opens the explorer; without a path it opens the sample runs.
+Results go to stdout, progress and messages to stderr. Add --debug to any command for a traceback.
+"""
+
+
+def build(names: Sequence[str]) -> typer.Typer:
+    """The command-line application with the named commands."""
+    app = typer.Typer(
+        add_completion=False, no_args_is_help=False, rich_markup_mode=None, pretty_exceptions_enable=False, help=INTRO
+    )
+    app.callback()(_intro)
+    for name in names:
+        module = importlib.import_module(f"fa_tui.commands.{_MODULES.get(name, name)}")
+        app.command(name)(expanded(getattr(module, f"{name}_command")))
+    return app
+
+
+@functools.cache
+def command(name: str) -> Any:
+    """One command, as click holds it."""
+    group: Any = typer.main.get_command(build((name,)))
+    return group.commands[name]
+
+
+def _intro() -> None:
+    pass
+
+
+_intro.__doc__ = INTRO

@@ -20,14 +20,13 @@ from fa_core.diagnostics import (
     recorded_flags,
     verdict_text,
 )
-from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 
 if TYPE_CHECKING:
+    from fa_core.baseline import FrozenBaseline
     from fa_core.formats import Trace
     from fa_core.table import AuditTable
     from fa_tui.live import Reading
-    from fa_tui.options import FrozenBaseline
 
 SCALAR_LIMIT = 200
 """Up to so many runs are judged one by one: below a millisecond or two, and without importing NumPy."""
@@ -216,14 +215,6 @@ class Session:
         self._as_read[index : index + 1] = [row]
         if self.baseline is not None:
             self.rows[index : index + 1] = self.baseline.apply([row])
-
-    def assumed_baseline(self, method: str, recorded: float | None = None) -> float | None:
-        """The frozen-baseline accuracy assumed for a method's runs that record this one or none; None if none is."""
-        if self.baseline is None:
-            return None
-        report = DiagnosticReport(bp_grad_norms=[1.0], frozen_baseline_acc=recorded)
-        probe = AuditRow(source="", key="", method=method, report=report)
-        return self.baseline.apply([probe])[0].report.assumed_baseline_acc
 
     def assumes(self, index: int) -> bool:
         """Whether a run's frozen baseline is assumed."""

@@ -14,8 +14,7 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.errors import UsageError
 from fa_core.naming import nearest
-from fa_core.rows import canonical_method
-from fa_core.runs import home_of
+from fa_core.runs import canonical_method, home_of
 from fa_core.runs import run_names as names_of
 from fa_core.table import AuditTable, Mask
 

@@ -8,47 +8,27 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
-from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
 
 from fa_core.analysis import Result
+from fa_core.baseline import FrozenBaseline, why_no_baseline
 from fa_core.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_core.runs import WITHOUT_BASELINE, run_names, why_no_baseline
+from fa_core.runs import run_names, run_place
 from fa_core.table import AuditTable, Bits, Mask
 from fa_core.trace import Trace
 
 STOP_ON = "ab"
 """The diagnostics that end a run early by default: both are collapses that do not heal."""
 
-
-class Baseline(NamedTuple):
-    """A frozen-baseline accuracy for reports that record none.
-
-    Attributes:
-        acc: a fraction.
-        assumed: whether it is a what-if, not measured.
-    """
-
-    acc: float
-    assumed: bool = False
-
-    @classmethod
-    def of(cls, given: float | Baseline | None) -> Baseline | None:
-        """A bare number is one that was measured."""
-        return cls(given) if isinstance(given, (int, float)) else given
-
-    def given_to(self, report: DiagnosticReport) -> DiagnosticReport:
-        """The report, judged by this baseline if it records none."""
-        if report.frozen_baseline_acc is not None:
-            return report
-        return report.with_assumed_baseline(self.acc) if self.assumed else report.with_frozen_baseline(self.acc)
+Baseline: TypeAlias = float | FrozenBaseline | None
+"""What judges (d) where a trace records nothing: a measured accuracy (a fraction), one to assume, or none."""
 
 
 class EpochPoint(Result, frozen=True, kw_only=True):
@@ -143,7 +123,7 @@ def timeline(
     trace: Trace,
     thresholds: DiagnosticThresholds | None = None,
     stop_on: str = STOP_ON,
-    frozen_baseline: float | Baseline | None = None,
+    frozen_baseline: Baseline = None,
     total_epochs: int | None = None,
 ) -> Timeline:
     """Replay one trace through the verdict's own rule.
@@ -152,8 +132,8 @@ def timeline(
         trace: a run over its epochs.
         thresholds: default: the protocol's.
         stop_on: letters that end the run.
-        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none; as a `Baseline`, it
-            may be one that is only assumed.
+        frozen_baseline: accuracy with frozen blocks, a fraction, for epochs that record none; as a `FrozenBaseline`,
+            one that is only assumed.
         total_epochs: length the run was planned for; default: what the trace holds.
 
     Note:
@@ -280,8 +260,7 @@ def timelines(
     thresholds: DiagnosticThresholds | None = None,
     stop_on: str = STOP_ON,
     total_epochs: int | None = None,
-    frozen_baseline: float | None = None,
-    baseline_of: Mapping[str, float] | None = None,
+    assumed: FrozenBaseline | None = None,
 ) -> list[Timeline]:
     """`timeline` of many runs, each by a name of its own (`run_names`).
 
@@ -291,50 +270,44 @@ def timelines(
         thresholds: default: the protocol's.
         stop_on: letters that end a run.
         total_epochs: length the runs were planned for.
-        frozen_baseline: assumed for runs without one, but for the controls that get none.
-        baseline_of: method → frozen baseline, assumed in place of the audits' own.
+        assumed: see `frozen_baselines`.
     """
-    baselines = frozen_baselines(traces, table, frozen_baseline, baseline_of)
     names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
     return [
         timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
-        for trace, name, baseline in zip(traces, names, baselines, strict=True)
+        for trace, name, baseline in zip(traces, names, frozen_baselines(traces, table, assumed), strict=True)
     ]
 
 
 def frozen_baselines(
-    traces: Sequence[Trace],
-    table: AuditTable,
-    frozen_baseline: float | None = None,
-    baseline_of: Mapping[str, float] | None = None,
-) -> list[Baseline | None]:
-    """The frozen-baseline accuracy to judge each trace's (d) by, where it records none; None if nothing says one.
+    traces: Sequence[Trace], table: AuditTable, assumed: FrozenBaseline | None = None
+) -> list[Baseline]:
+    """What each trace's (d) is judged by, where the trace records nothing.
 
-    What is named for the method comes first, then the audit of the trace's own run, then what is assumed for all.
+    What is assumed for the method comes first, then the audit of the trace's own run, then what is assumed for all.
 
     Args:
         traces: the runs.
         table: audits.
-        frozen_baseline: assumed for runs without one, but for the controls that get none.
-        baseline_of: method → frozen baseline, assumed.
+        assumed: frozen baselines to assume.
     """
+    assumed = assumed or FrozenBaseline()
     known = _known_baselines(table)
-    otherwise = None if frozen_baseline is None else Baseline(frozen_baseline, assumed=True)
-    found: list[Baseline | None] = []
-    for trace in traces:
-        aimed = (baseline_of or {}).get(trace.method)
-        assumed = None if trace.method in WITHOUT_BASELINE else otherwise
-        own = known.get(trace.source, known.get(str(PurePath(trace.source).parent), assumed))
-        found.append(own if aimed is None else Baseline(aimed, assumed=True))
-    return found
+    return [
+        assumed if trace.method in assumed.by_method else known.get(run_place(trace.source), assumed)
+        for trace in traces
+    ]
 
 
 def _known_baselines(table: AuditTable) -> dict[str, Baseline]:
-    """Source → frozen-baseline accuracy, for files and run folders of one audit: no other file is surely the run's."""
-    runs_in = Counter(table.source.tolist())
-    rows = zip(table.source.tolist(), table.baseline.tolist(), table.assumed.tolist(), strict=True)
+    """Place of a run → its audit's frozen baseline, where one audit is of that place: no other is surely the run's."""
+    places = [run_place(source) for source in table.source.tolist()]
+    runs_in = Counter(places)
+    rows = zip(places, table.method.tolist(), table.baseline.tolist(), table.assumed.tolist(), strict=True)
     return {
-        source: Baseline(acc, assumed) for source, acc, assumed in rows if runs_in[source] == 1 and math.isfinite(acc)
+        place: FrozenBaseline(by_method={method: acc}) if assumed else acc
+        for place, method, acc, assumed in rows
+        if runs_in[place] == 1 and math.isfinite(acc)
     }
 
 
@@ -409,10 +382,10 @@ class Replay:
 
     Args:
         traces: runs over epochs.
-        baselines: per trace a frozen-baseline accuracy (see `Baseline`) for epochs that record none, or None.
+        baselines: per trace what judges epochs that record no frozen baseline.
     """
 
-    def __init__(self, traces: Sequence[Trace], baselines: Sequence[float | Baseline | None] | None = None) -> None:
+    def __init__(self, traces: Sequence[Trace], baselines: Sequence[Baseline] | None = None) -> None:
         given = list(baselines) if baselines is not None else [None] * len(traces)
         kept = [(trace, baseline) for trace, baseline in zip(traces, given, strict=True) if trace.epochs]
         self.traces = [trace for trace, _ in kept]
@@ -490,8 +463,7 @@ class Replay:
         return self._numbers[run][int(places[0])] if len(places) else None
 
 
-def _rows(trace: Trace, baseline: float | Baseline | None) -> list[AuditRow]:
-    lent = Baseline.of(baseline)
+def _rows(trace: Trace, baseline: Baseline) -> list[AuditRow]:
     return [
         AuditRow(
             source=trace.source,
@@ -499,7 +471,16 @@ def _rows(trace: Trace, baseline: float | Baseline | None) -> list[AuditRow]:
             method=trace.method,
             seed=trace.seed,
             axes=trace.axes,
-            report=report if lent is None else lent.given_to(report),
+            report=_lent(baseline, epoch.report(trace.method, trace.seed), trace.method),
         )
-        for report in (epoch.report(trace.method, trace.seed) for epoch in trace.epochs)
+        for epoch in trace.epochs
     ]
+
+
+def _lent(baseline: Baseline, report: DiagnosticReport, method: str) -> DiagnosticReport:
+    """The report, judged by this baseline if it records none."""
+    if baseline is None or report.frozen_baseline_acc is not None:
+        return report
+    if isinstance(baseline, FrozenBaseline):
+        return baseline.lent_to(report, method)
+    return report.with_frozen_baseline(baseline)

@@ -1,4 +1,4 @@
-"""CIFAR-10 and CIFAR-100 from the user's folder, in the binary or the python layout; no pickle in it is run."""
+"""The files of CIFAR-10 and CIFAR-100, in the binary or the python layout; no pickle among them is run."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fa_core.data.dataset import DataSet
-from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
+from fa_core.errors import UnreadableInput, UnsafeCheckpoint
 
 # What a pickled dict of NumPy arrays needs, under the names of NumPy 1 and 2.
 _RECONSTRUCT = np.empty(0).__reduce__()[0]
@@ -117,65 +116,69 @@ def _read_binary(label_bytes: int) -> Callable[[Path], Batch]:
     return read
 
 
+@dataclass(frozen=True)
+class Cifar:
+    """One of the two data sets.
+
+    Attributes:
+        classes: C.
+        layouts: in which its files may lie.
+        mean: of the training pixels per channel, in [0, 1].
+        std: their standard deviation.
+    """
+
+    classes: int
+    layouts: Sequence[Layout]
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+
+
 _FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))
-CIFAR10 = (
-    Layout("cifar-10-batches-bin", tuple(f"{name}.bin" for name in _FIVE), "test_batch.bin", _read_binary(1)),
-    Layout("cifar-10-batches-py", _FIVE, "test_batch", partial(read_pickle_batch, label_key=b"labels")),
+CIFAR10 = Cifar(
+    10,
+    (
+        Layout("cifar-10-batches-bin", tuple(f"{name}.bin" for name in _FIVE), "test_batch.bin", _read_binary(1)),
+        Layout("cifar-10-batches-py", _FIVE, "test_batch", partial(read_pickle_batch, label_key=b"labels")),
+    ),
+    mean=(0.4914, 0.4822, 0.4465),
+    std=(0.2470, 0.2435, 0.2616),
 )
-CIFAR100 = (
-    Layout("cifar-100-binary", ("train.bin",), "test.bin", _read_binary(2)),
-    Layout("cifar-100-python", ("train",), "test", partial(read_pickle_batch, label_key=b"fine_labels")),
+CIFAR100 = Cifar(
+    100,
+    (
+        Layout("cifar-100-binary", ("train.bin",), "test.bin", _read_binary(2)),
+        Layout("cifar-100-python", ("train",), "test", partial(read_pickle_batch, label_key=b"fine_labels")),
+    ),
+    mean=(0.5071, 0.4865, 0.4409),
+    std=(0.2673, 0.2564, 0.2762),
 )
 
-# Mean and standard deviation of the training pixels per channel, in [0, 1].
-_MOMENTS10 = ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616))
-_MOMENTS100 = ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762))
 
-
-def load_cifar10(spec: str, text: str) -> DataSet:
-    """CIFAR-10: (N, 3, 32, 32) standardised per channel, 10 classes. See `load_cifar`."""
-    return load_cifar(spec, text, CIFAR10, 10, _MOMENTS10)
-
-
-def load_cifar100(spec: str, text: str) -> DataSet:
-    """CIFAR-100 with its 100 fine labels: (N, 3, 32, 32) standardised per channel. See `load_cifar`."""
-    return load_cifar(spec, text, CIFAR100, 100, _MOMENTS100)
-
-
-def load_cifar(
-    spec: str, text: str, layouts: Sequence[Layout], classes: int, moments: tuple[Sequence[float], Sequence[float]]
-) -> DataSet:
+def read_cifar(kind: Cifar, given: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Read a CIFAR folder in whichever layout it holds.
 
     Args:
-        spec: the whole SPEC; the data set keeps it with an absolute path, so that it is found from anywhere.
-        text: the folder, or the folder that holds the unpacked archive.
-        layouts: the layouts to look for.
-        classes: C.
-        moments: mean and standard deviation per channel.
+        kind: which of the two.
+        given: the folder, or the folder that holds the unpacked archive.
+
+    Returns:
+        Training images (N, 3, 32, 32), standardised per channel, and (fine) labels (N,); the same of the test part.
 
     Raises:
-        UsageError: no folder named.
         UnreadableInput: no such folder, a file missing (it is named), a file of the wrong size.
         UnsafeCheckpoint: a pickle that would load something other than arrays.
 
     Source: the layouts as described on the CIFAR page of A. Krizhevsky.
     """
-    name = spec.partition(":")[0]
-    if not text:
-        raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
-    given = Path(text).expanduser().resolve()
-    folder, layout = _find(given, layouts)
+    folder, layout = _find(given, kind.layouts)
     train = [layout.read(folder / name) for name in layout.train]
     pixels, labels = np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])
     test_pixels, test_labels = layout.read(folder / layout.test)
-    return DataSet(
-        f"{name}:{given}",
-        _standardised(pixels, moments),
+    return (
+        _standardised(pixels, kind),
         torch.from_numpy(labels),
-        _standardised(test_pixels, moments),
+        _standardised(test_pixels, kind),
         torch.from_numpy(test_labels),
-        classes,
     )
 
 
@@ -199,7 +202,7 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
     raise UnreadableInput(f"none of the data set's files is here; missing {known}", where=folder)
 
 
-def _standardised(pixels: Bytes, moments: tuple[Sequence[float], Sequence[float]]) -> Tensor:
+def _standardised(pixels: Bytes, kind: Cifar) -> Tensor:
     x = torch.from_numpy(pixels.reshape(-1, 3, 32, 32)).float()
-    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in moments)
+    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (kind.mean, kind.std))
     return x.div_(255.0).sub_(mean).div_(std)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import tempfile
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future, as_completed
@@ -19,7 +18,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.atomic import place_of
+from fa_core.atomic import Throttle, place_of
+from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.engine.devices import LOCAL, Placement, resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import (
@@ -36,18 +36,9 @@ from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import scan
 from fa_core.formats.write import write_audit_table
-from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import WITHOUT_BASELINE, is_run
-
-FROZEN = "frozen"
-"""The control whose accuracy is the baseline."""
-
-WRITING_SHARE = 0.05
-"""Largest part of the time that writing may take: a file of 10,000 runs is not rewritten for each of them."""
-
-AT_ONCE = 0.02
-"""Seconds that a write may take for the next one not to wait: a file of some hundred runs is never behind."""
+from fa_core.runs import is_run
 
 Adjust = Callable[[Iterable[AuditRow]], list[AuditRow]]
 """What is done to finished rows before they are written: thresholds and baselines that the user gave."""
@@ -295,7 +286,7 @@ class AuditFile:
         self.unsaved: FaError | None = None
         self._reports: dict[int, DiagnosticReport] = {}
         self._lock = threading.RLock()
-        self._next_write = 0.0
+        self._throttle = Throttle()
         self._unwritten = False
         self._later: threading.Timer | None = None
 
@@ -304,7 +295,7 @@ class AuditFile:
         with self._lock:
             self._reports[index] = report
             self._unwritten = True
-            pause = self._next_write - time.monotonic()
+            pause = self._throttle.pause
             if pause <= 0:
                 self.write()
             elif self._later is None:
@@ -324,10 +315,8 @@ class AuditFile:
                 self._later = None
             if self._out is None or not self._unwritten:
                 return
-            begun = time.monotonic()
-            self._unwritten = not self._saved(self._out, [*self._before, *self.rows()])
-            took = time.monotonic() - begun
-            self._next_write = begun + took + (took * (1 / WRITING_SHARE - 1) if took > AT_ONCE else 0.0)
+            with self._throttle.writing():
+                self._unwritten = not self._saved(self._out, [*self._before, *self.rows()])
 
     def rows(self) -> list[AuditRow]:
         """The finished rows, in order, with their baselines."""
@@ -361,42 +350,7 @@ class AuditFile:
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:
     """A baseline that the user gave says so, so that a resumed audit does not take it for the run's own."""
     acc: Any = after.report.frozen_baseline_acc
-    return after if acc == before.report.frozen_baseline_acc else filled(after, acc, GIVEN)
-
-
-def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """Fill in (d)'s baseline where a run has none and a frozen-blocks run was measured in the same audit.
-
-    It must have the same network, arguments, data and seed; one of the same recipe goes before others.
-    """
-    rows = list(rows)
-    frozen = [row for row in rows if row.method == FROZEN and row.report.headline_acc is not None]
-    return [_with_baseline(row, frozen) for row in rows]
-
-
-def filled(row: AuditRow, acc: float | None, source: str) -> AuditRow:
-    """The row with this baseline, and where it came from."""
-    report = row.report.with_frozen_baseline(acc)
-    return replace(row, report=replace(report, provenance={**report.provenance, BASELINE_FROM: source}))
-
-
-def _with_baseline(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
-    shared = _shared_with_baseline(row)
-    if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or shared is None:
-        return row
-    fitting = [candidate for candidate in frozen if _shared_with_baseline(candidate) == shared]
-    recipe = row.report.provenance.get("recipe")
-    # of several that are as good, the first
-    best = max(fitting, key=lambda other: other.report.provenance.get("recipe") == recipe, default=None)
-    return row if best is None else filled(row, best.report.headline_acc, best.checkpoint or best.source)
-
-
-def _shared_with_baseline(row: AuditRow) -> tuple[object, ...] | None:
-    """What a run and its baseline share; None where the network is not known."""
-    facts = row.report.provenance
-    if row.seed is None or "arch" not in facts:
-        return None
-    return (facts["arch"], facts.get("arch_args"), facts.get("data"), facts.get("data_hash"), row.seed)
+    return after if acc == before.report.frozen_baseline_acc else with_baseline(after, acc, GIVEN)
 
 
 def finished_before(

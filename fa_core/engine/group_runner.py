@@ -15,6 +15,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
+from fa_core.baseline import why_no_baseline
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
@@ -38,11 +39,10 @@ from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.isolate import AS_IS
 from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.tally import Diagnosed
-from fa_core.methods.base import Method
-from fa_core.methods.registry import restore_method
+from fa_core.methods import Method, restore_method
 from fa_core.models.base import StreamNet
 from fa_core.report import DiagnosticReport, ReferencePrecision
-from fa_core.runs import CREDIT, Manifest, why_no_baseline
+from fa_core.runs import CREDIT, Manifest
 
 if TYPE_CHECKING:
     from fa_core.engine.worker import WorkerEvents

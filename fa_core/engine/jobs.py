@@ -16,7 +16,7 @@ import msgspec
 import fa_core
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage
-from fa_core.naming import is_callable_name, unknown_name
+from fa_core.naming import check_data_set, is_callable_name
 from fa_core.rows import AuditRow
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 
@@ -191,10 +191,6 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     log: str = ""
 
 
-DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
-"""Names that `fa_core.data.SPECS` knows (which takes torch to ask)."""
-
-
 def check_options(options: MeasureOptions) -> None:
     """Refuse before a worker starts what every worker would refuse.
 
@@ -207,10 +203,8 @@ def check_options(options: MeasureOptions) -> None:
             raise UsageError(f"--{name.replace('_', '-')} {count} is less than 1")
     if options.model is not None and not is_callable_name(options.model):
         raise UsageError(f"--model {options.model!r} is not module:callable", hint="write e.g. my_lab.nets:build")
-    if options.data is not None and not is_callable_name(options.data):
-        name = options.data.partition(":")[0]
-        if name not in DATA_SETS:
-            raise unknown_name("data set", name, [*DATA_SETS, "module:callable"])
+    if options.data is not None:
+        check_data_set(options.data)
 
 
 def no_data(checkpoint: Path | str) -> FaError:

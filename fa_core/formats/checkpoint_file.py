@@ -11,7 +11,8 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Finding, python_loads
-from fa_core.rows import canonical_method, row_of_file
+from fa_core.rows import row_of_file
+from fa_core.runs import canonical_method
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth")

@@ -16,7 +16,8 @@ import msgspec
 from fa_core.errors import InvalidReport, UnreadableInput
 from fa_core.formats.json_document import Document, Finding, attempt, convert_spelled, plain, spellings_in
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem, canonical_method, row_of_file
+from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.runs import canonical_method
 from fa_core.trace import Trace, TraceEpoch, growth_bound
 
 _PEEK = 20

@@ -25,8 +25,8 @@ from fa_core.formats.json_document import (
     spellings_in,
 )
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem, canonical_method, row_of_file, split_key
-from fa_core.runs import numbered
+from fa_core.rows import AuditRow, Problem, row_of_file
+from fa_core.runs import canonical_method, numbered, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""

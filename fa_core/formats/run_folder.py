@@ -12,7 +12,7 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats.json_document import Finding, loads, open_document
 from fa_core.formats.reports import decode_report
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, Problem, canonical_method
+from fa_core.rows import AuditRow, Problem
 from fa_core.runs import (
     AUDIT,
     CREDIT,
@@ -20,6 +20,7 @@ from fa_core.runs import (
     TRACE,
     WEIGHTS,
     Manifest,
+    canonical_method,
     read_manifest,
     recorded_baseline,
 )

@@ -11,8 +11,8 @@ import msgspec
 
 from fa_core.atomic import write_json
 from fa_core.report import DiagnosticReport
-from fa_core.rows import AuditRow, canonical_method
-from fa_core.runs import numbered
+from fa_core.rows import AuditRow
+from fa_core.runs import canonical_method, numbered
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):

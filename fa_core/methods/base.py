@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -23,7 +25,10 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fa_core.errors import UsageError
 from fa_core.models.base import StreamNet
+from fa_core.naming import nearest, unknown_name
+from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -227,3 +232,59 @@ def untracked_statistics(net: nn.Module) -> Iterator[None]:
     finally:
         for norm in tracking:
             norm.track_running_stats = True
+
+
+ENTRY_POINTS = "fa_core.methods"
+"""The entry-point group: name = ``module:Class``, the class a `Method`."""
+
+Named = Mapping[str, type[Method]]
+"""Canonical name → class."""
+
+
+def by_name(*classes: type[Method]) -> Named:
+    """Classes under their own names."""
+    return {rule.name: rule for rule in classes}
+
+
+def find_class(name: str, built_in: Named) -> type[Method]:
+    """The built-in class of that name, in any spelling (``"Credit Bridge"`` is ``credit_bridge``), or a plugin.
+
+    A plugin is imported, so `name` must come from the user, not from a file. It cannot take a built-in name.
+
+    Raises:
+        UsageError: unknown, or a plugin that does not import or is no `Method`.
+    """
+    name = canonical_method(name)
+    if name in built_in:
+        return built_in[name]
+    plugins = _plugins()
+    if name not in plugins:
+        raise unknown_name("method", name, [*built_in, *sorted(plugins.keys() - built_in.keys())])
+    where = f"entry point {name} = {plugins[name].value}"
+    try:
+        rule = plugins[name].load()
+    except Exception as error:
+        raise UsageError(f"does not import ({type(error).__name__}: {error})", where=where) from error
+    if not (isinstance(rule, type) and issubclass(rule, Method)):
+        raise UsageError(f"{rule!r} is no fa_core.methods.Method", where=where)
+    return rule
+
+
+def check_options(rule: type[Method], args: Iterable[str]) -> None:
+    """Refuse an option that the rule's constructor does not take.
+
+    Raises:
+        UsageError: naming the option and those there are.
+    """
+    parameters = list(signature(rule.__init__).parameters.values())[3:]
+    if any(p.kind is Parameter.VAR_KEYWORD for p in parameters):
+        return
+    options = [p.name for p in parameters]
+    for option in args:
+        if option not in options:
+            hint = nearest(option, options) if options else "it has none"
+            raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)
+
+
+def _plugins() -> dict[str, EntryPoint]:
+    return {canonical_method(point.name): point for point in entry_points(group=ENTRY_POINTS)}

@@ -8,10 +8,17 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import UsageError
-from fa_core.methods.base import Credit, Method, StepInfo, feedback_generator
+from fa_core.methods.base import Credit, Method, Named, StepInfo, by_name, check_options, feedback_generator, find_class
 from fa_core.methods.bp import Backprop
-from fa_core.methods.rules import RULES, check_options, find_class
+from fa_core.methods.bridge import CreditBridge, StateBridge
+from fa_core.methods.ep import EquilibriumPropagation
+from fa_core.methods.feedback import DirectFeedbackAlignment, FeedbackAlignment
 from fa_core.models.base import StreamNet
+
+RULES: Named = by_name(
+    Backprop, FeedbackAlignment, DirectFeedbackAlignment, StateBridge, CreditBridge, EquilibriumPropagation
+)
+"""The built-in rules; the controls, which train by one of them, are not among them."""
 
 
 class Control(Method):

@@ -1,9 +1,100 @@
-"""The built-in networks: each exposes its residual stream and is recognised from its tensors."""
+"""The built-in networks, each with an exposed residual stream: by name, and by the tensors of a checkpoint."""
 
-from fa_core.models.base import StreamNet
-from fa_core.models.registry import ARCHS, build, recognise
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from typing import Any
+
+import torch
+
+from fa_core.errors import UnknownNetwork, UsageError
+from fa_core.models.base import Shape, StreamNet
 from fa_core.models.residual_mlp import ResMLP, StudentNet
 from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.vit_mini import ViTMini
+from fa_core.naming import nearest, unknown_name
 
-__all__ = ["ARCHS", "ResMLP", "SmallCNN", "StreamNet", "StudentNet", "ViTMini", "build", "recognise"]
+__all__ = ["ARCHS", "StreamNet", "build", "recognise"]
+
+ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP, ViTMini, StudentNet, SmallCNN)}
+"""Registry name → network class."""
+
+
+def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:
+    """A freshly initialised network.
+
+    Args:
+        arch: a name in `ARCHS`.
+        seed: draws the initial weights; the global generator is then left as it was.
+            None = use the global generator.
+        args: the network's constructor arguments.
+
+    Raises:
+        UsageError: unknown network or argument, or a size that cannot be meant.
+
+    >>> build("resmlp", input_dim=16, d=8, L=2, seed=0).state_shapes
+    [(8,), (8,), (8,)]
+    """
+    if arch not in ARCHS:
+        raise unknown_name("network", arch, ARCHS)
+    known = list(signature(ARCHS[arch]).parameters)
+    for name in args:
+        if name not in known:
+            raise UsageError(f"{arch} has no argument {name!r}", hint=nearest(name, known))
+    if seed is None:
+        return ARCHS[arch](**args)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return ARCHS[arch](**args)
+
+
+def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]]:
+    """The built-in network whose state dict has exactly these tensors.
+
+    Args:
+        tensors: tensor name → shape.
+
+    Returns:
+        (arch, arch_args), ready for ``build(arch, **arch_args)``.
+
+    Raises:
+        UnknownNetwork: no network has these names, or one has but a shape differs (both are said).
+
+    >>> recognise({name: t.shape for name, t in build("resmlp", d=8, L=1).state_dict().items()})[0]
+    'resmlp'
+    """
+    seen: dict[str, Shape] = {name: tuple(shape) for name, shape in tensors.items()}
+    nearly: list[tuple[int, str]] = []
+    for arch, network in ARCHS.items():
+        try:
+            args = network.infer_args(seen)
+            with torch.device("meta"):
+                expected = {name: tuple(tensor.shape) for name, tensor in network(**args).state_dict().items()}
+        except (KeyError, IndexError, ValueError, TypeError, UsageError):
+            continue
+        if expected == seen:
+            return arch, args
+        nearly.append(_difference(arch, expected, seen))
+    if nearly:
+        raise UnknownNetwork(min(nearly)[1], hint="name the network with --model module:callable")
+    listed = ", ".join(f"{name} {shape}" for name, shape in list(seen.items())[:4]) or "no tensors"
+    more = f" and {len(seen) - 4} more" if len(seen) > 4 else ""
+    raise UnknownNetwork(
+        f"tensors of no known network ({listed}{more})",
+        hint=f"name the network with --model module:callable; known: {', '.join(ARCHS)}",
+    )
+
+
+def _difference(arch: str, expected: Mapping[str, Shape], seen: Mapping[str, Shape]) -> tuple[int, str]:
+    """How many tensors differ from `arch`'s, and the first one as text."""
+    names = [*expected, *(name for name in seen if name not in expected)]
+    wrong = [name for name in names if expected.get(name) != seen.get(name)]
+    name = wrong[0]
+    if name not in seen:
+        text = f"looks like {arch}, but {name} {expected[name]} is missing"
+    elif name not in expected:
+        text = f"looks like {arch}, which has no {name} {seen[name]}"
+    else:
+        text = f"looks like {arch}, but {name} has shape {seen[name]} where {expected[name]} fits the rest"
+    return len(wrong), text

@@ -14,8 +14,7 @@ from fa_core.errors import MeasureError
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.methods import METHODS, Method, make_method, restore_method
 from fa_core.models import StreamNet, build
-from fa_core.rows import canonical_method
-from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, read_manifest
+from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, canonical_method, read_manifest
 
 
 @dataclass(frozen=True)

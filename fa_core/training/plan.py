@@ -11,9 +11,10 @@ from typing import Any, Literal
 
 import msgspec
 
+from fa_core.baseline import FROZEN
 from fa_core.errors import UsageError
-from fa_core.naming import is_callable_name, unknown_name
-from fa_core.rows import canonical_method
+from fa_core.naming import check_data_set, unknown_name
+from fa_core.runs import canonical_method
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
 SCHEDULES = ("cosine", "constant")
@@ -72,13 +73,10 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
         return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
 
 
-BASELINE = "frozen"
-"""The control whose accuracy is (d)'s baseline."""
-
-CONTROLS = (BASELINE, "shallow", "random_init", "random_targets")
+CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
 """They have options of their own, which are not those of the method they are trained with."""
 
-UNPENALISED = (BASELINE, "shallow")
+UNPENALISED = (FROZEN, "shallow")
 """Controls with no block in training, so that λ changes nothing: they are trained once, without it."""
 
 
@@ -150,7 +148,7 @@ def plan_runs(
         eval_seed: picks the evaluation batches.
     """
     plans = []
-    ordered = sorted(methods, key=lambda method: method != BASELINE)
+    ordered = sorted(methods, key=lambda method: method != FROZEN)
     sizes = list(itertools.product(widths or (None,), depths or (None,)))
     penalties = tuple(lams) or (recipe.lam,)
     runs = [
@@ -199,9 +197,6 @@ METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
 ARCHS = ("resmlp", "vit_mini", "studentnet", "smallcnn")
 """The built-in networks (`fa_core.models.ARCHS`)."""
 
-DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
-"""What a data SPEC may begin with (`fa_core.data.SPECS`)."""
-
 
 def check_names(method: str, arch: str, data: str) -> None:
     """Refuse a name that nothing has.
@@ -221,6 +216,4 @@ def check_names(method: str, arch: str, data: str) -> None:
             raise unknown_name("method", name, [*METHODS, *plugins])
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
-    kind, _, _ = data.partition(":")
-    if kind not in DATA_SETS and not is_callable_name(data):
-        raise unknown_name("data set", kind, [*DATA_SETS, "module:callable"])
+    check_data_set(data)

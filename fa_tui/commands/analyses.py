@@ -1,14 +1,20 @@
-"""`fa-tui seeds`, `sweep` and `utility`: what many runs say together."""
+"""`fa-tui seeds`, `sweep`, `utility`, `timeline`: what many runs say together; `fa-tui report`: all of it as a file."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
 
 import typer
 from msgspec.structs import replace
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.naming import diagnostic_letters
+from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
 
@@ -28,8 +34,7 @@ def seeds_command(
     blocks: options.BlocksOption = None,
     format: options.FormOption = "table",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on.
 
@@ -45,13 +50,30 @@ def seeds_command(
     from fa_core.reporting.records import seeds_record
     from fa_core.reporting.sections.analyses import seeds_blocks
 
+    thresholds, baseline = criteria
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True)
     runs = replace(runs, rows=inputs.bounded(runs.rows, h0, blocks)).filtered(filter, thresholds)
     analysis = over_seeds(runs.table, thresholds, options.split_list(by) if by else None)
-    left_out = runs.left_out()
-    output.print_result(
-        format, lambda: seeds_record(runs.rows, thresholds, analysis), lambda: [*seeds_blocks(analysis), *left_out]
-    )
+    _print(runs, format, partial(seeds_record, runs.rows, thresholds, analysis), seeds_blocks(analysis))
+
+
+def _print(
+    runs: inputs.Runs,
+    format: options.Form,
+    record: Callable[[], Any],
+    blocks: Iterable[Block],
+    healthy: Collection[str] | None = None,
+) -> NoReturn:
+    """Print an analysis of runs, and what their filter leaves out (see `Runs.left_out`); exits.
+
+    Args:
+        runs: what was analysed.
+        format: how to print it.
+        record: makes it as JSON.
+        blocks: it for reading; made one by one.
+        healthy: methods that it sets against the others, if it does.
+    """
+    output.print_result(format, record, chain(blocks, runs.left_out(healthy)))
     raise typer.Exit(runs.exit_code)
 
 
@@ -73,8 +95,7 @@ def sweep_command(
     filter: options.FilterOption = "",
     format: options.FormOption = "table",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print each threshold's gap between healthy and degenerate runs, and the interval that changes no verdict.
 
@@ -93,15 +114,13 @@ def sweep_command(
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
 
+    thresholds, baseline = criteria
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
     table = runs.table
     named = options.split_list(healthy) if healthy else None
     analysis = sensitivities(table, thresholds, named)
-    left_out = runs.left_out(named or DEFAULT_HEALTHY)
-    output.print_result(
-        format, lambda: sweep_record(table, thresholds, analysis), lambda: [*sensitivity_blocks(analysis), *left_out]
-    )
-    raise typer.Exit(runs.exit_code)
+    record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
+    _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
 
 
 ChanceOption = Annotated[float, typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it).")]
@@ -115,8 +134,7 @@ def utility_command(
     filter: options.FilterOption = "",
     format: options.FormOption = "table",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print the runs that accuracy alone, accuracy with Γ, and each diagnostic would walk back.
 
@@ -131,8 +149,112 @@ def utility_command(
 
     if not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
-    runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
-    analysis = decision_utility(runs.table, thresholds, chance)
-    left_out = runs.left_out()
-    output.print_result(format, analysis.to_dict, lambda: [*utility_blocks(analysis), *left_out])
+    runs = inputs.open_runs(paths, criteria.baseline, methods, seeds, audits=True).filtered(filter, criteria.thresholds)
+    analysis = decision_utility(runs.table, criteria.thresholds, chance)
+    _print(runs, format, analysis.to_dict, utility_blocks(analysis))
+
+
+StopOnOption = Annotated[
+    str, typer.Option("--stop-on", metavar="LETTERS", help="Diagnostics that would end a run, e.g. b or ab.")
+]
+EpochsOption = Annotated[
+    int | None,
+    typer.Option("--epochs", metavar="N", help="Planned length of the runs, if the traces are not complete."),
+]
+FollowOption = Annotated[bool, typer.Option("--follow", help="Print again whenever a trace grows, until Ctrl-C.")]
+
+
+def timeline_command(
+    paths: options.PathsArgument = None,
+    stop_on: StopOnOption = "ab",
+    epochs: EpochsOption = None,
+    follow: FollowOption = False,
+    methods: options.MethodsOption = None,
+    seeds: options.SeedsOption = None,
+    format: options.FormOption = "table",
+    *,
+    criteria: options.Criteria,
+) -> None:
+    """Print the first epoch at which each diagnostic fires, per run and per method, and what an early stop saves.
+
+    Examples:
+
+        fa-tui timeline runs/
+
+        fa-tui timeline trace.jsonl --stop-on b --epochs 100 --format json
+
+        fa-tui timeline runs/ --follow
+    """
+    from fa_core.analysis.timeline import timelines
+    from fa_core.reporting.records import timeline_record
+    from fa_core.reporting.sections.analyses import timeline_blocks
+
+    letters = "".join(sorted(diagnostic_letters(stop_on, "--stop-on")))
+    if not letters:
+        raise UsageError("--stop-on names no diagnostic", hint="write b or ab")
+
+    def once() -> int:
+        runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
+        found = timelines(runs.traces, runs.table, criteria.thresholds, letters, epochs, criteria.baseline)
+        output.print_result(format, lambda: timeline_record(found), timeline_blocks(found))
+        return runs.exit_code
+
+    raise typer.Exit(_following(paths, once) if follow else once())
+
+
+def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
+    """Print now, and again after every change under the paths."""
+    from watchfiles import watch
+
+    code = once()
+    try:
+        for _ in watch(*(paths or [options.sample_runs()])):
+            code = once()
+    except KeyboardInterrupt:
+        pass
+    return code
+
+
+OutOption = Annotated[
+    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .svg, .pdf, .png, .csv or .parquet.")
+]
+FigureOption = Annotated[
+    str,
+    typer.Option(metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."),
+]
+TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
+
+
+def report_command(
+    out: OutOption,
+    paths: options.PathsArgument = None,
+    figure: FigureOption = "audit",
+    title: TitleOption = "Four-diagnostic audit",
+    methods: options.MethodsOption = None,
+    seeds: options.SeedsOption = None,
+    *,
+    criteria: options.Criteria,
+) -> None:
+    """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
+
+    Numbers in .md and .html are rounded; .csv and .parquet hold every digit. Prints the files it wrote.
+
+    In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed
+    frozen baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
+
+    Examples:
+
+        fa-tui report audit_table.json --out report.html
+
+        fa-tui report runs/ --out appendix.md
+
+        fa-tui report penalty_runs/ --out rescue.pdf --figure lam
+    """
+    from fa_core.reporting.form import write_report
+
+    runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
+    for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
+        print(file)
+    if not runs.rows:
+        print("fa-tui: no audited run in these paths: the report says so", file=sys.stderr)
     raise typer.Exit(runs.exit_code)

@@ -1,20 +1,24 @@
-"""`fa-tui audit`: measure checkpoints and run folders."""
+"""`fa-tui audit`: measure checkpoints and run folders. `fa-tui verify`: measure a recorded audit again and compare."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_tui import options
-from fa_tui.commands import inputs
+from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
 from fa_tui.commands.verdict_table import judged, print_rows
+from fa_tui.views.words import labels, with_seed
+
+if TYPE_CHECKING:
+    from fa_core.engine.verify import Verification
 
 MOST_RESAMPLES = 10_000
 """Each is kept in FILE, four numbers long."""
@@ -63,8 +67,7 @@ def audit_command(
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
     format: options.RowFormOption = "table",
-    thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders, print the verdict table, write FILE as runs finish.
 
@@ -87,15 +90,16 @@ def audit_command(
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
     from fa_core.rows import AuditRow
-    from fa_tui.views.words import labels, with_seed
 
-    found = inputs.open_paths(paths)
-    baseline.check(row.method for row in found.rows)
+    found = inputs.open_paths(paths, run_traces=False)
+    criteria.baseline.check(row.method for row in found.rows)
     given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(**{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given})
 
+    as_recorded = options.Criteria(criteria.thresholds)
+
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        return list(judged(map(baseline.recorded, rows), thresholds))
+        return list(judged(map(criteria.baseline.recorded, rows), as_recorded))
 
     targets = measurable(found.rows)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
@@ -112,7 +116,7 @@ def audit_command(
             on_notice=progress.notice,
         )
     inputs.report_problems(result.failures)
-    print_rows(result.rows, format, thresholds)
+    print_rows(result.rows, format, as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
@@ -124,3 +128,81 @@ def audit_command(
         raise typer.Exit(stop.exit_code)
     incomplete = result.failures or result.unsaved or inputs.named_path_failed(paths, found.problems)
     raise typer.Exit(3 if incomplete else 0)
+
+
+def verify_command(
+    paths: options.PathsArgument = None,
+    data: options.DataOption = None,
+    model: options.ModelOption = None,
+    *,
+    placement: Placement,
+    format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
+) -> None:
+    """Measure recorded audits again and compare them number by number.
+
+    Weights, data, accuracies and the verdict must be the same; norms and cosines may differ by what rounding can do
+    in a network of that depth and width. Versions and devices that changed are told. Exits with 1 if a run differs,
+    3 if one could not be measured again.
+
+    Examples:
+
+        fa-tui verify runs/dfa_s42
+
+        fa-tui verify audit.json --format json
+    """
+    from fa_core.engine.verify import verify
+
+    found = inputs.open_paths(paths)
+    with AuditProgress() as progress:
+        result = verify(
+            found.rows,
+            data=data,
+            model=model,
+            placement=placement,
+            on_event=progress,
+            on_plan=progress.plan,
+            on_notice=progress.notice,
+        )
+    inputs.report_problems([*result.skipped, *result.failures])
+    if format == "json":
+        output.print_json([verification_record(run) for run in result.runs])
+    else:
+        for run in result.runs:
+            print("\n".join(verification_lines(run)))
+    if result.interrupted:
+        raise typer.Exit(130)
+    if result.failures or inputs.named_path_failed(paths, found.problems):
+        raise typer.Exit(3)
+    raise typer.Exit(0 if all(run.comparison.agrees for run in result.runs) else 1)
+
+
+def verification_lines(run: Verification) -> Iterator[str]:
+    """The outcome for one run as text: whether it agrees, then everything that is not as recorded."""
+    comparison = run.comparison
+    if comparison.agrees and comparison.largest == 0:
+        found = f"agrees: {comparison.compared} numbers, bit for bit"
+    elif comparison.agrees:
+        found = f"agrees: {comparison.compared} numbers, at most {comparison.largest:.2g} of what rounding allows"
+    else:
+        kinds = dict.fromkeys(difference.kind for difference in comparison.differences if difference.decides)
+        found = f"DIFFERS in {', '.join(kinds)}"
+    yield f"{with_seed(run.row.method, run.row)} ({run.row.source}): {found}"
+    for difference in comparison.differences:
+        yield f"  {'≠' if difference.decides else '·'} {difference}"
+    if comparison.unrecorded:
+        yield f"  · not in the record, so not compared: {', '.join(comparison.unrecorded)}"
+
+
+def verification_record(run: Verification) -> dict[str, Any]:
+    """The outcome for one run as JSON."""
+    comparison = run.comparison
+    return {
+        "source": run.row.source,
+        "method": run.row.method,
+        "seed": run.row.seed,
+        "agrees": comparison.agrees,
+        "compared": comparison.compared,
+        "largest_over_tolerance": comparison.largest,
+        "differences": [msgspec.to_builtins(difference) for difference in comparison.differences],
+        "unrecorded": comparison.unrecorded,
+    }

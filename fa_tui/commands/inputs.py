@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.reporting.blocks import Block, Bullets
-from fa_core.rows import AuditRow, Problem, canonical_method
-from fa_tui.options import FrozenBaseline, sample_runs, split_list
+from fa_core.rows import AuditRow, Problem
+from fa_core.runs import canonical_method
+from fa_tui.options import sample_runs, split_list
 from fa_tui.views.filters import Look, arranged
 
 if TYPE_CHECKING:
@@ -25,11 +27,16 @@ TRACES_HINT = "`fa-tui timeline` reads traces"
 _PROBLEMS_SHOWN = 20
 
 
-def open_paths(paths: Sequence[Path] | None) -> Scan:
-    """What the paths hold (the sample runs for none); what was not read is reported on stderr."""
+def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan:
+    """What the paths hold (the sample runs for none); what was not read is reported on stderr.
+
+    Args:
+        paths: files and folders.
+        run_traces: whether to read the traces in run folders, too.
+    """
     from fa_core.formats import scan
 
-    found = scan(list(paths) if paths else [sample_runs()])
+    found = scan(list(paths) if paths else [sample_runs()], run_traces=run_traces)
     report_problems(found.problems, _PROBLEMS_SHOWN)
     return found
 

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
 from fa_tui import opening, options
@@ -49,8 +48,7 @@ def open_command(
     long: LongOption = False,
     *,
     placement: Placement,
-    thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Open the explorer on audit files, checkpoints and run folders (the sample runs if none are named).
 
@@ -74,10 +72,10 @@ def open_command(
     placement.check()
     look = Look(show, rows, columns, filter, sort, long)
     if not opening.on_a_terminal():
-        raise typer.Exit(print_paths(paths, thresholds, baseline, "table", look=look))
+        raise typer.Exit(print_paths(paths, criteria, "table", look=look))
     given = {
-        name: getattr(thresholds, name)
-        for name in thresholds.__struct_fields__
+        name: getattr(criteria.thresholds, name)
+        for name in criteria.thresholds.__struct_fields__
         if (source := context.get_parameter_source(name)) is not None and source.name != "DEFAULT"
     }
     raise typer.Exit(
@@ -85,7 +83,7 @@ def open_command(
             paths or [],
             given=given,
             look=look,
-            baseline=baseline or None,
+            baseline=criteria.baseline or None,
             setup=Setup(placement, MeasureOptions(data=data, model=model, taps=options.split_list(taps))),
         )
     )

@@ -85,12 +85,12 @@ def print_json(value: Any) -> None:
     print()
 
 
-def print_result(form: Form, record: Callable[[], Any], blocks: Callable[[], Iterable[Block]]) -> None:
-    """An analysis as JSON with every digit, or as blocks for reading; makes only what is printed."""
+def print_result(form: Form, record: Callable[[], Any], blocks: Iterable[Block]) -> None:
+    """An analysis as JSON with every digit, or as blocks for reading; a generator of them runs only for that."""
     if form == "json":
         print_json(record())
     else:
-        print_blocks(blocks())
+        print_blocks(blocks)
 
 
 def print_blocks(blocks: Iterable[Block]) -> None:

@@ -200,9 +200,10 @@ class AuditProgress(_Bars):
     def _name(self, view: JobView) -> str:
         """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
         job = view.job
+        if name := self._names.get(job.checkpoint):
+            return name
         seed = "" if job.seed is None else f"seed {job.seed}"
-        words = filter(None, [job.method or job.checkpoint, axes_text(job.axes), seed])
-        return self._names.get(job.checkpoint) or " ".join(words)
+        return " ".join(filter(None, [job.method or job.checkpoint, axes_text(job.axes), seed]))
 
     def _outcome(self, view: JobView) -> str:
         if not view.error:

@@ -12,7 +12,7 @@ import typer
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.rows import canonical_method
+from fa_core.runs import canonical_method
 from fa_tui import options
 from fa_tui.commands.progress import stoppable
 

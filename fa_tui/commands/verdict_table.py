@@ -20,14 +20,13 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.confidence import floor_in_words
-from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
+from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY
 from fa_core.errors import printable
-from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.report import ASSUMED, DiagnosticReport, floor_in_words
 from fa_core.rows import AuditRow
 from fa_tui.commands import inputs
 from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
-from fa_tui.options import FrozenBaseline
+from fa_tui.options import Criteria
 from fa_tui.views.filters import Look, arranged
 from fa_tui.views.text import cut_middle, padded, width_of
 from fa_tui.views.words import LEGEND, cell_text, labels, runs_words, with_seed
@@ -91,34 +90,24 @@ class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
     verdict = _Once("verdict")
 
 
-def judged(
-    rows: Iterable[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
-) -> Iterator[AuditRow]:
-    """The rows with their reports judged by some thresholds, one by one.
-
-    Args:
-        rows: the rows.
-        thresholds: the thresholds.
-        baseline: gives reports without one a frozen baseline first.
-    """
+def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
+    """The rows with their reports judged, one by one."""
     for each in rows:
-        row = baseline.filled(each) if baseline else each
+        row = criteria.baseline.filled(each) if criteria.baseline else each
         yield AuditRow(
             source=row.source,
             key=row.key,
             method=row.method,
             seed=row.seed,
-            report=JudgedReport(**{**asdict(row.report), "thresholds": thresholds}),
+            report=JudgedReport(**{**asdict(row.report), "thresholds": criteria.thresholds}),
             checkpoint=row.checkpoint,
             axes=row.axes,
         )
 
 
-def named(
-    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
-) -> Iterator[tuple[AuditRow, str]]:
+def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditRow, str]]:
     """Every judged row with what `labels` calls it."""
-    return zip(judged(rows, thresholds, baseline), labels(rows), strict=True)
+    return zip(judged(rows, criteria), labels(rows), strict=True)
 
 
 def evidence(row: AuditRow) -> dict[str, str]:
@@ -241,8 +230,7 @@ class Remarks:
 
 def print_paths(
     paths: Sequence[Path] | None,
-    thresholds: DiagnosticThresholds,
-    baseline: FrozenBaseline,
+    criteria: Criteria,
     form: str,
     h0: float | None = None,
     blocks: int | None = None,
@@ -253,21 +241,19 @@ def print_paths(
     rows = found.rows
     if found.traces and not rows:
         print(f"fa-tui: only traces over epochs, no audit; {inputs.TRACES_HINT}", file=sys.stderr)
-    baseline.check(row.method for row in rows)
+    criteria.baseline.check(row.method for row in rows)
     if h0 is not None or blocks is not None or look != Look():
-        rows = arranged(look, inputs.bounded(baseline.apply(rows), h0, blocks), thresholds)
-    print_rows(rows, form, thresholds, baseline)
+        rows = arranged(look, inputs.bounded(criteria.baseline.apply(rows), h0, blocks), criteria.thresholds)
+    print_rows(rows, form, criteria)
     return 3 if inputs.named_path_failed(paths, found.problems) else 0
 
 
-def print_rows(
-    rows: Sequence[AuditRow], form: str, thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
-) -> None:
+def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
     """Judge rows and print them in one of the forms of `fa_tui.options.RowForm`."""
     if form == "json":
-        _print_json(judged(rows, thresholds, baseline))
+        _print_json(judged(rows, criteria))
     elif form == "csv":
-        each = partial(judged, rows, thresholds, baseline)
+        each = partial(judged, rows, criteria)
         kinds = {kind for row in each() for kind in evidence(row).values()}
         columns = list(record(AuditRow(source="", key="", method="")))
         more = [*(["evidence"] if kinds else []), *(["assumed_baseline_acc"] if ASSUMED in kinds else [])]
@@ -275,10 +261,10 @@ def print_rows(
         writer.writeheader()
         writer.writerows(_flat(record(row)) for row in each())
     elif form == "markdown":
-        for text in markdown(rows, thresholds, baseline):
+        for text in markdown(rows, criteria):
             print(text)
     else:
-        _print_table(rows, thresholds, baseline)
+        _print_table(rows, criteria)
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
@@ -300,15 +286,13 @@ def _print_json(rows: Iterable[AuditRow]) -> None:
     print("[]" if between == "[" else "\n]")
 
 
-def markdown(
-    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
-) -> Iterator[str]:
+def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
     """The judged rows as a Markdown table."""
     from fa_core.reporting.blocks import cell
 
     yield "| " + " | ".join(HEADINGS) + " |"
     yield "|" + "|".join("---" if heading in _LEFT else "---:" for heading in HEADINGS) + "|"
-    for row, label in named(rows, thresholds, baseline):
+    for row, label in named(rows, criteria):
         cells = line(row, label)
         margin = cells[_MARGIN_AT]
         if margin.startswith(MARKS[ASSUMED]):
@@ -316,15 +300,13 @@ def markdown(
         yield "| " + " | ".join(map(cell, cells)) + " |"
 
 
-def _print_table(
-    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, baseline: FrozenBaseline | None = None
-) -> None:
+def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     """Print rows for reading; their lines are kept as bytes until the widths of all columns are known."""
     console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
     remarks = Remarks()
     widths = list(map(width_of, HEADINGS))
     lines: list[bytes] = []
-    for row, label in named(rows, thresholds, baseline):
+    for row, label in named(rows, criteria):
         remarks.add(row, label)
         cells = line(row, label)
         widths = list(map(max, widths, (width_of(label), *map(len, cells[1:]))))

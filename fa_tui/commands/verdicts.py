@@ -8,7 +8,7 @@ from itertools import chain
 
 import typer
 
-from fa_core.diagnostics import TRUSTWORTHY, DiagnosticThresholds
+from fa_core.diagnostics import TRUSTWORTHY
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
@@ -26,8 +26,7 @@ def show_command(
     filter: options.FilterOption = "",
     sort: options.SortOption = "",
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Print the verdict of every run under the given thresholds.
 
@@ -46,14 +45,13 @@ def show_command(
 
         fa-tui show dfa_pen_lam0.01_s42.json --h0 8.7 --blocks 4 --frozen-baseline 0.349
     """
-    raise typer.Exit(print_paths(paths, thresholds, baseline, format, h0, blocks, Look(filter=filter, sort=sort)))
+    raise typer.Exit(print_paths(paths, criteria, format, h0, blocks, Look(filter=filter, sort=sort)))
 
 
 def check_command(
     paths: options.PathsArgument = None,
     *,
-    thresholds: DiagnosticThresholds,
-    baseline: options.FrozenBaseline,
+    criteria: options.Criteria,
 ) -> None:
     """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input.
 
@@ -68,8 +66,8 @@ def check_command(
     found = inputs.open_paths(paths)
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
-    baseline.check(row.method for row in found.rows)
-    rows = named(found.rows, thresholds, baseline)
+    criteria.baseline.check(row.method for row in found.rows)
+    rows = named(found.rows, criteria)
     walked_back = ((row, label) for row, label in rows if row.report.verdict != TRUSTWORTHY)
     first = next(walked_back, None)
     if first is not None:

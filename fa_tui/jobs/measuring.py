@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError, Future
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from textual.message import Message
 
-from fa_core.atomic import write_json
+from fa_core.atomic import Throttle, write_json
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
 RESULTS = "fa-tui-audit.json"
 """The results file for checkpoints that are not in a run folder."""
-
-WRITING_SHARE = 0.05
-"""Largest part of the time that writing the results file may take: it is not rewritten for each of many runs."""
 
 
 class Setup(msgspec.Struct, frozen=True):
@@ -121,7 +117,7 @@ class Results:
         self.out = out or Path.cwd() / RESULTS
         self._rows: dict[object, AuditRow] | None = None
         self._lock = threading.Lock()
-        self._next_write = 0.0
+        self._throttle = Throttle()
         self._unwritten = False
 
     def save(self, row: AuditRow) -> Path:
@@ -135,7 +131,7 @@ class Results:
             rows.pop(_identity(row), None)
             rows[_identity(row)] = row
             self._unwritten = True
-            if time.monotonic() >= self._next_write:
+            if self._throttle.pause <= 0:
                 self._write()
         return self.out
 
@@ -149,10 +145,8 @@ class Results:
 
         if not self._unwritten or self._rows is None:
             return
-        begun = time.monotonic()
-        write_audit_table(self.out, self._rows.values())
-        ended = time.monotonic()
-        self._next_write = ended + (ended - begun) * (1 / WRITING_SHARE - 1)
+        with self._throttle.writing():
+            write_audit_table(self.out, self._rows.values())
         self._unwritten = False
 
     def _kept(self) -> dict[object, AuditRow]:

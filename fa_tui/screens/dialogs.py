@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
-from fa_tui.options import FrozenBaseline, parse_frozen_baseline
+from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
 from fa_tui.settings import PROTOCOL, Presets, name_problem

@@ -22,8 +22,8 @@ from textual.widgets import Input
 from fa_core.errors import UnreadableInput
 from fa_core.rows import AuditRow
 from fa_core.runs import is_run
-from fa_tui.commands import command as command_named
 from fa_tui.jobs.form import Fault, Field, Planned, command_words, fields_of, names_for, plan, shell_line
+from fa_tui.options import command as command_named
 from fa_tui.options import sample_runs
 from fa_tui.screens.questions import Choice, Question, choose
 from fa_tui.sharing.clipboard import copy

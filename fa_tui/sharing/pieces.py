@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import msgspec
 
 from fa_core.analysis.timeline import timelines
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.numbers import MISSING, brief
@@ -21,7 +22,6 @@ from fa_core.reporting.records import timeline_record
 from fa_core.reporting.sections.analyses import timeline_blocks
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
-from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.views.comparison import ComparedLine
 from fa_tui.views.epochs import EpochSession
@@ -179,8 +179,9 @@ def _markdown(blocks: Sequence[Block]) -> str:
 
 def _run_table(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
     from fa_tui.commands.verdict_table import markdown
+    from fa_tui.options import Criteria
 
-    return "\n".join(markdown(rows, thresholds)) + "\n"
+    return "\n".join(markdown(rows, Criteria(thresholds))) + "\n"
 
 
 def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
@@ -282,9 +283,7 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
         epochs: their replay.
         stop_on: the diagnostics that would end a run.
     """
-    assumed = session.baseline if isinstance(session.baseline, FrozenBaseline) else FrozenBaseline()
-    traces, given = epochs.replay.traces, (assumed.default, assumed.by_method)
-    found = timelines(traces, session.table, session.thresholds, stop_on, None, *given)
+    found = timelines(epochs.replay.traces, session.table, session.thresholds, stop_on, assumed=session.baseline)
     return Table("timeline", list(timeline_blocks(found)), record=lambda: timeline_record(found))
 
 

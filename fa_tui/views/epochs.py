@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from fa_core.analysis.timeline import Baseline, EarlyStop, Replay, frozen_baselines
+from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
 from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, letters_of
 from fa_core.formats import Trace
 from fa_core.reporting.numbers import short
@@ -137,16 +137,7 @@ def replay_of(session: Session) -> Replay:
     """The session's traces, with the frozen baselines that are known or assumed."""
     # in the order of a folder: a trace that grew must not move its run to another line
     traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
-    known = frozen_baselines(traces, session.table)
-    return Replay(traces, [_baseline(session, *one) for one in zip(traces, known, strict=True)])
-
-
-def _baseline(session: Session, trace: Trace, own: Baseline | None) -> Baseline | None:
-    """What is assumed for a run, or else its own."""
-    if own is not None and own.assumed:
-        return own
-    assumed = session.assumed_baseline(trace.method, None if own is None else own.acc)
-    return own if assumed is None else Baseline(assumed, assumed=True)
+    return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 
 def run_of(replay: Replay, session: Session, row: int) -> int:

@@ -19,7 +19,7 @@ from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
 
 if TYPE_CHECKING:
-    from fa_tui.options import FrozenBaseline
+    from fa_core.baseline import FrozenBaseline
 
 _GESTURE_SECONDS = 0.8
 """Changes of one series closer in time than this are one gesture."""

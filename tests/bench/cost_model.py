@@ -19,7 +19,7 @@ import torch
 from safetensors.torch import save_file
 from torch.utils.flop_counter import FlopCounterMode
 
-from fa_core.engine.audit import WRITING_SHARE
+from fa_core.atomic import WRITING_SHARE
 from fa_core.engine.jobs import file_hash
 from fa_core.formats import scan
 from fa_core.formats.write import write_audit_table

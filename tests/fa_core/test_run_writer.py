@@ -8,10 +8,8 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
 
-from fa_core.data import SPECS
-from fa_core.engine.jobs import DATA_SETS
 from fa_core.runs import WEIGHTS, Manifest
-from fa_core.training.run_writer import RunWriter
+from fa_core.train import RunWriter
 
 
 def test_weights_come_back_bit_for_bit_with_what_they_are_of(tmp_path: Path) -> None:
@@ -24,7 +22,3 @@ def test_weights_come_back_bit_for_bit_with_what_they_are_of(tmp_path: Path) -> 
     assert all(torch.equal(back[name], tensor) for name, tensor in weights.items())
     with safe_open(tmp_path / WEIGHTS, "pt") as file:
         assert file.metadata() == {"method": "bp", "seed": "42", "epoch": "0", "arch": "resmlp"}
-
-
-def test_the_data_sets_known_without_torch_are_those_that_load() -> None:
-    assert list(DATA_SETS) == list(SPECS)

@@ -13,11 +13,12 @@ import pytest
 from fa_core.analysis.margins import partial_audit
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.sensitivity import sensitivities
-from fa_core.analysis.timeline import Baseline, timeline, timelines
+from fa_core.analysis.timeline import timeline, timelines
 from fa_core.analysis.utility import decision_utility
+from fa_core.baseline import BASELINE_FROM, GIVEN, FrozenBaseline
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.formats.write import write_audit_table
-from fa_core.report import BASELINE_FROM, GIVEN, DiagnosticReport
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import to_html, to_markdown
 from fa_core.reporting.figures import audit_figure
 from fa_core.reporting.form import reporting_form
@@ -134,10 +135,10 @@ def trace(source: str = "run/trace.jsonl") -> Trace:
     return Trace(source=source, key="ep_s42", method="ep", seed=42, axes={}, epochs=epochs)
 
 
-@pytest.mark.parametrize("given", [0.349, Baseline(0.349), Baseline(0.349, assumed=True)])
-def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(given: float | Baseline) -> None:
+@pytest.mark.parametrize("given", [0.349, FrozenBaseline(0.349)])
+def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(given: float | FrozenBaseline) -> None:
     found = timeline(trace(), frozen_baseline=given)
-    assumed = isinstance(given, Baseline) and given.assumed
+    assumed = isinstance(given, FrozenBaseline)
     assert found.first_fire["d"] == 1
     assert found.evidence == ({"d": "assumed"} if assumed else {})
     assert any("(d) is assumed" in note for note in found.skipped) == assumed
@@ -146,7 +147,7 @@ def test_a_timeline_tells_a_lent_baseline_from_an_assumed_one(given: float | Bas
 def test_timelines_take_an_audits_own_baseline_before_one_for_all_and_a_methods_before_both() -> None:
     own = msgspec.structs.replace(rows()[1], source="run", method="ep")
     table = AuditTable.from_rows([own])
-    (lent,) = timelines([trace()], table, frozen_baseline=0.349)
+    (lent,) = timelines([trace()], table, assumed=FrozenBaseline(0.349))
     assert (lent.points[0].margin_pp, lent.evidence) == (-20.0, {})
-    (aimed,) = timelines([trace()], table, baseline_of={"ep": 0.1})
+    (aimed,) = timelines([trace()], table, assumed=FrozenBaseline(by_method={"ep": 0.1}))
     assert (aimed.points[0].margin_pp, aimed.evidence) == (20.0, {"d": "assumed"})

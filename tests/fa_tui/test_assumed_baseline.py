@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.reporting.blocks import Grid
@@ -16,7 +17,7 @@ from fa_core.reporting.sections.runs import beyond_table
 from fa_core.table import AuditTable
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
-from fa_tui.options import FrozenBaseline, sample_runs
+from fa_tui.options import sample_runs
 from fa_tui.session import Session
 from fa_tui.sharing.export import KINDS, export, left_out_words
 from fa_tui.sharing.pieces import Shared, compared_grid, run_pieces
@@ -173,8 +174,7 @@ def test_controls_are_judged_by_a_baseline_only_where_they_are_named(
     assert "assumed" not in capsys.readouterr().out
     assert main([*check, f"0.349,{method}=0.9"]) == 1
     assert "d by a baseline of 0.9 assumed" in capsys.readouterr().out
-    session = Session(scan([run]).rows, baseline=FrozenBaseline(0.349))
-    assert session.assumed_baseline(method) is None
+    assert FrozenBaseline(0.349).assumed_for(method) is None
     rows = scan([run]).rows
     assert not AuditTable.from_rows(rows).with_frozen_baseline(0.349).assumed.any()
     assert AuditTable.from_rows(rows).with_frozen_baseline(by_method={method: 0.9}).assumed.all()

@@ -10,11 +10,11 @@ import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Reading
-from fa_tui.options import FrozenBaseline
 from fa_tui.screens import dialogs
 from fa_tui.screens.palette import ExplorerCommands
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen

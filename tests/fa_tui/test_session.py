@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds, letters_of
 from fa_core.formats import Trace, audit_table, scan, scan_again
 from fa_core.formats.write import write_audit_table
@@ -17,7 +18,6 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui import session as session_module
 from fa_tui.live import Reading
-from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.views.words import flip_text
 from fa_tui.widgets.sliders_panel import SlidersPanel

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import Replay
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, scan
@@ -17,7 +18,6 @@ from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths
-from fa_tui.options import FrozenBaseline
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
 from fa_tui.terminal.glyphs import UNICODE

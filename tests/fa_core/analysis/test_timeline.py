@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import by_method, timeline, timelines
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.reporting.blocks import Grid
@@ -122,9 +123,9 @@ def test_an_audit_of_the_same_run_folder_lends_its_baseline_and_no_other_does() 
     assert found.points[-1].margin_pp == pytest.approx(-4.14)
     (found,) = timelines([one], table(*elsewhere))
     assert "d" not in found.first_fire
-    (found,) = timelines([one], table(*elsewhere), frozen_baseline=0.3)
+    (found,) = timelines([one], table(*elsewhere), assumed=FrozenBaseline(0.3))
     assert found.points[-1].margin_pp == pytest.approx(0.76)
-    (found,) = timelines([one], table(same), baseline_of={"dfa": 0.31})
+    (found,) = timelines([one], table(same), assumed=FrozenBaseline(by_method={"dfa": 0.31}))
     assert found.points[-1].margin_pp == pytest.approx(-0.24)
 
 
@@ -175,7 +176,7 @@ def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_a
     log = [{"epoch": e, "h_L_norm": 20.0, "g_2_norm": 1e-9 if e > 1 else 1e-3, "test_acc": 0.36} for e in (1, 2, 3)]
     path = tmp_path / "dfa_pen_lam0.01_s42.json"
     path.write_text(json.dumps({"lam": 0.01, "seed": 42, "final_test_acc": 0.36, "log": log}))
-    found = timelines(scan([path]).traces, table(), frozen_baseline=0.4)
+    found = timelines(scan([path]).traces, table(), assumed=FrozenBaseline(0.4))
     methods, runs, *_ = timeline_blocks(found)
     assert isinstance(methods, Grid) and isinstance(runs, Grid)
     assert methods.rows[0][2:6] == ("N/A", "2 proxy", "N/A", "1 assumed")

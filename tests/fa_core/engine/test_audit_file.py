@@ -6,6 +6,7 @@ import threading
 
 import pytest
 
+from fa_core import atomic
 from fa_core.engine import audit as module
 from fa_core.engine.audit import AuditFile, check_writable
 from fa_core.errors import FaError, UsageError
@@ -30,7 +31,7 @@ def clock(monkeypatch):
         real(path, rows)
         Clock.now += Clock.write
 
-    monkeypatch.setattr(module.time, "monotonic", lambda: Clock.now)
+    monkeypatch.setattr(atomic.time, "monotonic", lambda: Clock.now)
     monkeypatch.setattr(module, "write_audit_table", slow_write)
     return Clock
 
@@ -69,7 +70,7 @@ def test_what_came_during_the_pause_is_written_after_it_though_nothing_else_come
         wrote.release()
 
     monkeypatch.setattr(module, "write_audit_table", told_write)
-    monkeypatch.setattr(module, "AT_ONCE", 0.0)
+    monkeypatch.setattr(atomic, "AT_ONCE", 0.0)
     file = AuditFile(tmp_path / "out.json", ROWS)
     for index in range(3):
         file.put(index, REPORT)

@@ -7,10 +7,9 @@ import torch
 from torch import nn
 
 from fa_core import diagnose
-from fa_core.confidence import backward_gain, cause_of_floor, floor_in_words
 from fa_core.errors import MeasureError
 from fa_core.measure.reliability import reference_precision
-from fa_core.report import DiagnosticReport
+from fa_core.report import DiagnosticReport, backward_gain, cause_of_floor, floor_in_words
 from tests.fa_core.measure.nets import Residual, batches
 
 

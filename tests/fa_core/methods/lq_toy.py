@@ -16,8 +16,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from fa_core.methods.base import feedback_generator
-from fa_core.methods.bridge import BridgeNet, predicted_gradients, prediction_loss
-from fa_core.methods.credit_bridge import bridge_error, soft_values, terminal_value, update_average, value_gradients
+from fa_core.methods.bridge import (
+    BridgeNet,
+    bridge_error,
+    predicted_gradients,
+    prediction_loss,
+    soft_values,
+    terminal_value,
+    update_average,
+    value_gradients,
+)
 
 BATCH = 128
 WIDTH = 64

@@ -10,8 +10,7 @@ from torch.nn import functional as F
 
 from fa_core.errors import UsageError
 from fa_core.methods import make_method
-from fa_core.methods.bridge import BridgeMethod, prediction_loss
-from fa_core.methods.credit_bridge import CreditBridge, soft_values, value_gradients
+from fa_core.methods.bridge import BridgeMethod, CreditBridge, prediction_loss, soft_values, value_gradients
 from fa_core.models import StreamNet
 from tests.fa_core.methods.conftest import Batch
 from tests.fa_core.methods.lq_toy import LinearQuadratic, costate_cosine

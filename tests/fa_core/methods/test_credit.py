@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from fa_core.methods import METHODS, make_method, output_error
+from fa_core.methods import METHODS, make_method
+from fa_core.methods.base import output_error
 from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.methods import rules
+from fa_core.methods import base
 from fa_core.pitfalls.demonstrations import (
     PITFALLS,
     aggregate,
@@ -28,7 +28,7 @@ from fa_core.pitfalls.demonstrations import (
 )
 from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
 from fa_core.runs import Manifest
-from fa_core.training.run_writer import RunWriter
+from fa_core.train import RunWriter
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -179,7 +179,7 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch:
         def load(self) -> None:
             imported.append(self.value)
 
-    monkeypatch.setattr(rules, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
+    monkeypatch.setattr(base, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
     net = trained_here(steps=0).net
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
         run = tmp_path / method

@@ -11,13 +11,14 @@ from fa_core.data import SPECS
 from fa_core.errors import UsageError
 from fa_core.methods import METHODS
 from fa_core.models import ARCHS
+from fa_core.naming import DATA_SETS
 from fa_core.training import plan
 
 
 def test_they_are_the_names_of_the_registries() -> None:
     assert tuple(METHODS) == plan.METHODS
     assert tuple(ARCHS) == plan.ARCHS
-    assert tuple(SPECS) == plan.DATA_SETS
+    assert tuple(SPECS) == DATA_SETS
 
 
 @pytest.mark.parametrize("data", ["synthetic", "digits:test=300", "cifar10:/data", "my_lab.data:load"])

@@ -7,11 +7,12 @@ import math
 import pytest
 from msgspec.structs import asdict
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands.verdict_table import JudgedReport, judged
-from fa_tui.options import FrozenBaseline
+from fa_tui.options import Criteria
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=2.0)
 REPORTS = [
@@ -29,7 +30,7 @@ def _row(report: DiagnosticReport) -> AuditRow:
 
 @pytest.mark.parametrize("report", REPORTS)
 def test_a_judged_report_says_what_the_report_says_under_these_thresholds(report: DiagnosticReport) -> None:
-    (row,) = judged([_row(report)], STRICT)
+    (row,) = judged([_row(report)], Criteria(STRICT))
     plain = report.with_thresholds(STRICT)
     assert str(asdict(row.report)) == str(asdict(plain))
     assert [str(getattr(row.report, name)) for name in PROPERTIES] == [str(getattr(plain, name)) for name in PROPERTIES]
@@ -42,7 +43,7 @@ def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = JudgedReport.__dict__["nonfinite"]
     work_out = rule.compute
     monkeypatch.setattr(rule, "compute", lambda report: (asked.append(report), work_out(report))[1])
-    (row,) = judged([_row(REPORTS[1])], STRICT)
+    (row,) = judged([_row(REPORTS[1])], Criteria(STRICT))
     report = row.report
     assert (report.verdict, report.flags, report.coverage) == (report.verdict, {"a", "b", "c"}, "abc")
     assert len(asked) == 1
@@ -50,7 +51,9 @@ def test_a_rule_is_applied_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_rows_are_judged_where_they_are_looked_at() -> None:
     taken: list[AuditRow] = []
-    rows = judged((taken.append(row) or row for row in map(_row, REPORTS)), STRICT, FrozenBaseline(default=0.5))
+    rows = judged(
+        (taken.append(row) or row for row in map(_row, REPORTS)), Criteria(STRICT, FrozenBaseline(default=0.5))
+    )
     first = next(rows)
     assert (first.key, first.axes, len(taken)) == ("dfa_s1", {"lam": 0.1}, 1)
     assert [row.report.margin_pp for row in rows] == [None, pytest.approx(-4.9), None]

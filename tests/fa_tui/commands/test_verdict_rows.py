@@ -9,6 +9,7 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands.verdict_table import markdown, numbers
+from fa_tui.options import Criteria
 
 
 def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one() -> None:
@@ -19,6 +20,6 @@ def test_what_is_no_number_has_no_sign_and_what_is_infinite_has_one() -> None:
 
 def test_a_bar_or_a_tag_in_a_name_leaves_the_markdown_table_whole() -> None:
     row = AuditRow(source="a.json", key="x", method="<i>a|b", report=DiagnosticReport(headline_acc=0.5))
-    heading, _, line = markdown([row], DiagnosticThresholds())
+    heading, _, line = markdown([row], Criteria(DiagnosticThresholds()))
     assert len(re.findall(r"(?<!\\)\|", line)) == heading.count("|")
     assert line.startswith(r"| &lt;i>a\|b |")

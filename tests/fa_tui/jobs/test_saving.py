@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from fa_core import atomic
 from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, MANIFEST
-from fa_tui.jobs import measuring as results_module
 from fa_tui.jobs.measuring import Results
 
 
@@ -52,7 +52,8 @@ def test_what_others_measured_is_kept_whatever_it_is_called(results: Results) ->
 
 
 def test_the_file_is_not_written_again_for_each_of_many_runs(results: Results, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(results_module, "WRITING_SHARE", 1e-9)
+    monkeypatch.setattr(atomic, "WRITING_SHARE", 1e-9)
+    monkeypatch.setattr(atomic, "AT_ONCE", 0.0)
     for seed in range(20):
         results.save(row(f"/nets/a/dfa_s{seed}.pt", seed=seed))
     assert len(saved(results)) == 1

@@ -14,12 +14,11 @@ from textual.widgets import Input
 from fa_core.formats import scan
 from fa_core.runs import MANIFEST, read_manifest
 from fa_tui.app import ExplorerApp
-from fa_tui.commands import command
 from fa_tui.jobs import form
 from fa_tui.jobs.form import Fault, Field, Planned, command_words, shell_line
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
-from fa_tui.options import sample_runs
+from fa_tui.options import command, sample_runs
 from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.screens.start import FieldRow, LastName, StartScreen, first_values

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import FoldersChanged, Reading, news_text
-from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal

@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
-from fa_tui.options import FrozenBaseline
 from fa_tui.sharing.export import KINDS, SCREEN, Kind, export, export_text, free_name, name_problem, target
 from fa_tui.sharing.pieces import Shared, baseline_text, command_line
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.devices import Placement
 from fa_core.engine.jobs import MeasureOptions
@@ -23,7 +24,6 @@ from fa_tui import settings as config
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.jobs.measuring import Setup
-from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.views.columns import QUANTITIES

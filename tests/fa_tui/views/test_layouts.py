@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
-from fa_tui.options import FrozenBaseline
 from fa_tui.session import Session
 from fa_tui.views.columns import columns_of, identity_columns, ordered
 from fa_tui.views.text import abbreviated, lengths
