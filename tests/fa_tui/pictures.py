@@ -16,7 +16,7 @@ PICTURES = {
     ("colour", "200x60"): ("fa-dark",),
     ("ascii", "80x24"): ("fa-ansi",),
 }
-"""The themes each terminal shows in each size: every size in colour, every theme, the usual size of a plain terminal."""
+"""The themes each terminal shows in each size: every size in colour, every theme, a plain terminal."""
 
 _RECT = re.compile(
     r'<rect fill="(.+?)" x="(.+?)" y="(.+?)" width="(.+?)" height="24.65" shape-rendering="crispEdges"/>'
