@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from textual import events
@@ -14,7 +13,6 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
-from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
 
@@ -156,19 +154,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
         self._sliders = {
-            letter: ThresholdSlider(
-                letter,
-                one.name,
-                one.limit(start),
-                *one.span,
-                one.log,
-                one.default,
-                one.suffix,
-                above=one.fires_above,
-                step=one.step,
-                id=f"slider-{letter}",
-            )
-            for letter, one in DIAGNOSTICS.items()
+            letter: ThresholdSlider(one, one.limit(start), id=f"slider-{letter}") for letter, one in DIAGNOSTICS.items()
         }
         self._sliders["a"].add_class("-expanded")
 
@@ -199,20 +185,9 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         """The slider of a diagnostic."""
         return self._sliders[letter]
 
-    def set_runs(self, letter: str, values: Sequence[float], flips: Sequence[float] | None = None) -> None:
-        """Show one diagnostic's measured values as a rug, on a track that holds them all.
-
-        Args:
-            letter: the diagnostic.
-            values: one number per run in which it was measured.
-            flips: the values at which some run's letters change, where that is not every value.
-        """
-        diagnostic = DIAGNOSTICS[letter]
-        slider = self._sliders[letter]
-        scale = covering(chain(values, [slider.value]), log=diagnostic.log, at_least=diagnostic.span)
-        if scale is not None:
-            slider.set_range(scale.lo, scale.hi, scale.log)
-        slider.set_context(values, flips)
+    def set_runs(self, letter: str, values: Sequence[float]) -> None:
+        """Show one diagnostic's numbers, one per run in which it was measured."""
+        self._sliders[letter].set_runs(values)
 
     def set_summary(self, count: str, flips: str = "") -> None:
         """Say above the sliders how many runs are walked back, and what just flipped.
