@@ -143,7 +143,7 @@ class RunsShown:
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
         """Show verdicts that flipped; whether other runs are shown now."""
-        if flips and self.filter is not None and self.filter.live:
+        if self.filter is not None and self.filter.live:
             self.lay_out()
             return True
         self.view.verdicts_changed(flips)

@@ -89,7 +89,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         ('|g_L| 2x x', 'dfa\\x1b[2J')
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
-        text = printable(text).replace("\ufe0f", "")
+        text = (text if text.isprintable() else printable(text)).replace("\ufe0f", "")
         if self.name == "unicode":
             return text
         return text.translate(_TO_ASCII).encode("ascii", "replace").decode("ascii")

@@ -14,7 +14,7 @@ from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_core.table import Bits
-from fa_tui.session import Flip, Session
+from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.words import Pieces, among, cell_text, runs_words
 
@@ -42,11 +42,9 @@ class EpochSession(Session):
 
     def go_to(self, epoch: int) -> list[Flip]:
         """Show another epoch; the runs whose fired letters differ from those shown before."""
-        before = list(self.flags)
-        self.epoch = epoch
+        before, self.epoch = self.flags, epoch
         self._move()
-        after = zip(before, self.flags, strict=True)
-        return [Flip(run, old, new) for run, (old, new) in enumerate(after) if old != new]
+        return flipped(before, self.flags)
 
     def follow(self, replay: Replay) -> dict[int, int]:
         """Take longer traces, or other ones. From the last epoch it goes to the last one again.
@@ -120,11 +118,13 @@ class EpochSession(Session):
         return [replace(row, source=run_place(row.source)) for row in rows]
 
     def _judge_all(self) -> None:
+        self.coverage = [self._coverage(record) for record in self._records()]
+        self._judge()
+
+    def _judge(self) -> None:
         if self._judged_by != self.thresholds:
             self.fired, self._judged_by = self.replay.flags(self.thresholds), self.thresholds
-        records = self._records()
-        self.flags = [0 if record is None else int(self.fired[record]) for record in records]
-        self.coverage = [self._coverage(record) for record in records]
+        self.flags = [0 if record is None else int(self.fired[record]) for record in self._records()]
 
     def _records(self) -> list[int | None]:
         return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]

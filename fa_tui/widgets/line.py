@@ -38,8 +38,9 @@ class Line(PaintedWidget):
     def set(self, *pieces: tuple[str, str]) -> None:
         """Show other pieces (text, tone)."""
         say = self._glyphs.say
-        self._pieces = [(say(text), tone) for text, tone in pieces if text]
-        self.repaint()
+        before, self._pieces = self._pieces, [(say(text), tone) for text, tone in pieces if text]
+        if before != self._pieces:
+            self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         return [ending([*self._pieces], width, self._glyphs.ellipsis, "dim")]

@@ -153,6 +153,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         self._offered = self._history.offers
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
+        self._count = ""
         self._sliders = {
             letter: ThresholdSlider(one, one.limit(start), id=f"slider-{letter}") for letter, one in DIAGNOSTICS.items()
         }
@@ -194,10 +195,15 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
         Call it where `ThresholdsChanged` is handled: the sliders repaint with it, in the same frame.
         """
+        self._count = count
+        self._summary.display = True
+        self.set_flipped(flips)
+
+    def set_flipped(self, flips: str) -> None:
+        """Say what just flipped, where as many runs are walked back as before."""
         for slider in self._sliders.values():
             slider.catch_up()
-        self._summary.display = True
-        self._summary.set((f" {count}", "strong"), (f"   {flips}" if flips else "", "warn"))
+        self._summary.set((f" {self._count}", "strong"), (f"   {flips}" if flips else "", "warn"))
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
