@@ -17,8 +17,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.views.text import padded, width_of
+from fa_tui.views.text import Glyphs, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 

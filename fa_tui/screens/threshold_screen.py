@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import Glyphs
+from fa_tui.views.text import Glyphs
 from fa_tui.views.words import flipped_words
 from fa_tui.widgets.line import KeyBar, Line
 

@@ -16,11 +16,10 @@ from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThre
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.columns import growths, peak_block
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
-from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
+from fa_tui.views.text import UNICODE, Glyphs, cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import cell_text, with_keys
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, Row, ending
 

@@ -22,10 +22,10 @@ from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.method_style import method_style
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
 from fa_tui.views.scale import Scale, covering
+from fa_tui.views.text import Glyphs
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix

@@ -13,10 +13,9 @@ from textual.binding import Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import wrapped
+from fa_tui.views.text import Glyphs, wrapped
 from fa_tui.views.words import ASCII_LEGEND, LEGEND
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending

@@ -16,10 +16,9 @@ from textual.geometry import Size
 from textual.message import Message
 
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import NameColumn, cut_start, padded, padded_left
+from fa_tui.views.text import Glyphs, NameColumn, cut_start, padded, padded_left
 from fa_tui.widgets.run_cells import RunCells, shade_style
 from fa_tui.widgets.table import LineTable
 

@@ -23,8 +23,7 @@ from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from fa_core.method_style import METHOD_STYLES
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.text import cut, width_of
+from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
 
 Row = list[tuple[str, str]]
 """One line: pieces of text, each with its tone."""

@@ -20,8 +20,8 @@ from textual.message import Message
 
 from fa_core.diagnostics import Diagnostic
 from fa_core.reporting.numbers import exact, just_past, parse, short
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.scale import Rug, Scale, Track, covering
+from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
 

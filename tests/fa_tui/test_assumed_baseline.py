@@ -20,10 +20,10 @@ from fa_tui.options import FrozenBaseline, sample_runs
 from fa_tui.session import Session
 from fa_tui.sharing.export import KINDS, export, left_out_words
 from fa_tui.sharing.pieces import Shared, compared_grid, run_pieces
-from fa_tui.terminal.glyphs import UNICODE
 from fa_tui.views.columns import columns_of
 from fa_tui.views.comparison import compared_lines
 from fa_tui.views.filters import Look
+from fa_tui.views.text import UNICODE
 from fa_tui.widgets.detail import detail_lines
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until

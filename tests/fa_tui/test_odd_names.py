@@ -14,9 +14,8 @@ from fa_tui.screens.jobs import JobsTable
 from fa_tui.screens.questions import ChoiceList
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
-from fa_tui.terminal.glyphs import ASCII, UNICODE
 from fa_tui.views.filters import Look
-from fa_tui.views.text import width_of
+from fa_tui.views.text import ASCII, UNICODE, width_of
 from fa_tui.widgets.table import LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import opened, screen_text

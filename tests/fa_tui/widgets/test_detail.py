@@ -15,8 +15,7 @@ from textual.app import App, ComposeResult
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
-from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
-from fa_tui.views.text import width_of
+from fa_tui.views.text import ASCII, UNICODE, Glyphs, width_of
 from fa_tui.widgets.detail import DetailPane, detail_lines
 from tests.fa_tui.odd_names import ODD_NAMES
 from tests.fa_tui.waiting import until

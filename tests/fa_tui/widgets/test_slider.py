@@ -8,7 +8,7 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from fa_core.diagnostics import DIAGNOSTICS
-from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
+from fa_tui.views.text import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, widths
 from tests.fa_tui.waiting import until
 
