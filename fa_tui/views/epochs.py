@@ -181,23 +181,19 @@ def title_words(
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
     span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
-    pieces = [(" timeline ", "accent"), (f" {runs_words(count)}, {span} ", "strong")]
-    if filter:
-        pieces.append((" all, not filtered ", "warn"))
-    if runs > count:
-        pieces.append((f" {runs - count} without a trace", "dim"))
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
-    if growing:
-        pieces.append((f"  {growing} still growing", "accent"))
-    if skipped:
-        pieces.append((f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"))
-    if epochs.replay.table.assumed.any():
-        pieces.append(("  (d) by an assumed baseline", "warn"))
-    if drawn is not None and drawn < count:
-        pieces.append((f"  {drawn} drawn (* for all)", "warn"))
-    if quantity:
-        pieces.append((f"  showing {quantity} (v)", "accent"))
-    return pieces
+    facts = (
+        (True, " timeline ", "accent"),
+        (True, f" {runs_words(count)}, {span} ", "strong"),
+        (filter, " all, not filtered ", "warn"),
+        (runs > count, f" {runs - count} without a trace", "dim"),
+        (growing, f"  {growing} still growing", "accent"),
+        (skipped, f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"),
+        (epochs.replay.table.assumed.any(), "  (d) by an assumed baseline", "warn"),
+        (drawn is not None and drawn < count, f"  {drawn} drawn (* for all)", "warn"),
+        (quantity, f"  showing {quantity} (v)", "accent"),
+    )
+    return [(text, tone) for holds, text, tone in facts if holds]
 
 
 def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:

@@ -47,21 +47,6 @@ _SHORTER = {
 """Names that their column would cut."""
 
 
-def detail_lines(
-    row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs, *, gone: bool = False
-) -> list[Row]:
-    """Everything known about a run, in lines of at most `width` cells; where one cannot be wrapped it ends in a sign.
-
-    Args:
-        row: the run.
-        thresholds: what it is judged by.
-        width: cells to fill, at least 16.
-        glyphs: characters to draw with.
-        gone: its file or folder is no longer there.
-    """
-    return _Page(row, width, glyphs).lines(thresholds, gone=gone)
-
-
 def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
     """How far a measured diagnostic is from flipping, in its unit and, on a log scale, as a factor.
 
@@ -132,8 +117,14 @@ def signed(value: float | None) -> str:
     return "N/A" if value is None or math.isnan(value) else f"{value:+.2f}"
 
 
-class _Page:
-    """Writes one run in lines of `width` cells; each part again only where what it depends on changed."""
+class RunPage:
+    """Everything known about a run, in lines; each part is written again only where what it depends on changed.
+
+    Args:
+        row: the run.
+        width: cells to fill, at least 16; a line that cannot be wrapped ends in a sign.
+        glyphs: characters to draw with.
+    """
 
     def __init__(self, row: AuditRow, width: int, glyphs: Glyphs) -> None:
         self._row, self._report = row, row.report
@@ -142,7 +133,8 @@ class _Page:
         norms = self._report.residual_norms
         self._growths, self._peak = growths(norms), peak_block(norms)
 
-    def lines(self, thresholds: DiagnosticThresholds, *, gone: bool) -> list[Row]:
+    def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
+        """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
         report = self._report = self._row.report.with_thresholds(thresholds)
         flags, coverage = report.flags, report.coverage
         lines = [*self._part("title", flags, self._title)]
@@ -467,7 +459,7 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
 """
 
     _row: AuditRow | None = None
-    _page: tuple[int, _Page] | None = None
+    _page: tuple[int, RunPage] | None = None
     """The width it was written for, and the run in it."""
     _thresholds = DiagnosticThresholds()
     _gone = False
@@ -498,5 +490,5 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
         if self._row is None:
             return [[("no run selected", "dim")]]
         if self._page is None or self._page[0] != width:
-            self._page = width, _Page(self._row, width, self._glyphs)
+            self._page = width, RunPage(self._row, width, self._glyphs)
         return self._page[1].lines(self._thresholds, gone=self._gone)

@@ -190,11 +190,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     ]
 
     class ShowsChanged(Message):
-        """Another quantity (or the verdict letters, None) is shown."""
-
-        def __init__(self, quantity: Quantity | None) -> None:
-            self.quantity = quantity
-            super().__init__()
+        """Another quantity (or the verdict letters) is shown."""
 
     def __init__(
         self,
@@ -401,7 +397,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         """Show a quantity per run, or the verdict letters (None)."""
         self.quantity = quantity
         self._fit()
-        self.post_message(self.ShowsChanged(quantity))
+        self.post_message(self.ShowsChanged())
 
 
 def no_runs_words(session: Session) -> str:

@@ -6,13 +6,14 @@ Each piece of a row names a tone; the theme decides what that looks like.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import accumulate, groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual._context import active_app
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Region, Size
@@ -113,8 +114,11 @@ class Toned(_Mixin):
 
     def __init__(self, glyphs: Glyphs | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        terminal = getattr(active_app.get(None), "terminal", None)
-        self._glyphs = glyphs or (UNICODE if terminal is None else terminal.glyphs)
+        self._glyphs = glyphs or UNICODE
+        if glyphs is None:
+            # outside of an app, or in one that knows of no terminal
+            with suppress(RuntimeError, AttributeError):
+                self._glyphs = self.app.terminal.glyphs  # type: ignore[attr-defined]
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:
@@ -183,6 +187,29 @@ class PaintedWidget(Toned, Widget):
     def _drawn(self) -> Sequence[Row]:
         self._drawn_for = self.size
         return self.draw(*self.size)[: self.size.height]
+
+
+class Dragged(PaintedWidget):
+    """A widget that a click, or a drag that begins on it, moves."""
+
+    presses_from = 0
+    """The first column that can be pressed."""
+
+    def dragged_to(self, x: int) -> None:
+        """Show what is at a column, which may lie outside."""
+        raise NotImplementedError
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and event.x >= self.presses_from:
+            self.capture_mouse()
+            self.dragged_to(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self.dragged_to(event.x)
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
 
 
 SCROLL_KEYS: list[BindingType] = [

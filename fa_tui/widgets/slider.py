@@ -12,6 +12,7 @@ import bisect
 import math
 from array import array
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from textual import events
@@ -22,7 +23,7 @@ from fa_core.diagnostics import Diagnostic
 from fa_core.reporting.numbers import exact, just_past, parse, short
 from fa_tui.views.scale import Rug, Scale, Track, covering
 from fa_tui.views.text import Glyphs
-from fa_tui.widgets.painted import PaintedWidget, Row, joined
+from fa_tui.widgets.painted import Dragged, Row, joined
 
 
 class Flips:
@@ -116,7 +117,7 @@ def widths(width: int) -> tuple[int, int, int]:
     return label, max(4, width - label - value), value
 
 
-class ThresholdSlider(PaintedWidget, can_focus=True):
+class ThresholdSlider(Dragged, can_focus=True):
     """One threshold, moved by keys, typing or the mouse.
 
     Handlers only change the pending value; one flush per turn of the event loop applies it and posts
@@ -127,14 +128,18 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         diagnostic: whose threshold it is.
         value: the threshold.
         glyphs: characters to draw with.
+
+    Attributes:
+        letter: of the diagnostic.
+        value: the threshold.
     """
 
     DEFAULT_CSS = "ThresholdSlider { height: 2; }"
     BINDINGS = [
         Binding("left,h", "step(-1)", "Lower", key_display="←"),
         Binding("right,l", "step(1)", "Raise", key_display="→"),
-        Binding("shift+left,H", "stride(-1)", "Stride down", show=False),
-        Binding("shift+right,L", "stride(1)", "Stride up", show=False),
+        Binding("shift+left,H", "step(-1, True)", "Stride down", show=False),
+        Binding("shift+right,L", "step(1, True)", "Stride up", show=False),
         Binding("left_square_bracket", "flip(-1)", "Previous change", key_display="["),
         Binding("right_square_bracket", "flip(1)", "Next change", key_display="]"),
         Binding("home", "restore", "Default"),
@@ -142,6 +147,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     help_text = f"The threshold of one diagnostic.\n\n{SLIDER_KEYS}\n\n{TRACK_LEGEND}\n"
 
+    @dataclass
     class Changed(Message):
         """The threshold moved. Several moves in one turn of the event loop are one message.
 
@@ -149,12 +155,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             how: it moved: ``step`` and ``flip`` come in series, ``set`` does not.
         """
 
-        def __init__(self, slider: ThresholdSlider, letter: str, value: float, how: str = "step") -> None:
-            super().__init__()
-            self.slider = slider
-            self.letter = letter
-            self.value = value
-            self.how = how
+        slider: ThresholdSlider
+        value: float
+        how: str
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
@@ -165,7 +168,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         super().__init__(glyphs, id=id)
         self.letter = diagnostic.letter
         self._diagnostic, self._default = diagnostic, diagnostic.default
-        self._value = self._pending = value
+        self.value = self._pending = value
         self._how = "step"
         self._flush_scheduled = self._behind = False
         self._offers_default = False
@@ -177,16 +180,10 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         self._entry: str | None = None
         """What is being typed."""
         self._error = ""
-        self._dragging = False
-
-    @property
-    def value(self) -> float:
-        """The threshold."""
-        return self._value
 
     def set_value(self, value: float) -> None:
         """Show a value set elsewhere; nothing is posted."""
-        self._value = self._pending = value
+        self.value = self._pending = value
         self._entry, self._error = None, ""
         self._offer_default()
         self.repaint()
@@ -200,7 +197,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     def set_runs(self, values: Sequence[float]) -> None:
         """Show the runs' measured values as a rug, on a track that holds them all."""
         one = self._diagnostic
-        scale = covering(chain(values, [self._value]), log=one.log, at_least=one.span)
+        scale = covering(chain(values, [self.value]), log=one.log, at_least=one.span)
         if scale is not None:
             self._track = Track.of(scale, unit=one.step)
         self._ticks = finite(values)
@@ -215,13 +212,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         if self._rug is None or self._rug.cells != cells:
             self._rug = Rug.of(self._ticks, self._nonfinite, scale, cells)
         marks = self._marks(self._rug)
-        plateau = self._flips.plateau(self._value)
+        plateau = self._flips.plateau(self.value)
         label, value = self._draw_label(label_width), self._draw_value(value_width)
         refused: Row = [(self._glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
         if height < 2:
             ticks = [mark and (self._glyphs.tick if mark in self._glyphs.bars else mark) for mark in marks]
             return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
-        tones = self._tones(scale.cell(self._value, cells), cells)
+        tones = self._tones(scale.cell(self.value, cells), cells)
         rug = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
         low, high = (f"{short(scale.lo)} ", f" {short(scale.hi)}".ljust(8)) if width >= _WIDE else ("", "  ")
         side, room = f"fires {'above' if self._diagnostic.fires_above else 'below'}", label_width - 3 - len(low)
@@ -249,8 +246,8 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             return [sign, (self._entry[-(width - 5) :], "entry"), (self._glyphs.cursor, "strong")]
         unit = self._glyphs.say(self._diagnostic.suffix)
         room = width - len(unit) - 4
-        texts = (exact(self._value), short(self._value, 6))
-        number = next((text for text in texts if len(text) <= room), short(self._value))
+        texts = (exact(self.value), short(self.value, 6))
+        number = next((text for text in texts if len(text) <= room), short(self.value))
         return [sign, (number, "strong"), (unit, "dim")]
 
     def _draw_plateau(self, high: str, plateau: tuple[float, float] | None, width: int) -> Row:
@@ -268,13 +265,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:
         glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
-        knob, home = scale.cell(self._value, cells), scale.cell(self._default, cells)
+        knob, home = scale.cell(self.value, cells), scale.cell(self._default, cells)
         low, high = (scale.cell(end, cells) for end in plateau) if plateau else (cells, -1)
         row: Row = []
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
             fires = tone == "limit"
             if cell == knob:
-                sign = glyphs.knob_home if self._value == self._default else glyphs.knob
+                sign = glyphs.knob_home if self.value == self._default else glyphs.knob
                 row.append((sign, "cursor" if self.has_focus else "strong"))
             elif cell == home:
                 row.append((glyphs.default, "text"))
@@ -304,13 +301,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             marks[-1 if self._diagnostic.fires_above else 0] = glyphs.nonfinite
         return marks
 
-    def action_step(self, direction: int) -> None:
-        """Move by one step."""
-        self._set_pending(self._track.moved(self._pending, direction))
-
-    def action_stride(self, direction: int) -> None:
-        """Move by one stride."""
-        self._set_pending(self._track.moved(self._pending, direction, stride=True))
+    def action_step(self, direction: int, stride: bool = False) -> None:
+        """Move by one step, or by one stride."""
+        self._set_pending(self._track.moved(self._pending, direction, stride=stride))
 
     def action_flip(self, direction: int) -> None:
         """Move to the next value at which a run's letters change."""
@@ -371,26 +364,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._error = ""
         super().watch_has_focus(has_focus)
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1:
-            self.focus()
-            self._dragging = True
-            self.capture_mouse()
-            self._point(event.x)
-            event.stop()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._dragging:
-            self._point(event.x)
-            event.stop()
-
-    def on_mouse_up(self, event: events.MouseUp) -> None:
-        if self._dragging:
-            self._dragging = False
-            self.release_mouse()
-            event.stop()
-
-    def _point(self, x: int) -> None:
+    def dragged_to(self, x: int) -> None:
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
         if cell != self._track.scale.cell(self._pending, cells):
@@ -406,10 +380,10 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        moved = self._pending != self._value
-        self._value = self._pending
+        moved = self._pending != self.value
+        self.value = self._pending
         if moved:
-            self.post_message(self.Changed(self, self.letter, self._value, self._how))
+            self.post_message(self.Changed(self, self.value, self._how))
             self._behind = True
             self.set_timer(_FRAME_SECONDS, self.catch_up)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from textual import events
@@ -84,23 +85,22 @@ _TALL_SCREEN = 34
 """From this many lines on every slider has both its rows; below, only the one last focused."""
 
 
+@dataclass
 class ThresholdsChanged(Message):
     """The four thresholds, after a slider, undo or redo moved one, or a preset all; what to report of it."""
 
-    def __init__(self, thresholds: DiagnosticThresholds, words: str = "") -> None:
-        super().__init__()
-        self.thresholds, self.words = thresholds, words
+    thresholds: DiagnosticThresholds
+    words: str = ""
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ThresholdsChanged)
 
 
+@dataclass
 class BaselineChanged(Message):
     """Another frozen baseline to assume (None: those recorded), after undo or redo."""
 
-    def __init__(self, baseline: FrozenBaseline | None) -> None:
-        super().__init__()
-        self.baseline = baseline
+    baseline: FrozenBaseline | None
 
 
 class Judging(NamedTuple):
@@ -115,6 +115,9 @@ class SlidersPanel(Vertical):
 
     Args:
         history: what judges the runs, now and before; one for all screens (default: one of its own).
+
+    Attributes:
+        thresholds: what the sliders show.
     """
 
     DEFAULT_CSS = """
@@ -149,7 +152,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def __init__(self, history: ThresholdHistory[Judging] | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._history = history or ThresholdHistory(Judging(DiagnosticThresholds(), None))
-        start = self._shown = self._history.current.thresholds
+        start = self.thresholds = self._history.current.thresholds
         self._offered = self._history.offers
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
@@ -162,11 +165,6 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def compose(self) -> ComposeResult:
         yield self._summary
         yield from self._sliders.values()
-
-    @property
-    def thresholds(self) -> DiagnosticThresholds:
-        """The four thresholds that the sliders show."""
-        return self._shown
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
@@ -224,10 +222,10 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         self._travel(self._history.redo)
 
     def on_mount(self) -> None:
-        self._fit(self.screen.size.height)
+        self.on_resize()
 
     def on_resize(self) -> None:
-        self._fit(self.screen.size.height)
+        self.set_class(self.screen.size.height < _TALL_SCREEN, "-compact")
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         for slider in self._sliders.values():
@@ -235,8 +233,9 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()
-        moved = self._shown = DIAGNOSTICS[message.letter].moved(self._shown, message.value)
-        series = None if message.how == "set" else f"{message.letter} {message.how}"
+        letter = message.slider.letter
+        moved = self.thresholds = DIAGNOSTICS[letter].moved(self.thresholds, message.value)
+        series = None if message.how == "set" else f"{letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(ThresholdsChanged(moved))
 
@@ -267,12 +266,9 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
                 self.refresh_bindings()
 
     def _show(self, thresholds: DiagnosticThresholds) -> None:
-        if thresholds == self._shown:
+        if thresholds == self.thresholds:
             # what is typed into one of them stays
             return
-        self._shown = thresholds
+        self.thresholds = thresholds
         for letter, slider in self._sliders.items():
             slider.set_value(DIAGNOSTICS[letter].limit(thresholds))
-
-    def _fit(self, screen_height: int) -> None:
-        self.set_class(screen_height < _TALL_SCREEN, "-compact")

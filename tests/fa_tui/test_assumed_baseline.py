@@ -24,7 +24,7 @@ from fa_tui.views.columns import columns_of
 from fa_tui.views.comparison import compared_lines
 from fa_tui.views.filters import Look
 from fa_tui.views.text import UNICODE
-from fa_tui.widgets.detail import detail_lines
+from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until
 
@@ -47,7 +47,7 @@ def printed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
 @pytest.mark.parametrize("method", ["bp", "dfa", "state_bridge"])
 def test_the_detail_pane(session: Session, method: str) -> None:
     row = next(row for row in session.rows if row.method == method)
-    lines = detail_lines(row, USUAL, 200, UNICODE)
+    lines = RunPage(row, 200, UNICODE).lines(USUAL)
     text = "\n".join("".join(piece for piece, _ in line) for line in lines)
     said = {
         "bp": ["(on a, b, c; d assumed)", "[baseline 0.349 assumed]", "frozen baseline 0.349 assumed"],
