@@ -7,6 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -143,10 +144,10 @@ class RunPage:
         if coverage:
             found = None if report.resampling is None else confidence(report)
             same = None if found is None else found.same_verdict
-            lines += [*self._part("verdict", (flags, same), lambda: self._verdict(found)), []]
+            lines += [*self._part("verdict", (flags, same), partial(self._verdict, found)), []]
             for letter, diagnostic in DIAGNOSTICS.items():
                 limit = diagnostic.limit(thresholds)
-                lines += self._part(letter, limit, lambda one=diagnostic: self._diagnostic(one, found))
+                lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
             passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
             lines += [[], *self._part("sparklines", None, self._sparklines)]
             lines += self._part("layers", passing, self._layers)
