@@ -248,7 +248,9 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         self.query_one("#machine").can_focus = False
         self.query_one("#none-yet", TextLines).set_lines(_NONE_YET.splitlines())
         self.jobs_changed()
-        self.machine_watch = MachineWatch(lambda machine: self.app.tell(MachineSeen(machine), self), self._jobs.pids)
+        # not `self.app`, which a screen that is closed has no longer: the thread may be about to report
+        tell = self.app.tell
+        self.machine_watch = MachineWatch(lambda machine: tell(MachineSeen(machine), self), self._jobs.pids)
         self.machine_watch.start()
 
     def on_unmount(self) -> None:
