@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from fa_core.baseline import BASELINE_FROM, GIVEN, why_no_baseline
-from fa_core.diagnostics import DIAGNOSTICS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.errors import InvalidReport
 
 
@@ -346,11 +346,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         """The report as text: one line per diagnostic, the verdict first."""
         return "\n".join([f"{self.method_name or 'run'}: {self.verdict}", *(f"  {line}" for line in self.describe())])
 
-    def describe(self) -> list[str]:
+    def describe(self, letters: str = LETTERS) -> list[str]:
         """One line per diagnostic: letter, number against threshold, fired / passed / not measured and why."""
         flags, coverage, nonfinite = self.flags, self.coverage, self.nonfinite
         lines = []
-        for letter, diagnostic in DIAGNOSTICS.items():
+        for letter in letters:
+            diagnostic = DIAGNOSTICS[letter]
             value = diagnostic.measured(self)
             if letter in nonfinite:
                 lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")

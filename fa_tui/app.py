@@ -12,7 +12,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -49,7 +49,7 @@ DEBUG = "FA_TUI_DEBUG"
 
 
 def _palette() -> type[Provider]:
-    from fa_tui.screens.palette import ExplorerCommands
+    from fa_tui.screens.help import ExplorerCommands
 
     return ExplorerCommands
 
@@ -337,15 +337,8 @@ class ExplorerApp(App[int]):
         """Those of the screen that is open."""
         return getattr(self.screen, "sliders", None)
 
-    def action_undo(self) -> None:
-        """Back to the thresholds, and the baseline, before the last change."""
-        self._travel("undo")
-
-    def action_redo(self) -> None:
-        """Take the last undo back."""
-        self._travel("redo")
-
     def _travel(self, where: str) -> None:
+        """Back to the thresholds, and the baseline, before the last change; or take the last undo back."""
         panel = self._sliders
         if panel is None or not panel.check_action(where, ()):
             self.say(f"nothing to {where}", "dim")
@@ -353,6 +346,9 @@ class ExplorerApp(App[int]):
             panel.action_undo()
         else:
             panel.action_redo()
+
+    action_undo = partialmethod(_travel, "undo")
+    action_redo = partialmethod(_travel, "redo")
 
     def on_baseline_changed(self, message: BaselineChanged) -> None:
         """Undo or redo has brought another baseline."""
@@ -368,7 +364,7 @@ class ExplorerApp(App[int]):
 
     def action_command_palette(self) -> None:
         """Open the command palette."""
-        from fa_tui.screens.palette import Palette
+        from fa_tui.screens.help import Palette
 
         if not isinstance(self.screen, Palette):
             self.push_screen(Palette())

@@ -134,15 +134,17 @@ class Session:
         """Judge every run again; the runs whose fired letters changed."""
         if thresholds == self.thresholds:
             return []
-        self.thresholds = thresholds
-        return self._judge_again()
+        before, self.thresholds = self.flags, thresholds
+        self._judge()
+        return flipped(before, self.flags)
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
-        self.baseline = baseline
+        before, self.baseline = self.flags, baseline
         self.rows = self._based()
         self._forget_table()
-        return self._judge_again()
+        self._judge_all()
+        return flipped(before, self.flags)
 
     def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
         """Put newly measured runs in the places of the old ones."""
@@ -286,23 +288,28 @@ class Session:
         self._table = None
         self._values.clear()
 
-    def _judge_again(self) -> list[Flip]:
-        before = self.flags
-        self._judge_all()
-        if before == self.flags:
-            return []
-        pairs = enumerate(zip(before, self.flags, strict=True))
-        return [Flip(row, old, new) for row, (old, new) in pairs if old != new]
-
     def _judge_all(self) -> None:
+        """Judge rows of which some are others."""
         if len(self.rows) <= SCALAR_LIMIT:
-            reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
-            self.flags = [mask_of(report.flags) for report in reports]
-            self.coverage = [mask_of(report.coverage) for report in reports]
+            self.coverage = [mask_of(row.report.coverage) for row in self.rows]
         else:
             # plain ints when looked up: the screen looks at cells one by one, and numpy scalars are slow
-            self.flags = self.table.flags(self.thresholds).tobytes()
             self.coverage = self.table.coverage.tobytes()
+        self._judge()
+
+    def _judge(self) -> None:
+        """Judge the same rows by the thresholds."""
+        if len(self.rows) <= SCALAR_LIMIT:
+            self.flags = [mask_of(row.report.with_thresholds(self.thresholds).flags) for row in self.rows]
+        else:
+            self.flags = self.table.flags(self.thresholds).tobytes()
+
+
+def flipped(before: Sequence[int], after: Sequence[int]) -> list[Flip]:
+    """The rows whose flags differ."""
+    if before == after:
+        return []
+    return [Flip(row, old, new) for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
 
 
 def mask_of(letters: Iterable[str]) -> int:

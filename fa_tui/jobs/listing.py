@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from fa_tui.jobs.pace import time_words
-from fa_tui.terminal.glyphs import Glyphs
+from fa_tui.views.text import Glyphs
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Device, Usage
@@ -231,7 +231,7 @@ def _device_line(device: Device, glyphs: Glyphs) -> str:
 def share_bar(share: float, width: int, glyphs: Glyphs) -> str:
     """A bar filled to a share.
 
-    >>> from fa_tui.terminal.glyphs import ASCII
+    >>> from fa_tui.views.text import ASCII
     >>> share_bar(0.5, 6, ASCII)
     '===---'
     """

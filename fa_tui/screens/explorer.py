@@ -242,12 +242,14 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
         before = self.session.thresholds
         flips = self.session.set_thresholds(message.thresholds)
-        if self.shown_runs.verdicts_changed(flips):
+        if flips and self.shown_runs.verdicts_changed(flips):
             self._show_title()
+            self._show_detail()
+        elif self.detail is not None:
+            self.detail.judge(self.session.thresholds)
         self.count(flips, before)
         # nothing to say takes back what was said of the change before
         self.status.say(message.words, "dim")
-        self._show_detail()
 
     async def action_back(self) -> None:
         """From the sliders to the runs, from the long view to the matrix; a filter stays."""

@@ -9,10 +9,10 @@ from textual.message_pump import MessagePump
 from textual.widget import Widget
 
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
 from fa_tui.views.grid import METHODS_BY_SEEDS
+from fa_tui.views.text import Glyphs
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
 
@@ -143,7 +143,7 @@ class RunsShown:
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
         """Show verdicts that flipped; whether other runs are shown now."""
-        if flips and self.filter is not None and self.filter.live:
+        if self.filter is not None and self.filter.live:
             self.lay_out()
             return True
         self.view.verdicts_changed(flips)

@@ -1,24 +1,26 @@
-"""Over the explorer: help for the focused pane with its keys, what could not be read, and a letter on every pane."""
+"""Over the explorer: help for the focused pane, what could not be read, a letter on every pane, the command palette."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
-from textual.content import Content
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.geometry import Offset, Size
 from textual.screen import Screen
 from textual.widget import Widget
+from textual.widgets import Static
 
 from fa_tui.screens.questions import Dialog, Question, leaving
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Piece, Shared
 from fa_tui.views.text import reflowed
 from fa_tui.views.words import problem_words
-from fa_tui.widgets.line import KeyBar, Line, TextLines
+from fa_tui.widgets.line import KeyBar, Line, TextLines, offered
 from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
@@ -125,27 +127,18 @@ def help_lines(screen: Screen[object]) -> Iterator[str]:
             yield ""
         said.update((title, *lines))
     yield "# Keys that work here"
-    for tooltip, keys in _keys(screen).items():
+    does: dict[str, list[str]] = {}
+    for active, key in offered(screen, lambda binding: binding.tooltip):
+        does.setdefault(active.binding.tooltip, []).append(key)
+    for tooltip, keys in does.items():
         yield f"  {' '.join(keys):<12} {tooltip}"
-
-
-def _keys(screen: Screen[object]) -> dict[str, list[str]]:
-    """What keys do → the keys, as they are shown; each action once."""
-    keys: dict[str, list[str]] = {}
-    seen = set()
-    for active in screen.active_bindings.values():
-        binding = active.binding
-        if binding.tooltip and active.enabled and binding.action not in seen:
-            seen.add(binding.action)
-            keys.setdefault(binding.tooltip, []).append(binding.key_display or screen.app.get_key_display(binding))
-    return keys
 
 
 _LETTERS = "sfghjkleriouwnmvtyxz"
 """The keys under the fingers first; a b c d are the sliders'."""
 
 
-class JumpLabel(Widget):
+class JumpLabel(Static):
     """The letter of one pane."""
 
     DEFAULT_CSS = """
@@ -157,12 +150,9 @@ class JumpLabel(Widget):
     """
 
     def __init__(self, letter: str, at: Offset) -> None:
-        super().__init__()
+        super().__init__(f"[{letter}]", markup=False)
         self.letter = letter
         self.styles.offset = (at.x, at.y)
-
-    def render(self) -> Content:
-        return Content(f"[{self.letter}]")
 
 
 class JumpScreen(Question[Widget | None]):
@@ -231,3 +221,99 @@ def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
             letter = pane.letter if isinstance(pane, ThresholdSlider) else next(letters, None)
             if letter is not None:
                 yield letter, pane
+
+
+class Palette(CommandPalette, Question[None]):
+    """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII lack."""
+
+    DEFAULT_CSS = """
+    Palette {
+        &:ansi { background: transparent; }
+        & > Vertical {
+            width: 100; max-width: 100%; margin-top: 1; background: $surface;
+            &:dark { background: $surface; }
+        }
+        & SearchIcon { display: none; }
+        & #--input { height: 1; border: none; background: $panel; }
+        & CommandInput, & CommandInput:focus { height: 1; border: none; padding: 0 2; }
+        & #--results { background: $surface; padding: 0; }
+        &:ansi #--results { border-bottom: ascii $accent; }
+        & CommandList { padding: 0; scrollbar-size-vertical: 1; border: none; background: $surface; }
+        & CommandList > .option-list--option-highlighted {
+            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
+        }
+        /* Textual's lists cannot turn a line round */
+        &:ansi CommandList > .option-list--option-highlighted { text-style: bold underline; }
+        & LoadingIndicator { border-bottom: none; }
+        & > .command-palette--help-text { color: $text-muted; text-style: not bold; }
+    }
+    """
+
+    def __init__(self) -> None:
+        super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
+
+
+_LESS = 0.9
+"""What is found in a command's explanation counts a little less than what is found in its name."""
+
+
+class ExplorerCommands(Provider):
+    """The bindings of the screen with a tooltip, what the matrix can show, and the themes."""
+
+    async def discover(self) -> Hits:
+        say = self._explorer_app.terminal.glyphs.say
+        for command in self._commands():
+            yield DiscoveryHit(say(command.title), command.callback, help=say(command.help))
+
+    async def search(self, query: str) -> Hits:
+        matcher, say = self.matcher(query), self._explorer_app.terminal.glyphs.say
+        for command in self._commands():
+            name, explains = say(command.title), say(command.help)
+            score = max(matcher.match(name), _LESS * matcher.match(explains))
+            if score:
+                yield Hit(score, matcher.highlight(name), command.callback, help=explains)
+
+    def _commands(self) -> Iterator[SystemCommand]:
+        yield from self._bindings()
+        yield from self._quantities()
+        app = self._explorer_app
+        yield from self._presets()
+        for name in app.themes_here:
+            yield SystemCommand(f"Theme: {name}", "change the colours, now and from now on", partial(app.dress, name))
+
+    def _bindings(self) -> Iterator[SystemCommand]:
+        app = self._explorer_app
+        for active, key in offered(self.screen, lambda binding: binding.tooltip):
+            binding = active.binding
+
+            async def run(action: str = binding.action, node: object = active.node) -> None:
+                await app.run_action(action, node)  # type: ignore[arg-type]
+
+            yield SystemCommand(binding.description, f"{binding.tooltip} ({key})", run)
+
+    def _quantities(self) -> Iterator[SystemCommand]:
+        from fa_tui.screens.explorer import ExplorerScreen
+        from fa_tui.views.columns import QUANTITIES
+
+        if not isinstance(self.screen, ExplorerScreen):
+            return
+        matrix = self.screen.matrix
+        yield SystemCommand("Show verdicts", "letters in the matrix", lambda: matrix.show(None))
+        for quantity in QUANTITIES:
+            yield SystemCommand(
+                f"Show {quantity.label}",
+                "a number per run instead of letters",
+                partial(matrix.show, quantity),
+            )
+
+    def _presets(self) -> Iterator[SystemCommand]:
+        from fa_tui.screens.dialogs import use_preset
+        from fa_tui.settings import Presets
+
+        app = self._explorer_app
+        for name, thresholds in Presets().read().items():
+            yield SystemCommand(f"Thresholds: {name}", "move all sliders", partial(use_preset, app, name, thresholds))
+
+    @property
+    def _explorer_app(self) -> ExplorerApp:
+        return cast("ExplorerApp", self.app)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -247,7 +248,9 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         self.query_one("#machine").can_focus = False
         self.query_one("#none-yet", TextLines).set_lines(_NONE_YET.splitlines())
         self.jobs_changed()
-        self.machine_watch = MachineWatch(lambda machine: self.app.tell(MachineSeen(machine), self), self._jobs.pids)
+        # not `self.app`, which a screen that is closed has no longer: the thread may be about to report
+        tell = self.app.tell
+        self.machine_watch = MachineWatch(lambda machine: tell(MachineSeen(machine), self), self._jobs.pids)
         self.machine_watch.start()
 
     def on_unmount(self) -> None:
@@ -279,14 +282,10 @@ The time left is told once there is a rate to tell it from; of a job that is ove
 
     def _offer(self) -> None:
         """Show the keys that would do something to the job under the cursor."""
-        offered = self._works_now()
+        offered = {action for action, jobs in self._targets().items() if jobs}
         if offered != self._offered:
             self._offered = offered
             self.refresh_bindings()
-
-    def _works_now(self) -> set[str]:
-        """The actions that would do something."""
-        return {action for action, jobs in self._targets().items() if jobs}
 
     def _targets(self) -> dict[str, list[Listed]]:
         """The jobs that each action would do something to."""
@@ -334,18 +333,14 @@ The time left is told once there is a rate to tell it from; of a job that is ove
         for job in self._targets()[which]:
             self._jobs.cancel(job.id)
 
-    def action_cancel_all(self) -> None:
-        """Cancel every job that is not finished."""
-        self.action_cancel("cancel_all")
+    action_cancel_all = partialmethod(action_cancel, "cancel_all")
 
     def action_retry(self, which: str = "retry") -> None:
         """Begin the job under the cursor again, or every job that failed or was cancelled."""
         for job in self._targets()[which]:
             self._jobs.retry(job.id)
 
-    def action_retry_all(self) -> None:
-        """Begin every job again that failed or was cancelled."""
-        self.action_retry("retry_all")
+    action_retry_all = partialmethod(action_retry, "retry_all")
 
     def action_move(self, step: int) -> None:
         """Move the job under the cursor up or down the queue."""

@@ -17,8 +17,7 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Input
 
-from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.views.text import padded, width_of
+from fa_tui.views.text import Glyphs, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line
 from fa_tui.widgets.painted import PaintedScroll, Row, ending
 
@@ -95,8 +94,8 @@ class ChoiceList(PaintedScroll, can_focus=True):
 
     Args:
         choices: the entries.
-        glyphs: characters to draw with.
         take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
+        glyphs: characters to draw with.
     """
 
     DEFAULT_CSS = """
@@ -115,11 +114,13 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
     ]
 
-    def __init__(self, choices: Sequence[Choice], glyphs: Glyphs, take: Callable[[Choice], object]) -> None:
-        super().__init__()
+    def __init__(
+        self, choices: Sequence[Choice], take: Callable[[Choice], object], glyphs: Glyphs | None = None
+    ) -> None:
+        super().__init__(glyphs)
         self.choices = list(choices)
         self.at = 0
-        self._glyphs, self._take = glyphs, take
+        self._take = take
 
     @property
     def current(self) -> Choice | None:
@@ -182,7 +183,38 @@ class ChoiceList(PaintedScroll, can_focus=True):
             self._take(self.choices[index])
 
 
-class ChoiceScreen(Dialog[str | None]):
+class ListDialog(Dialog[ResultT]):
+    """A list under its title.
+
+    Args:
+        title: what is chosen.
+        choices: the entries.
+        take: called with the entry that is chosen.
+    """
+
+    DEFAULT_CSS = """
+    ListDialog {
+        background: transparent;
+        &:ansi { background: transparent; }
+    }
+    """
+
+    tone = "strong"
+
+    def __init__(self, title: str, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
+        super().__init__()
+        self._title, self.list = title, ChoiceList(choices, take)
+
+    def body(self) -> Iterable[Widget]:
+        yield Line(id="choice-title")
+        yield self.list
+
+    def on_mount(self) -> None:
+        self.query_one("#choice-title", Line).set((self._title, self.tone))
+        self.set_focus(self.list)
+
+
+class ChoiceScreen(ListDialog[str | None]):
     """Returns the value of the entry that was chosen, or None after Esc.
 
     Args:
@@ -202,25 +234,13 @@ The key in front of a line takes it at once, and so does a click. Or move with â
 
     DEFAULT_CSS = """
     ChoiceScreen {
-        background: transparent;
-        &:ansi { background: transparent; }
         & > Vertical { width: 76; }
         & Line { background: $surface; }
     }
     """
 
     def __init__(self, title: str, choices: Sequence[Choice]) -> None:
-        super().__init__()
-        self._title = title
-        self._choices = choices
-
-    def body(self) -> Iterable[Widget]:
-        yield Line(id="choice-title")
-        yield ChoiceList(self._choices, self.glyphs, lambda choice: self.dismiss(choice.value))
-
-    def on_mount(self) -> None:
-        self.query_one("#choice-title", Line).set((self._title, "strong"))
-        self.set_focus(self.query_one(ChoiceList))
+        super().__init__(title, choices, lambda choice: self.dismiss(choice.value))
 
 
 class EntryScreen(Question[str | None]):
@@ -292,7 +312,7 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
             self.dismiss(text)
 
 
-class SeveralScreen(Dialog[None]):
+class SeveralScreen(ListDialog[None]):
     """Stays until Esc, and reports at once what is chosen.
 
     Args:
@@ -318,12 +338,12 @@ at once. There is nothing to confirm: Esc closes the list.
 
     DEFAULT_CSS = """
     SeveralScreen {
-        background: transparent;
-        &:ansi { background: transparent; }
         & > Vertical { width: auto; min-width: 48; }
         & ChoiceList, & KeyBar { width: 44; }
     }
     """
+
+    tone = "accent"
 
     def __init__(
         self,
@@ -334,17 +354,8 @@ at once. There is nothing to confirm: Esc closes the list.
         default: Iterable[str],
         report: Callable[[tuple[str, ...]], object],
     ) -> None:
-        super().__init__()
-        self._title, self._names = title, list(names)
-        self._chosen, self._default, self._report = set(chosen), set(default), report
-
-    def body(self) -> Iterable[Widget]:
-        yield Line(id="choice-title")
-        yield ChoiceList(self._choices(), self.glyphs, self._turn)
-
-    def on_mount(self) -> None:
-        self.query_one("#choice-title", Line).set((self._title, "accent"))
-        self.set_focus(self.query_one(ChoiceList))
+        self._names, self._chosen, self._default, self._report = list(names), set(chosen), set(default), report
+        super().__init__(title, self._choices(), self._turn)
 
     def _choices(self) -> list[Choice]:
         return [
@@ -357,7 +368,7 @@ at once. There is nothing to confirm: Esc closes the list.
 
     def action_take(self) -> None:
         """Choose the line under the cursor, or leave it out."""
-        self.query_one(ChoiceList).action_take()
+        self.list.action_take()
 
     def action_default(self) -> None:
         """Reset to the default."""
@@ -365,7 +376,7 @@ at once. There is nothing to confirm: Esc closes the list.
 
     def _choose(self, chosen: set[str]) -> None:
         self._chosen = set(chosen)
-        self.query_one(ChoiceList).set_choices(self._choices())
+        self.list.set_choices(self._choices())
         self._report(tuple(name for name, _ in self._names if name in self._chosen))
 
 

@@ -12,7 +12,7 @@ from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import Glyphs
+from fa_tui.views.text import Glyphs
 from fa_tui.views.words import flipped_words
 from fa_tui.widgets.line import KeyBar, Line
 
@@ -73,8 +73,11 @@ class SlidersScreen(Screen[None]):
             flips: the runs.
             before: the thresholds until now, where it was they that changed.
         """
-        self._flipped = flipped_words(self.judged, flips, before, self.passing if flips else None)
-        self.recount()
+        self._flipped = flipped_words(self.judged, flips, before, self.passing) if flips else ""
+        if flips or before is None:
+            self.recount()
+        elif self.sliders is not None:
+            self.sliders.set_flipped("")
 
     def recount(self) -> None:
         """Show how many runs are walked back, and again what flipped last."""

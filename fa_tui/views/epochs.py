@@ -14,7 +14,7 @@ from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_core.table import Bits
-from fa_tui.session import Flip, Session
+from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.words import Pieces, among, cell_text, runs_words
 
@@ -42,11 +42,9 @@ class EpochSession(Session):
 
     def go_to(self, epoch: int) -> list[Flip]:
         """Show another epoch; the runs whose fired letters differ from those shown before."""
-        before = list(self.flags)
-        self.epoch = epoch
+        before, self.epoch = self.flags, epoch
         self._move()
-        after = zip(before, self.flags, strict=True)
-        return [Flip(run, old, new) for run, (old, new) in enumerate(after) if old != new]
+        return flipped(before, self.flags)
 
     def follow(self, replay: Replay) -> dict[int, int]:
         """Take longer traces, or other ones. From the last epoch it goes to the last one again.
@@ -120,11 +118,13 @@ class EpochSession(Session):
         return [replace(row, source=run_place(row.source)) for row in rows]
 
     def _judge_all(self) -> None:
+        self.coverage = [self._coverage(record) for record in self._records()]
+        self._judge()
+
+    def _judge(self) -> None:
         if self._judged_by != self.thresholds:
             self.fired, self._judged_by = self.replay.flags(self.thresholds), self.thresholds
-        records = self._records()
-        self.flags = [0 if record is None else int(self.fired[record]) for record in records]
-        self.coverage = [self._coverage(record) for record in records]
+        self.flags = [0 if record is None else int(self.fired[record]) for record in self._records()]
 
     def _records(self) -> list[int | None]:
         return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]
@@ -172,23 +172,19 @@ def title_words(
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
     span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
-    pieces = [(" timeline ", "accent"), (f" {runs_words(count)}, {span} ", "strong")]
-    if filter:
-        pieces.append((" all, not filtered ", "warn"))
-    if runs > count:
-        pieces.append((f" {runs - count} without a trace", "dim"))
     growing = sum(trace.unfinished for trace in epochs.replay.traces)
-    if growing:
-        pieces.append((f"  {growing} still growing", "accent"))
-    if skipped:
-        pieces.append((f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"))
-    if epochs.replay.table.assumed.any():
-        pieces.append(("  (d) by an assumed baseline", "warn"))
-    if drawn is not None and drawn < count:
-        pieces.append((f"  {drawn} drawn (* for all)", "warn"))
-    if quantity:
-        pieces.append((f"  showing {quantity} (v)", "accent"))
-    return pieces
+    facts = (
+        (True, " timeline ", "accent"),
+        (True, f" {runs_words(count)}, {span} ", "strong"),
+        (filter, " all, not filtered ", "warn"),
+        (runs > count, f" {runs - count} without a trace", "dim"),
+        (growing, f"  {growing} still growing", "accent"),
+        (skipped, f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"),
+        (epochs.replay.table.assumed.any(), "  (d) by an assumed baseline", "warn"),
+        (drawn is not None and drawn < count, f"  {drawn} drawn (* for all)", "warn"),
+        (quantity, f"  showing {quantity} (v)", "accent"),
+    )
+    return [(text, tone) for holds, text, tone in facts if holds]
 
 
 def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:

@@ -19,7 +19,6 @@ from fa_tui.views.grid import axes_text, homes_of
 from fa_tui.views.text import width_of
 
 LEGEND = "✗: letter fires, - passes   ✓: letter passes   · not measured"
-ASCII_LEGEND = "x: letter fires, - passes   v: letter passes   . not measured"
 
 
 def cell_text(flags: Container[str], coverage: Container[str], *, ascii_only: bool = False) -> str:
@@ -79,23 +78,18 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         opened: what is open, in so many cells.
     """
     count = f" {runs_words(len(session))}"
-    told = [(f" {view.shown} of{count}: {view.filter}" if view.filter else count, "/" if view.filter else "", "dim")]
-    if session.marked:
-        told.append((f"  {len(session.marked)} marked", "", "accent"))
-    if session.problems:
-        told.append((f"  {problem_words(session)}", "P", "warn"))
-    if session.gone:
-        told.append((f"  {len(session.gone)} gone", "", "warn"))
-    if session.baseline is not None:
-        told.append(("  baseline assumed", "w", "warn"))
-    if view.axes:
-        told.append((f"  {view.axes}", "x X", "accent"))
-    if view.quantity:
-        told.append((f"  showing {view.quantity}", "v", "accent"))
-    if view.order:
-        told.append((f"  by {view.order}", "s S", "accent"))
-    keyed = [(f"{text} ({key})" if key else text, tone) for text, key, tone in told]
-    bare = [(text, tone) for text, _, tone in told]
+    facts = (
+        (True, f" {view.shown} of{count}: {view.filter}" if view.filter else count, "/" if view.filter else "", "dim"),
+        (session.marked, f"  {len(session.marked)} marked", "", "accent"),
+        (session.problems, f"  {problem_words(session)}", "P", "warn"),
+        (session.gone, f"  {len(session.gone)} gone", "", "warn"),
+        (session.baseline is not None, "  baseline assumed", "w", "warn"),
+        (view.axes, f"  {view.axes}", "x X", "accent"),
+        (view.quantity, f"  showing {view.quantity}", "v", "accent"),
+        (view.order, f"  by {view.order}", "s S", "accent"),
+    )
+    keyed = [(f"{text} ({key})" if key else text, tone) for holds, text, key, tone in facts if holds]
+    bare = [(text, tone) for holds, text, _, tone in facts if holds]
     for name, pieces in ((_NAME, keyed), (_NAME, bare), ("", bare)):
         room = width - len(name) - 3 - sum(width_of(text) for text, _ in pieces)
         if room >= _LEAST_TITLE:
@@ -110,6 +104,8 @@ def runs_words(count: int) -> str:
 
 def problem_words(session: Session) -> str:
     """How many paths could not be opened, were read in part or are settings: ``3 not opened, 1 in part``."""
+    if not session.problems:
+        return ""
     paths = {problem.path for problem in session.problems}
     settings = {path for path in paths if PurePath(path).name == SETTINGS}
     in_part = paths.intersection(row.source for row in session.rows)

@@ -25,8 +25,8 @@ from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.scale import Scale, covering, tick_labels
+from fa_tui.views.text import Glyphs
 from fa_tui.views.words import told_apart
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix

@@ -17,11 +17,10 @@ from fa_core.analysis.comparison import PARTS_AT
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import peak_block
 from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import cut, cut_start, padded, width_of
+from fa_tui.views.text import Glyphs, cut, cut_start, padded, width_of
 from fa_tui.widgets.run_cells import verdict_segments
 from fa_tui.widgets.table import LineTable
 
@@ -29,7 +28,7 @@ from fa_tui.widgets.table import LineTable
 def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
     """A bar of half cells: the smallest is one half.
 
-    >>> from fa_tui.terminal.glyphs import UNICODE
+    >>> from fa_tui.views.text import UNICODE
     >>> half_bar(0.5, 3, UNICODE), half_bar(0.0, 3, UNICODE)
     ('━╸', '╸')
     """
@@ -41,7 +40,7 @@ def half_bar(fraction: float, cells: int, glyphs: Glyphs) -> str:
 def shortened(name: str, end: str, width: int, glyphs: Glyphs) -> str:
     """A name cut so that its end, which distinguishes it from others, still fits.
 
-    >>> from fa_tui.terminal.glyphs import UNICODE
+    >>> from fa_tui.views.text import UNICODE
     >>> shortened("state_bridge", " s42", 12, UNICODE)
     'state_b… s42'
     >>> shortened("dfa", " s42 d=128 λ=0.1", 12, UNICODE)
@@ -80,6 +79,12 @@ class CompareView(LineTable):
 
     Args:
         session: the runs and what judges them.
+
+    Attributes:
+        lines: what is compared, line by line.
+        reports: the runs on screen, judged.
+        window: which of the runs are on screen.
+        bar_cells: how long a bar may be; 0 where there is no room for bars.
     """
 
     help_text = f"""\
@@ -119,8 +124,8 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         self._rows: Sequence[int] = ()
         self._labels: Sequence[tuple[str, str]] = ()
         self.window = Window.on(0, SIDE_BY_SIDE)
-        self._reports: list[DiagnosticReport] = []
-        self._lines: list[ComparedLine] = []
+        self.reports: list[DiagnosticReport] = []
+        self.lines: list[ComparedLine] = []
         self._scales = Scales(None, None)
         self._numbered = False
         self.bar_cells = 0
@@ -128,7 +133,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
     def compare(self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales) -> None:
         """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
         self._rows, self._labels, self._scales = rows, labels, scales
-        self._lines = compared_lines([self._session.rows[row].report for row in rows]) if rows else []
+        self.lines = compared_lines([self._session.rows[row].report for row in rows]) if rows else []
         self._see(Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
     def _see(self, window: Window) -> None:
@@ -146,7 +151,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         """Show the runs as the session's thresholds judge them now."""
         session = self._session
         seen = self._rows[self.window.first : self.window.end]
-        self._reports = [session.rows[row].report.with_thresholds(session.thresholds) for row in seen]
+        self.reports = [session.rows[row].report.with_thresholds(session.thresholds) for row in seen]
         self._fit()
 
     def _fit(self) -> None:
@@ -170,21 +175,11 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         self._fit()
 
     @property
-    def reports(self) -> Sequence[DiagnosticReport]:
-        """The runs on screen, judged."""
-        return self._reports
-
-    @property
-    def lines(self) -> Sequence[ComparedLine]:
-        """What is compared, line by line."""
-        return self._lines
-
-    @property
     def under_cursor(self) -> tuple[ComparedLine, int | None] | None:
         """The line under the cursor, and which of the runs (None right of them)."""
-        if not self._lines:
+        if not self.lines:
             return None
-        return self._lines[self.line], self.window.first + self.column if self.column < self.window.size else None
+        return self.lines[self.line], self.window.first + self.column if self.column < self.window.size else None
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """There are others to turn to only where they do not fit."""
@@ -212,10 +207,10 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
 
     def landmarks(self) -> list[int]:
         """Lines worth going to: the first of each section, where the runs part, where one grows most."""
-        first = {number + 1 for number, line in enumerate(self._lines) if line.kind == "heading"}
-        parting = {number for number, line in enumerate(self._lines) if line.parts}
-        peaks = {f"{block}→{block + 1}" for report in self._reports if (block := _peak(report)) is not None}
-        growing = {n for n, line in enumerate(self._lines) if line.kind == "growth" and line.label in peaks}
+        first = {number + 1 for number, line in enumerate(self.lines) if line.kind == "heading"}
+        parting = {number for number, line in enumerate(self.lines) if line.parts}
+        peaks = {f"{block}→{block + 1}" for report in self.reports if (block := _peak(report)) is not None}
+        growing = {n for n, line in enumerate(self.lines) if line.kind == "growth" and line.label in peaks}
         return sorted({0} | first | parting | growing)
 
     def action_landmark(self, direction: int) -> None:
@@ -225,23 +220,23 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
             self.move_to(ahead[0] if direction > 0 else ahead[-1])
 
     def line_count(self) -> int:
-        return len(self._lines)
+        return len(self.lines)
 
     def rests_on(self, line: int) -> bool:
-        return self._lines[line].kind != "heading"
+        return self.lines[line].kind != "heading"
 
     def heading(self, line: int) -> list[Segment] | None:
-        entry = self._lines[line]
+        entry = self.lines[line]
         if entry.kind != "heading":
             return None
-        scale = self._scale_of(self._lines[line + 1].kind) if self.bar_cells else None
+        scale = self._scale_of(self.lines[line + 1].kind) if self.bar_cells else None
         bars = f"   (bars {short(scale.lo)}…{short(scale.hi)})" if scale else ""
         return [Segment(self._glyphs.say(f" {entry.label}{bars}"), self.style_of("source"))]
 
     def frozen(self, line: int | None) -> list[Segment]:
         if line is None:
             return [Segment(" " * _LABEL, self.style_of("head"))]
-        label = self._glyphs.say(f" {self._lines[line].label}")
+        label = self._glyphs.say(f" {self.lines[line].label}")
         return [Segment(padded(cut(label, _LABEL - 1), _LABEL), self.style_of("dim"))]
 
     def cell(self, line: int | None, column: int) -> list[Segment]:
@@ -249,7 +244,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
         runs = self.window.size
         if line is None:
             return [Segment(padded(self._heading(column, width - 1), width), self.style_of("head"))]
-        entry = self._lines[line]
+        entry = self.lines[line]
         if column < runs:
             segments = self._run(entry, column)
         else:
@@ -291,7 +286,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
 
     def _written(self, entry: ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
         """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it."""
-        report = self._reports[column]
+        report = self.reports[column]
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
             sign = "?" if self.window.first + column in entry.assumed else ""

@@ -7,6 +7,7 @@ import math
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -16,11 +17,10 @@ from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThre
 from fa_core.report import DiagnosticReport, floor_in_words
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
 from fa_tui.views.columns import growths, peak_block
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
-from fa_tui.views.text import cut, cut_start, folded, padded, padded_left, width_of
+from fa_tui.views.text import UNICODE, Glyphs, cut, cut_start, folded, padded, padded_left, width_of
 from fa_tui.views.words import cell_text, with_keys
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, Row, ending
 
@@ -46,21 +46,6 @@ _SHORTER = {
     "custom_backward": "backward by",
 }
 """Names that their column would cut."""
-
-
-def detail_lines(
-    row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs, *, gone: bool = False
-) -> list[Row]:
-    """Everything known about a run, in lines of at most `width` cells; where one cannot be wrapped it ends in a sign.
-
-    Args:
-        row: the run.
-        thresholds: what it is judged by.
-        width: cells to fill, at least 16.
-        glyphs: characters to draw with.
-        gone: its file or folder is no longer there.
-    """
-    return _Page(row, thresholds, max(width, _LEAST), glyphs).lines(gone)
 
 
 def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
@@ -133,24 +118,49 @@ def signed(value: float | None) -> str:
     return "N/A" if value is None or math.isnan(value) else f"{value:+.2f}"
 
 
-class _Page:
-    """Writes one run in lines of `width` cells."""
+class RunPage:
+    """Everything known about a run, in lines; each part is written again only where what it depends on changed.
 
-    def __init__(self, row: AuditRow, thresholds: DiagnosticThresholds, width: int, glyphs: Glyphs) -> None:
-        self._row, self._report = row, row.report.with_thresholds(thresholds)
-        self._width, self._glyphs, self._say = width, glyphs, glyphs.say
+    Args:
+        row: the run.
+        width: cells to fill, at least 16; a line that cannot be wrapped ends in a sign.
+        glyphs: characters to draw with.
+    """
 
-    def lines(self, gone: bool) -> list[Row]:
-        lines = self._title()
+    def __init__(self, row: AuditRow, width: int, glyphs: Glyphs) -> None:
+        self._row, self._report = row, row.report
+        self._width, self._glyphs, self._say = max(width, _LEAST), glyphs, glyphs.say
+        self._parts: dict[str, tuple[object, list[Row]]] = {}
+        norms = self._report.residual_norms
+        self._growths, self._peak = growths(norms), peak_block(norms)
+
+    def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
+        """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
+        report = self._report = self._row.report.with_thresholds(thresholds)
+        flags, coverage = report.flags, report.coverage
+        lines = [*self._part("title", flags, self._title)]
         if gone:
             lines += self._wrapped(f"{self._glyphs.gone} {_GONE}", "note")
-        if self._report.coverage:
-            found = confidence(self._report)
-            lines += [*self._verdict(found), [], *self._diagnostics(found), []]
-            lines += [*self._sparklines(), *self._layers()]
+        if coverage:
+            found = None if report.resampling is None else confidence(report)
+            same = None if found is None else found.same_verdict
+            lines += [*self._part("verdict", (flags, same), partial(self._verdict, found)), []]
+            for letter, diagnostic in DIAGNOSTICS.items():
+                limit = diagnostic.limit(thresholds)
+                lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
+            passing = [growth <= thresholds.h_norm_explosion_ratio for growth in self._growths]
+            lines += [[], *self._part("sparklines", None, self._sparklines)]
+            lines += self._part("layers", passing, self._layers)
         else:
             lines += self._wrapped(_MEASURE if self._row.checkpoint else _NOTHING, "note")
-        return [self._fitted(line) for line in [*lines, *self._facts()]]
+        return [*lines, *self._part("facts", None, self._facts)]
+
+    def _part(self, name: str, depends_on: object, write: Callable[[], list[Row]]) -> list[Row]:
+        known, lines = self._parts.get(name, (None, None))
+        if lines is None or known != depends_on:
+            lines = [self._fitted(line) for line in write()]
+            self._parts[name] = depends_on, lines
+        return lines
 
     def _wrapped(self, text: str, tone: str, indent: int = 0) -> list[Row]:
         lines = folded(self._say(text), max(_LEAST_TEXT, self._width - indent))
@@ -198,19 +208,18 @@ class _Page:
             lines += self._wrapped(f"{self._glyphs.differs} recorded: {report.recorded_verdict}", "note")
         return lines
 
-    def _diagnostics(self, found: Confidence | None) -> list[Row]:
-        """Each diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of them fire."""
-        lines: list[Row] = []
-        cause = floor_in_words(self._report)
-        for (letter, diagnostic), words in zip(DIAGNOSTICS.items(), self._report.describe(), strict=True):
-            lines += self._judged(diagnostic, with_keys(words))
-            if letter == "b" and cause:
-                lines += self._wrapped(f"cause: {cause}", "note", _INDENT)
-            if found is not None and letter in found.fired:
-                low, high = (short(end) for end in found.intervals[diagnostic.column])
-                fires = percent(found.fired[letter])
-                said = f"{LEVEL:.0%}: {low} to {high}{diagnostic.suffix}, fires in {fires}"
-                lines += self._wrapped(said, "dim", _INDENT)
+    def _diagnostic(self, diagnostic: Diagnostic, found: Confidence | None) -> list[Row]:
+        """A diagnostic, with the cause of (b), and where 95 % of the resamples lie and how many of them fire."""
+        letter, report = diagnostic.letter, self._report
+        (words,) = report.describe(letter)
+        lines = self._judged(diagnostic, words if letter in report.coverage else with_keys(words))
+        if letter == "b" and letter in report.flags:
+            lines += self._wrapped(f"cause: {floor_in_words(report)}", "note", _INDENT)
+        if found is not None and letter in found.fired:
+            low, high = (short(end) for end in found.intervals[diagnostic.column])
+            fires = percent(found.fired[letter])
+            said = f"{LEVEL:.0%}: {low} to {high}{diagnostic.suffix}, fires in {fires}"
+            lines += self._wrapped(said, "dim", _INDENT)
         return lines
 
     def _judged(self, diagnostic: Diagnostic, words: str) -> list[Row]:
@@ -222,7 +231,7 @@ class _Page:
             text = "text"
         state, _, rest = words.partition(": ")
         margin = margin_words(diagnostic, report)
-        block = peak_block(report.residual_norms) if letter == "a" else None
+        block = self._peak if letter == "a" else None
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
@@ -264,9 +273,9 @@ class _Page:
         count = max(len(h), len(g), *(len(column) for _, column in more), 0)
         if not count:
             return []
-        peak = peak_block(h)
+        peak = self._peak
         # where there is no room for the growth, its peak is marked at ‖h‖
-        blocks = growths(h) if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1 else []
+        blocks = self._growths if width >= _LAYER + _NUMBER + _GROWTH + _NUMBER - 1 else []
         growth_width = _GROWTH if blocks else _MARK if peak is not None else 0
         numbers = _LAYER + 2 * _NUMBER + growth_width
         more = more[: max(0, width - numbers) // _COLUMN]
@@ -451,6 +460,8 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
 """
 
     _row: AuditRow | None = None
+    _page: tuple[int, RunPage] | None = None
+    """The width it was written for, and the run in it."""
     _thresholds = DiagnosticThresholds()
     _gone = False
 
@@ -463,8 +474,14 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
             gone: its file or folder is no longer there.
         """
         if row is not self._row:
+            self._page = None
             self.scroll_to(y=0, animate=False)
-        self._row, self._thresholds, self._gone = row, thresholds, gone
+        self._row, self._gone = row, gone
+        self.judge(thresholds)
+
+    def judge(self, thresholds: DiagnosticThresholds) -> None:
+        """Show the same run, judged by other thresholds."""
+        self._thresholds = thresholds
         self.repaint()
 
     def cut_row(self, hidden: int) -> Row:
@@ -473,4 +490,6 @@ block below, and, as far as they fit, Γ (where the method's credit was saved),
     def draw(self, width: int) -> Sequence[Row]:
         if self._row is None:
             return [[("no run selected", "dim")]]
-        return detail_lines(self._row, self._thresholds, width, self._glyphs, gone=self._gone)
+        if self._page is None or self._page[0] != width:
+            self._page = width, RunPage(self._row, width, self._glyphs)
+        return self._page[1].lines(self._thresholds, gone=self._gone)

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -22,14 +22,14 @@ from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.method_style import method_style
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.epochs import EpochSession
 from fa_tui.views.grid import build_grid
 from fa_tui.views.scale import Scale, covering
+from fa_tui.views.text import Glyphs
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.matrix import Matrix
-from fa_tui.widgets.painted import PaintedWidget, Row
+from fa_tui.widgets.painted import Dragged, Row
 
 _LEAST_ACCURACY_SPAN = 0.02
 _MOST_ACCURACY = 1.5
@@ -90,43 +90,27 @@ class Drawn(NamedTuple):
     stop: int | None
 
 
+@dataclass
 class Scrubbed(Message):
     """The epoch under the pointer, or that a key asks for."""
 
-    def __init__(self, epoch: int) -> None:
-        super().__init__()
-        self.epoch = epoch
+    epoch: int
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, Scrubbed)
 
 
-class ScrubbedByMouse(PaintedWidget):
+class ScrubbedByMouse(Dragged):
     """A widget with an axis of epochs: a click or a drag on it posts `Scrubbed`."""
-
-    presses_from = 0
-    """The first column that can be pressed."""
 
     def epochs_shown(self) -> Scale | None:
         """The axis; None while there is none."""
         raise NotImplementedError
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.x >= self.presses_from:
-            self.capture_mouse()
-            self._scrub(event)
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self.app.mouse_captured is self:
-            self._scrub(event)
-
-    def on_mouse_up(self) -> None:
-        self.release_mouse()
-
-    def _scrub(self, event: events.MouseEvent) -> None:
+    def dragged_to(self, x: int) -> None:
         scale = self.epochs_shown()
         if scale is not None:
-            fraction = (event.x - AXIS) / max(1, self.size.width - AXIS - 1)
+            fraction = (x - AXIS) / max(1, self.size.width - AXIS - 1)
             self.post_message(Scrubbed(round(scale.value(min(1.0, max(0.0, fraction))))))
 
 
@@ -361,12 +345,11 @@ some other run's letters change.
 
     DEFAULT_CSS = "Scrubber { height: 1; }"
 
+    @dataclass
     class Chosen(Message):
         """Another run is asked for: so many further down."""
 
-        def __init__(self, step: int) -> None:
-            super().__init__()
-            self.step = step
+        step: int
 
     def __init__(self, epochs: Sequence[int]) -> None:
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -64,12 +65,12 @@ The filter: only the runs that match are shown
     }
     """
 
+    @dataclass
     class Changed(Message):
         """Another filter, and the rows that it leaves (None: all)."""
 
-        def __init__(self, chosen: Filter, rows: list[int] | None) -> None:
-            self.filter, self.rows = chosen, rows
-            super().__init__()
+        filter: Filter
+        rows: list[int] | None
 
     class Closed(Message):
         """The line is done with: the focus goes back to the runs, and then it can go."""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
 import msgspec
 from rich.style import Style
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import wrapped
-from fa_tui.views.words import ASCII_LEGEND, LEGEND
+from fa_tui.views.text import Glyphs, wrapped
+from fa_tui.views.words import LEGEND
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending
 from fa_tui.widgets.run_cells import RunCells
@@ -38,8 +38,9 @@ class Line(PaintedWidget):
     def set(self, *pieces: tuple[str, str]) -> None:
         """Show other pieces (text, tone)."""
         say = self._glyphs.say
-        self._pieces = [(say(text), tone) for text, tone in pieces if text]
-        self.repaint()
+        before, self._pieces = self._pieces, [(say(text), tone) for text, tone in pieces if text]
+        if before != self._pieces:
+            self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:
         return [ending([*self._pieces], width, self._glyphs.ellipsis, "dim")]
@@ -120,7 +121,7 @@ class StatusLine(Line):
             gap = "   " if self._progress and self._said[0] else ""
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
         elif self._matrix.quantity is None or not self.explains_numbers:
-            self.set((f" {LEGEND if self._glyphs.name == 'unicode' else ASCII_LEGEND}", "dim"))
+            self.set((f" {LEGEND}", "dim"))
         else:
             self._explain(self._matrix.quantity, self._matrix.cells)
 
@@ -219,12 +220,11 @@ class TabLine(PaintedWidget):
 
     DEFAULT_CSS = "TabLine { height: 1; }"
 
+    @dataclass
     class Chosen(Message):
         """A tab was clicked."""
 
-        def __init__(self, place: int) -> None:
-            super().__init__()
-            self.place = place
+        place: int
 
     def __init__(self, names: Sequence[str], *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -256,6 +256,21 @@ _PALETTE = "command_palette"
 """What every key does can be done from there too, also by mouse."""
 
 
+def offered(screen: Screen[object], wanted: Callable[[Binding], object]) -> Iterator[tuple[ActiveBinding, str]]:
+    """The bindings that work now, the first one of each action, and the key as it is shown.
+
+    Args:
+        screen: whose bindings, and those of what has its focus.
+        wanted: which of them.
+    """
+    seen = set()
+    for active in screen.active_bindings.values():
+        binding = active.binding
+        if active.enabled and wanted(binding) and binding.action not in seen:
+            seen.add(binding.action)
+            yield active, binding.key_display or screen.app.get_key_display(binding)
+
+
 class Hint(msgspec.Struct, frozen=True):
     """One key, as pressed and as shown, and what it does."""
 
@@ -285,16 +300,12 @@ class KeyBar(PaintedWidget):
         self._read(self.screen)
 
     def _read(self, screen: Screen[object]) -> None:
-        hints: dict[str, Hint] = {}
-        bindings = screen.active_bindings.values()
-        for active in bindings:
-            binding = active.binding
-            if binding.show and active.enabled and binding.description and binding.action not in hints:
-                shown = binding.key_display or self.app.get_key_display(binding)
-                hints[binding.action] = Hint(binding.key, self._glyphs.say(shown), binding.description)
-        self._hints = list(hints.values())
-        palette = next((active for active in bindings if active.binding.action == _PALETTE), None)
-        self._more = None if palette is None else Hint(palette.binding.key, self._glyphs.say("^p"), "More")
+        self._hints = [
+            Hint(active.binding.key, self._glyphs.say(key), active.binding.description)
+            for active, key in offered(screen, lambda binding: binding.show and binding.description)
+        ]
+        palette = offered(screen, lambda binding: binding.action == _PALETTE)
+        self._more = next((Hint(active.binding.key, "^p", "More") for active, _ in palette), None)
         self.repaint()
 
     def draw(self, width: int, height: int) -> Sequence[Row]:

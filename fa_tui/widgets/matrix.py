@@ -16,10 +16,9 @@ from textual.geometry import Size
 from textual.message import Message
 
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import NameColumn, cut_start, padded, padded_left
+from fa_tui.views.text import Glyphs, NameColumn, cut_start, padded, padded_left
 from fa_tui.widgets.run_cells import RunCells, shade_style
 from fa_tui.widgets.table import LineTable
 
@@ -191,11 +190,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     ]
 
     class ShowsChanged(Message):
-        """Another quantity (or the verdict letters, None) is shown."""
-
-        def __init__(self, quantity: Quantity | None) -> None:
-            self.quantity = quantity
-            super().__init__()
+        """Another quantity (or the verdict letters) is shown."""
 
     def __init__(
         self,
@@ -402,7 +397,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         """Show a quantity per run, or the verdict letters (None)."""
         self.quantity = quantity
         self._fit()
-        self.post_message(self.ShowsChanged(quantity))
+        self.post_message(self.ShowsChanged())
 
 
 def no_runs_words(session: Session) -> str:

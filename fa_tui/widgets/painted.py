@@ -6,13 +6,14 @@ Each piece of a row names a tone; the theme decides what that looks like.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, groupby
+from contextlib import suppress
+from itertools import accumulate, groupby, zip_longest
 from operator import itemgetter
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.segment import Segment
 from rich.style import Style
-from textual._context import active_app
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.geometry import Region, Size
@@ -23,8 +24,7 @@ from textual.style import Style as VisualStyle
 from textual.widget import Widget
 
 from fa_core.method_style import METHOD_STYLES
-from fa_tui.terminal.glyphs import UNICODE, Glyphs
-from fa_tui.views.text import cut, width_of
+from fa_tui.views.text import UNICODE, Glyphs, cut, width_of
 
 Row = list[tuple[str, str]]
 """One line: pieces of text, each with its tone."""
@@ -114,8 +114,11 @@ class Toned(_Mixin):
 
     def __init__(self, glyphs: Glyphs | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        terminal = getattr(active_app.get(None), "terminal", None)
-        self._glyphs = glyphs or (UNICODE if terminal is None else terminal.glyphs)
+        self._glyphs = glyphs or UNICODE
+        if glyphs is None:
+            # outside of an app, or in one that knows of no terminal
+            with suppress(RuntimeError, AttributeError):
+                self._glyphs = self.app.terminal.glyphs  # type: ignore[attr-defined]
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:
@@ -134,13 +137,13 @@ class Toned(_Mixin):
         self._styles.clear()
         super().notify_style_update()
 
-    def strip_of(self, row: Row) -> Strip:
-        """The row in its styles."""
-        return Strip([Segment(text, self.style_of(tone)) for text, tone in row])
+    def strip_of(self, row: Row, width: int) -> Strip:
+        """The row in its styles, cut or filled up to a width."""
+        return Strip([Segment(text, self.style_of(tone)) for text, tone in clip(row, width, "")])
 
     def refresh_changed(self, before: Iterable[Row], after: Iterable[Row]) -> None:
         """Refresh the rows on screen that differ."""
-        pairs = enumerate(zip(before, after, strict=True))
+        pairs = enumerate(zip_longest(before, after))
         regions = [Region(0, y, self.size.width, 1) for y, (old, new) in pairs if old != new]
         if regions:
             self.refresh(*regions)
@@ -179,13 +182,34 @@ class PaintedWidget(Toned, Widget):
     def render_line(self, y: int) -> Strip:
         if self._drawn_for != self.size:
             self._rows = self._drawn()
-        return self.strip_of(self._rows[y]) if y < len(self._rows) else Strip.blank(self.size.width, self.rich_style)
+        return self.strip_of(self._rows[y] if y < len(self._rows) else [], self.size.width)
 
     def _drawn(self) -> Sequence[Row]:
         self._drawn_for = self.size
-        width, height = self.size
-        rows = [clip(row, width, "") for row in self.draw(width, height)[:height]]
-        return rows + [[(" " * width, "")]] * (height - len(rows))
+        return self.draw(*self.size)[: self.size.height]
+
+
+class Dragged(PaintedWidget):
+    """A widget that a click, or a drag that begins on it, moves."""
+
+    presses_from = 0
+    """The first column that can be pressed."""
+
+    def dragged_to(self, x: int) -> None:
+        """Show what is at a column, which may lie outside."""
+        raise NotImplementedError
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and event.x >= self.presses_from:
+            self.capture_mouse()
+            self.dragged_to(event.x)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self.dragged_to(event.x)
+
+    def on_mouse_up(self) -> None:
+        self.release_mouse()
 
 
 SCROLL_KEYS: list[BindingType] = [
@@ -219,7 +243,7 @@ class PaintedScroll(Toned, ScrollView):
             self._rows = None
             self.refresh()
             return
-        before, self._rows = self._rows, self._drawn()
+        before, self._rows = self._rows, self.draw(self._width)
         if len(before) != len(self._rows):
             self.virtual_size = Size(self._width, len(self._rows))
             self.refresh()
@@ -230,26 +254,21 @@ class PaintedScroll(Toned, ScrollView):
 
     def render_line(self, y: int) -> Strip:
         if self._rows is None:
-            self._rows = self._drawn()
+            self._rows = self.draw(self._width)
         line = y + self.scroll_offset.y
         if line >= len(self._rows):
             return Strip.blank(self.size.width, self.rich_style)
         if y == self.scrollable_content_region.height - 1 and line < len(self._rows) - 1:
-            sign = self.cut_row(len(self._rows) - line)
-            if sign:
-                return self.strip_of(clip(sign, self._width, ""))
-        return self.strip_of(self._rows[line])
+            return self.strip_of(self.cut_row(len(self._rows) - line) or self._rows[line], self._width)
+        return self.strip_of(self._rows[line], self._width)
 
     def on_resize(self) -> None:
-        self._rows = self._drawn()
+        self._rows = self.draw(self._width)
         self.virtual_size = Size(self._width, len(self._rows))
 
     @property
     def _width(self) -> int:
         return self.scrollable_content_region.width
-
-    def _drawn(self) -> Sequence[Row]:
-        return [clip(row, self._width, "") for row in self.draw(self._width)]
 
 
 class Uniform(_Mixin):

@@ -20,10 +20,10 @@ from textual.widget import Widget
 
 from fa_core.diagnostics import BIT, letters_of
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import Glyphs
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.grid import Cells
 from fa_tui.views.scale import Scale
+from fa_tui.views.text import Glyphs
 from fa_tui.views.words import cell_text
 from fa_tui.widgets.table import LineTable
 
@@ -70,7 +70,7 @@ def verdict_segments(flags: int, coverage: int, table: LineTable, glyphs: Glyphs
 def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs) -> str:
     """Several runs in one cell: how many of those measured are walked back.
 
-    >>> from fa_tui.terminal.glyphs import UNICODE
+    >>> from fa_tui.views.text import UNICODE
     >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
     ['✗ 2/3', '✓ 0/2', '? -/3']
     """

@@ -13,124 +13,17 @@ import math
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
+from fa_core.diagnostics import Diagnostic
 from fa_core.reporting.numbers import exact, just_past, parse, short
-from fa_tui.terminal.glyphs import Glyphs
-from fa_tui.views.scale import Scale
-from fa_tui.widgets.painted import PaintedWidget, Row, joined
-
-_WIDE_DECADES = 6
-"""A log track longer than this steps in coarser rungs."""
-
-R20 = (1.0, 1.12, 1.25, 1.4, 1.6, 1.8, 2.0, 2.24, 2.5, 2.8, 3.15, 3.55, 4.0, 4.5, 5.0, 5.6, 6.3, 7.1, 8.0, 9.0)
-"""Renard's preferred numbers, 20 per decade: even in the logarithm, short as decimals."""
-R10 = R20[::2]
-R3 = (1.0, 2.0, 5.0)
-R1 = (1.0,)
-
-
-@dataclass(frozen=True)
-class Ladder:
-    """Rungs either at multiples of `unit`, or at `mantissas`·10^k (signless: zero and below have no rungs).
-
-    >>> Ladder(mantissas=R10).next(50.0, upward=True), Ladder(unit=0.01).next(0.3, upward=False)
-    (63.0, 0.29)
-    """
-
-    unit: float = 0.0
-    mantissas: tuple[float, ...] = ()
-
-    def next(self, value: float, *, upward: bool) -> float:
-        """The nearest rung strictly above or below; the value itself where there is none."""
-        return self._next_mantissa(value, upward) if self.mantissas else self._next_multiple(value, upward)
-
-    def _next_multiple(self, value: float, upward: bool) -> float:
-        count = value / self.unit
-        nearest = round(count)
-        if abs(count - nearest) < 1e-6:
-            target = nearest + (1 if upward else -1)
-        else:
-            target = math.ceil(count) if upward else math.floor(count)
-        return float(f"{target * self.unit:.12g}")
-
-    def _next_mantissa(self, value: float, upward: bool) -> float:
-        if value <= 0 or not 1e-300 < value < 1e300:
-            return value
-        exponent = math.floor(math.log10(value))
-        rungs = [float(f"{m}e{e}") for e in (exponent - 1, exponent, exponent + 1) for m in self.mantissas]
-        if upward:
-            return rungs[bisect.bisect_right(rungs, value)] if value < rungs[-1] else float(f"1e{exponent + 2}")
-        return rungs[bisect.bisect_left(rungs, value) - 1] if value > rungs[0] else value
-
-
-@dataclass(frozen=True)
-class Track:
-    """A scale with the values that a step and a stride stop at.
-
-    >>> Track.of(1.0, 1e4, log=True).moved(50.0, 1), Track.of(-1.0, 1.0, unit=0.01).moved(0.3, -1, stride=True)
-    (56.0, 0.2)
-    """
-
-    scale: Scale
-    steps: Ladder
-    strides: Ladder
-
-    @classmethod
-    def of(cls, lo: float, hi: float, *, log: bool = False, unit: float = 0.01) -> Track:
-        """A track from `lo` to `hi`; a step on a linear one is `unit`, a stride ten of them."""
-        scale = Scale(lo, hi, log)
-        if not log:
-            return cls(scale, Ladder(unit=unit), Ladder(unit=10 * unit))
-        wide = scale.decades > _WIDE_DECADES
-        return cls(scale, Ladder(mantissas=R10 if wide else R20), Ladder(mantissas=R1 if wide else R3))
-
-    def moved(self, value: float, direction: int, *, stride: bool = False) -> float:
-        """One step or stride up (+1) or down (−1), as far as the track goes.
-
-        A value typed beyond the track comes back at the track's end, and goes no further out.
-        """
-        if self.scale.contains(value):
-            target = (self.strides if stride else self.steps).next(value, upward=direction > 0)
-            return min(self.scale.hi, max(self.scale.lo, target))
-        if (direction > 0) == (value < self.scale.lo):
-            return self.scale.lo if direction > 0 else self.scale.hi
-        return value
-
-
-@dataclass(frozen=True)
-class Rug:
-    """Where the runs lie on a track of `cells` cells: how many in each cell, beyond its ends, and non-finite."""
-
-    cells: int
-    counts: dict[int, int]
-    below: int
-    above: int
-    nonfinite: int
-
-    @classmethod
-    def of(cls, ticks: Sequence[float], nonfinite: int, scale: Scale, cells: int) -> Rug:
-        """Count the values per cell: a search per cell, so that 100,000 runs cost what 15 do.
-
-        Args:
-            ticks: the finite values, sorted.
-            nonfinite: how many others there are.
-            scale: the track.
-            cells: its length.
-        """
-        start = below = bisect.bisect_left(ticks, scale.lo)
-        end = bisect.bisect_right(ticks, scale.hi)
-        counts: dict[int, int] = {}
-        for cell in range(cells):
-            edge = scale.value((cell + 0.5) / (cells - 1)) if cell < cells - 1 else scale.hi
-            stop = bisect.bisect_right(ticks, edge, start, end)
-            if stop > start:
-                counts[cell] = stop - start
-            start = stop
-        return cls(cells, counts, below, len(ticks) - end, nonfinite)
+from fa_tui.views.scale import Rug, Scale, Track, covering
+from fa_tui.views.text import Glyphs
+from fa_tui.widgets.painted import Dragged, Row, joined
 
 
 class Flips:
@@ -224,7 +117,7 @@ def widths(width: int) -> tuple[int, int, int]:
     return label, max(4, width - label - value), value
 
 
-class ThresholdSlider(PaintedWidget, can_focus=True):
+class ThresholdSlider(Dragged, can_focus=True):
     """One threshold, moved by keys, typing or the mouse.
 
     Handlers only change the pending value; one flush per turn of the event loop applies it and posts
@@ -232,24 +125,21 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
     handler that repaints what hangs on the threshold calls `catch_up` too, and all of it is one frame.
 
     Args:
-        letter: the diagnostic, ``"a"``..``"d"``.
-        label: what it measures.
+        diagnostic: whose threshold it is.
         value: the threshold.
-        lo, hi: ends of the track.
-        log: logarithmic track.
-        default: what Home restores.
-        unit: shown after the value.
-        above: whether runs above the value fire (else below).
-        step: size of an arrow's step on a linear track; a stride is ten of them.
         glyphs: characters to draw with.
+
+    Attributes:
+        letter: of the diagnostic.
+        value: the threshold.
     """
 
     DEFAULT_CSS = "ThresholdSlider { height: 2; }"
     BINDINGS = [
         Binding("left,h", "step(-1)", "Lower", key_display="←"),
         Binding("right,l", "step(1)", "Raise", key_display="→"),
-        Binding("shift+left,H", "stride(-1)", "Stride down", show=False),
-        Binding("shift+right,L", "stride(1)", "Stride up", show=False),
+        Binding("shift+left,H", "step(-1, True)", "Stride down", show=False),
+        Binding("shift+right,L", "step(1, True)", "Stride up", show=False),
         Binding("left_square_bracket", "flip(-1)", "Previous change", key_display="["),
         Binding("right_square_bracket", "flip(1)", "Next change", key_display="]"),
         Binding("home", "restore", "Default"),
@@ -257,6 +147,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     help_text = f"The threshold of one diagnostic.\n\n{SLIDER_KEYS}\n\n{TRACK_LEGEND}\n"
 
+    @dataclass
     class Changed(Message):
         """The threshold moved. Several moves in one turn of the event loop are one message.
 
@@ -264,61 +155,35 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             how: it moved: ``step`` and ``flip`` come in series, ``set`` does not.
         """
 
-        def __init__(self, slider: ThresholdSlider, letter: str, value: float, how: str = "step") -> None:
-            super().__init__()
-            self.slider = slider
-            self.letter = letter
-            self.value = value
-            self.how = how
+        slider: ThresholdSlider
+        value: float
+        how: str
 
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
 
     def __init__(
-        self,
-        letter: str,
-        label: str,
-        value: float,
-        lo: float,
-        hi: float,
-        log: bool,
-        default: float,
-        unit: str = "",
-        *,
-        above: bool = True,
-        step: float = 0.01,
-        glyphs: Glyphs | None = None,
-        id: str | None = None,
+        self, diagnostic: Diagnostic, value: float, *, glyphs: Glyphs | None = None, id: str | None = None
     ) -> None:
         super().__init__(glyphs, id=id)
-        self.letter = letter
-        self.label = label
-        self.default = default
-        self.unit = unit
-        self.above = above
-        self._linear_step = step
-        self._value = self._pending = value
+        self.letter = diagnostic.letter
+        self._diagnostic, self._default = diagnostic, diagnostic.default
+        self.value = self._pending = value
         self._how = "step"
         self._flush_scheduled = self._behind = False
         self._offers_default = False
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
-        self._flips = Flips((), above=above)
+        self._flips = Flips((), above=diagnostic.fires_above)
+        self._track = Track.of(Scale(*diagnostic.span, diagnostic.log), unit=diagnostic.step)
         self._rug: Rug | None = None
         self._entry: str | None = None
         """What is being typed."""
         self._error = ""
-        self._dragging = False
-        self.set_range(lo, hi, log)
-
-    @property
-    def value(self) -> float:
-        """The threshold."""
-        return self._value
 
     def set_value(self, value: float) -> None:
         """Show a value set elsewhere; nothing is posted."""
-        self._value = self._pending = value
+        self.value = self._pending = value
         self._entry, self._error = None, ""
         self._offer_default()
         self.repaint()
@@ -329,22 +194,15 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._behind = False
             self.repaint()
 
-    def set_range(self, lo: float, hi: float, log: bool) -> None:
-        """Set the ends of the track."""
-        self._track = Track.of(lo, hi, log=log, unit=self._linear_step)
-        self._rug = None
-        self.repaint()
-
-    def set_context(self, ticks: Sequence[float], flips: Sequence[float] | None = None) -> None:
-        """Show where the runs lie.
-
-        Args:
-            ticks: one measured value per run.
-            flips: the values at which some run's letters change, where that is not every tick.
-        """
-        self._ticks = finite(ticks)
-        self._nonfinite = len(ticks) - len(self._ticks)
-        self._flips = Flips(self._ticks if flips is None else finite(flips), above=self.above)
+    def set_runs(self, values: Sequence[float]) -> None:
+        """Show the runs' measured values as a rug, on a track that holds them all."""
+        one = self._diagnostic
+        scale = covering(chain(values, [self.value]), log=one.log, at_least=one.span)
+        if scale is not None:
+            self._track = Track.of(scale, unit=one.step)
+        self._ticks = finite(values)
+        self._nonfinite = len(values) - len(self._ticks)
+        self._flips = Flips(self._ticks, above=one.fires_above)
         self._rug = None
         self.repaint()
 
@@ -354,16 +212,16 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         if self._rug is None or self._rug.cells != cells:
             self._rug = Rug.of(self._ticks, self._nonfinite, scale, cells)
         marks = self._marks(self._rug)
-        plateau = self._flips.plateau(self._value)
+        plateau = self._flips.plateau(self.value)
         label, value = self._draw_label(label_width), self._draw_value(value_width)
         refused: Row = [(self._glyphs.say(self._error)[:cells].ljust(cells), "bad")] if self._error else []
         if height < 2:
             ticks = [mark and (self._glyphs.tick if mark in self._glyphs.bars else mark) for mark in marks]
             return [[*label, *(refused or self._draw_track(ticks, plateau)), *value]]
-        tones = self._tones(scale.cell(self._value, cells), cells)
+        tones = self._tones(scale.cell(self.value, cells), cells)
         rug = joined([(mark, tone) if mark else (" ", "") for mark, tone in zip(marks, tones, strict=True)])
         low, high = (f"{short(scale.lo)} ", f" {short(scale.hi)}".ljust(8)) if width >= _WIDE else ("", "  ")
-        side, room = f"fires {'above' if self.above else 'below'}", label_width - 3 - len(low)
+        side, room = f"fires {'above' if self._diagnostic.fires_above else 'below'}", label_width - 3 - len(low)
         # a part of it would look like a mark on the track
         under = f"{side if len(side) < room else '':{room}}{low}"
         return [
@@ -378,18 +236,18 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _draw_label(self, width: int) -> Row:
         letter, label = ("cursor", "cursor") if self.has_focus else ("accent", "text")
-        text = self._glyphs.say(self.label)[: width - 4].ljust(width - 4)
+        text = self._glyphs.say(self._diagnostic.name)[: width - 4].ljust(width - 4)
         return [(f" {self.letter} ", letter), (text, label), (" ", "")]
 
     def _draw_value(self, width: int) -> Row:
-        sign = ("  > " if self.above else "  < ", "dim")
+        sign = ("  > " if self._diagnostic.fires_above else "  < ", "dim")
         if self._entry is not None:
             # the end of a long entry is where typing happens
             return [sign, (self._entry[-(width - 5) :], "entry"), (self._glyphs.cursor, "strong")]
-        unit = self._glyphs.say(self.unit)
+        unit = self._glyphs.say(self._diagnostic.suffix)
         room = width - len(unit) - 4
-        texts = (exact(self._value), short(self._value, 6))
-        number = next((text for text in texts if len(text) <= room), short(self._value))
+        texts = (exact(self.value), short(self.value, 6))
+        number = next((text for text in texts if len(text) <= room), short(self.value))
         return [sign, (number, "strong"), (unit, "dim")]
 
     def _draw_plateau(self, high: str, plateau: tuple[float, float] | None, width: int) -> Row:
@@ -407,13 +265,13 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:
         glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
-        knob, home = scale.cell(self._value, cells), scale.cell(self.default, cells)
+        knob, home = scale.cell(self.value, cells), scale.cell(self._default, cells)
         low, high = (scale.cell(end, cells) for end in plateau) if plateau else (cells, -1)
         row: Row = []
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
             fires = tone == "limit"
             if cell == knob:
-                sign = glyphs.knob_home if self._value == self.default else glyphs.knob
+                sign = glyphs.knob_home if self.value == self._default else glyphs.knob
                 row.append((sign, "cursor" if self.has_focus else "strong"))
             elif cell == home:
                 row.append((glyphs.default, "text"))
@@ -427,7 +285,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _tones(self, knob: int, cells: int) -> list[str]:
         """Of the runs in each cell: they fire, or pass."""
-        below, above = ("good", "limit") if self.above else ("limit", "good")
+        below, above = ("good", "limit") if self._diagnostic.fires_above else ("limit", "good")
         return [below] * knob + ["strong"] + [above] * (cells - knob - 1)
 
     def _marks(self, rug: Rug) -> list[str]:
@@ -440,16 +298,12 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         if rug.above:
             marks[-1] = glyphs.off_right
         if rug.nonfinite:
-            marks[-1 if self.above else 0] = glyphs.nonfinite
+            marks[-1 if self._diagnostic.fires_above else 0] = glyphs.nonfinite
         return marks
 
-    def action_step(self, direction: int) -> None:
-        """Move by one step."""
-        self._set_pending(self._track.moved(self._pending, direction))
-
-    def action_stride(self, direction: int) -> None:
-        """Move by one stride."""
-        self._set_pending(self._track.moved(self._pending, direction, stride=True))
+    def action_step(self, direction: int, stride: bool = False) -> None:
+        """Move by one step, or by one stride."""
+        self._set_pending(self._track.moved(self._pending, direction, stride=stride))
 
     def action_flip(self, direction: int) -> None:
         """Move to the next value at which a run's letters change."""
@@ -462,11 +316,11 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def action_restore(self) -> None:
         """Back to the default."""
-        self._set_pending(self.default, "set")
+        self._set_pending(self._default, "set")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """The default is offered where it would change something; what is being typed takes the key."""
-        return action != "restore" or (self._pending != self.default and self._entry is None)
+        return action != "restore" or (self._pending != self._default and self._entry is None)
 
     def _offer_default(self) -> None:
         """Refresh the key hints where the default comes to be offered, or no longer is."""
@@ -510,26 +364,7 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
             self._error = ""
         super().watch_has_focus(has_focus)
 
-    def on_mouse_down(self, event: events.MouseDown) -> None:
-        if event.button == 1:
-            self.focus()
-            self._dragging = True
-            self.capture_mouse()
-            self._point(event.x)
-            event.stop()
-
-    def on_mouse_move(self, event: events.MouseMove) -> None:
-        if self._dragging:
-            self._point(event.x)
-            event.stop()
-
-    def on_mouse_up(self, event: events.MouseUp) -> None:
-        if self._dragging:
-            self._dragging = False
-            self.release_mouse()
-            event.stop()
-
-    def _point(self, x: int) -> None:
+    def dragged_to(self, x: int) -> None:
         label, cells, _ = widths(self.size.width)
         cell = min(cells - 1, max(0, x - label))
         if cell != self._track.scale.cell(self._pending, cells):
@@ -545,10 +380,10 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
 
     def _flush(self) -> None:
         self._flush_scheduled = False
-        moved = self._pending != self._value
-        self._value = self._pending
+        moved = self._pending != self.value
+        self.value = self._pending
         if moved:
-            self.post_message(self.Changed(self, self.letter, self._value, self._how))
+            self.post_message(self.Changed(self, self.value, self._how))
             self._behind = True
             self.set_timer(_FRAME_SECONDS, self.catch_up)
         else:
@@ -558,9 +393,9 @@ class ThresholdSlider(PaintedWidget, can_focus=True):
         text = self._entry or ""
         value = parse(text)
         if value is None:
-            self._refuse(f"“{text}” is not a number: try {exact(self.default)}")
+            self._refuse(f"“{text}” is not a number: try {exact(self._default)}")
         elif self._track.scale.log and value < 0:
-            self._refuse(f"{text} is negative: {self.label} never is")
+            self._refuse(f"{text} is negative: {self._diagnostic.name} never is")
         else:
             self._set_pending(value + 0.0, "set")  # -0.0 reads as 0
 

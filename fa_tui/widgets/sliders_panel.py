@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from itertools import chain
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from textual import events
@@ -14,7 +14,6 @@ from textual.containers import Vertical
 from textual.message import Message
 
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
-from fa_tui.views.scale import covering
 from fa_tui.widgets.line import Line
 from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
 
@@ -86,23 +85,22 @@ _TALL_SCREEN = 34
 """From this many lines on every slider has both its rows; below, only the one last focused."""
 
 
+@dataclass
 class ThresholdsChanged(Message):
     """The four thresholds, after a slider, undo or redo moved one, or a preset all; what to report of it."""
 
-    def __init__(self, thresholds: DiagnosticThresholds, words: str = "") -> None:
-        super().__init__()
-        self.thresholds, self.words = thresholds, words
+    thresholds: DiagnosticThresholds
+    words: str = ""
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ThresholdsChanged)
 
 
+@dataclass
 class BaselineChanged(Message):
     """Another frozen baseline to assume (None: those recorded), after undo or redo."""
 
-    def __init__(self, baseline: FrozenBaseline | None) -> None:
-        super().__init__()
-        self.baseline = baseline
+    baseline: FrozenBaseline | None
 
 
 class Judging(NamedTuple):
@@ -117,6 +115,9 @@ class SlidersPanel(Vertical):
 
     Args:
         history: what judges the runs, now and before; one for all screens (default: one of its own).
+
+    Attributes:
+        thresholds: what the sliders show.
     """
 
     DEFAULT_CSS = """
@@ -151,35 +152,19 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
     def __init__(self, history: ThresholdHistory[Judging] | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._history = history or ThresholdHistory(Judging(DiagnosticThresholds(), None))
-        start = self._shown = self._history.current.thresholds
+        start = self.thresholds = self._history.current.thresholds
         self._offered = self._history.offers
         self._summary = Line(id="sliders-summary")
         self._summary.display = False
+        self._count = ""
         self._sliders = {
-            letter: ThresholdSlider(
-                letter,
-                one.name,
-                one.limit(start),
-                *one.span,
-                one.log,
-                one.default,
-                one.suffix,
-                above=one.fires_above,
-                step=one.step,
-                id=f"slider-{letter}",
-            )
-            for letter, one in DIAGNOSTICS.items()
+            letter: ThresholdSlider(one, one.limit(start), id=f"slider-{letter}") for letter, one in DIAGNOSTICS.items()
         }
         self._sliders["a"].add_class("-expanded")
 
     def compose(self) -> ComposeResult:
         yield self._summary
         yield from self._sliders.values()
-
-    @property
-    def thresholds(self) -> DiagnosticThresholds:
-        """The four thresholds that the sliders show."""
-        return self._shown
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> None:
         """Show thresholds set elsewhere (a preset): one change that can be undone; nothing is posted."""
@@ -199,30 +184,24 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         """The slider of a diagnostic."""
         return self._sliders[letter]
 
-    def set_runs(self, letter: str, values: Sequence[float], flips: Sequence[float] | None = None) -> None:
-        """Show one diagnostic's measured values as a rug, on a track that holds them all.
-
-        Args:
-            letter: the diagnostic.
-            values: one number per run in which it was measured.
-            flips: the values at which some run's letters change, where that is not every value.
-        """
-        diagnostic = DIAGNOSTICS[letter]
-        slider = self._sliders[letter]
-        scale = covering(chain(values, [slider.value]), log=diagnostic.log, at_least=diagnostic.span)
-        if scale is not None:
-            slider.set_range(scale.lo, scale.hi, scale.log)
-        slider.set_context(values, flips)
+    def set_runs(self, letter: str, values: Sequence[float]) -> None:
+        """Show one diagnostic's numbers, one per run in which it was measured."""
+        self._sliders[letter].set_runs(values)
 
     def set_summary(self, count: str, flips: str = "") -> None:
         """Say above the sliders how many runs are walked back, and what just flipped.
 
         Call it where `ThresholdsChanged` is handled: the sliders repaint with it, in the same frame.
         """
+        self._count = count
+        self._summary.display = True
+        self.set_flipped(flips)
+
+    def set_flipped(self, flips: str) -> None:
+        """Say what just flipped, where as many runs are walked back as before."""
         for slider in self._sliders.values():
             slider.catch_up()
-        self._summary.display = True
-        self._summary.set((f" {count}", "strong"), (f"   {flips}" if flips else "", "warn"))
+        self._summary.set((f" {self._count}", "strong"), (f"   {flips}" if flips else "", "warn"))
 
     def action_walk(self, direction: int) -> None:
         """Focus the slider above or below."""
@@ -243,10 +222,10 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
         self._travel(self._history.redo)
 
     def on_mount(self) -> None:
-        self._fit(self.screen.size.height)
+        self.on_resize()
 
     def on_resize(self) -> None:
-        self._fit(self.screen.size.height)
+        self.set_class(self.screen.size.height < _TALL_SCREEN, "-compact")
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         for slider in self._sliders.values():
@@ -254,8 +233,9 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:
         message.stop()
-        moved = self._shown = DIAGNOSTICS[message.letter].moved(self._shown, message.value)
-        series = None if message.how == "set" else f"{message.letter} {message.how}"
+        letter = message.slider.letter
+        moved = self.thresholds = DIAGNOSTICS[letter].moved(self.thresholds, message.value)
+        series = None if message.how == "set" else f"{letter} {message.how}"
         self._record(self._history.current._replace(thresholds=moved), series)
         self.post_message(ThresholdsChanged(moved))
 
@@ -286,12 +266,9 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
                 self.refresh_bindings()
 
     def _show(self, thresholds: DiagnosticThresholds) -> None:
-        if thresholds == self._shown:
+        if thresholds == self.thresholds:
             # what is typed into one of them stays
             return
-        self._shown = thresholds
+        self.thresholds = thresholds
         for letter, slider in self._sliders.items():
             slider.set_value(DIAGNOSTICS[letter].limit(thresholds))
-
-    def _fit(self, screen_height: int) -> None:
-        self.set_class(screen_height < _TALL_SCREEN, "-compact")

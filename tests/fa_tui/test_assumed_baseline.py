@@ -21,11 +21,11 @@ from fa_tui.options import sample_runs
 from fa_tui.session import Session
 from fa_tui.sharing.export import KINDS, export, left_out_words
 from fa_tui.sharing.pieces import Shared, compared_grid, run_pieces
-from fa_tui.terminal.glyphs import UNICODE
 from fa_tui.views.columns import columns_of
 from fa_tui.views.comparison import compared_lines
 from fa_tui.views.filters import Look
-from fa_tui.widgets.detail import detail_lines
+from fa_tui.views.text import UNICODE
+from fa_tui.widgets.detail import RunPage
 from tests.fa_tui.looks import screen_text
 from tests.fa_tui.waiting import until
 
@@ -48,7 +48,7 @@ def printed(capsys: pytest.CaptureFixture[str], *args: str | Path) -> str:
 @pytest.mark.parametrize("method", ["bp", "dfa", "state_bridge"])
 def test_the_detail_pane(session: Session, method: str) -> None:
     row = next(row for row in session.rows if row.method == method)
-    lines = detail_lines(row, USUAL, 200, UNICODE)
+    lines = RunPage(row, 200, UNICODE).lines(USUAL)
     text = "\n".join("".join(piece for piece, _ in line) for line in lines)
     said = {
         "bp": ["(on a, b, c; d assumed)", "[baseline 0.349 assumed]", "frozen baseline 0.349 assumed"],

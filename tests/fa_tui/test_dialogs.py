@@ -16,7 +16,7 @@ from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
 from fa_tui.live import Reading
 from fa_tui.screens import dialogs
-from fa_tui.screens.palette import ExplorerCommands
+from fa_tui.screens.help import ExplorerCommands
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
 from fa_tui.settings import PROTOCOL, Loaded, Presets, Settings, load_settings

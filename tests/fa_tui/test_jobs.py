@@ -18,7 +18,7 @@ from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen, JobsTable
 from fa_tui.screens.questions import ChoiceScreen
 from fa_tui.sharing.clipboard import Copied
-from fa_tui.terminal.glyphs import ASCII
+from fa_tui.views.text import ASCII
 from tests.fa_tui.looks import SIZE, screen_text
 from tests.fa_tui.scenes import StagedJobs
 from tests.fa_tui.waiting import until

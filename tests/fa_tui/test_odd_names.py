@@ -14,9 +14,8 @@ from fa_tui.screens.jobs import JobsTable
 from fa_tui.screens.questions import ChoiceList
 from fa_tui.session import Session
 from fa_tui.terminal.abilities import Terminal
-from fa_tui.terminal.glyphs import ASCII, UNICODE
 from fa_tui.views.filters import Look
-from fa_tui.views.text import width_of
+from fa_tui.views.text import ASCII, UNICODE, width_of
 from fa_tui.widgets.table import LineTable
 from tests.fa_tui.conftest import COLOURFUL, PLAIN
 from tests.fa_tui.looks import opened, screen_text
@@ -122,6 +121,6 @@ def test_a_list_to_choose_from() -> None:
     from fa_tui.screens.questions import Choice
 
     for glyphs in (UNICODE, ASCII):
-        rows = ChoiceList([Choice("", name, "note", "") for name in ODD_NAMES], glyphs, print).draw(300)
+        rows = ChoiceList([Choice("", name, "note", "") for name in ODD_NAMES], print, glyphs).draw(300)
         notes = {sum(width_of(text) for text, _ in row[:-1]) for row in rows}
         assert len(notes) == 1 and all(text.isprintable() for row in rows for text, _ in row)

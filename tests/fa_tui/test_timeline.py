@@ -20,9 +20,9 @@ from fa_tui.app import ExplorerApp
 from fa_tui.opening import traces_of_paths
 from fa_tui.screens.timeline import TimelineScreen
 from fa_tui.session import Session
-from fa_tui.terminal.glyphs import UNICODE
 from fa_tui.views.epochs import EpochSession, replay_of, title_words
 from fa_tui.views.scale import Scale
+from fa_tui.views.text import UNICODE
 from fa_tui.widgets.epoch_chart import (
     DRAWN_AT_MOST,
     SHOWN,

@@ -15,9 +15,8 @@ from textual.app import App, ComposeResult
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
-from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
-from fa_tui.views.text import width_of
-from fa_tui.widgets.detail import DetailPane, detail_lines
+from fa_tui.views.text import ASCII, UNICODE, Glyphs, width_of
+from fa_tui.widgets.detail import DetailPane, RunPage
 from tests.fa_tui.odd_names import ODD_NAMES
 from tests.fa_tui.waiting import until
 
@@ -31,7 +30,7 @@ def dfa(published_table: Path) -> AuditRow:
 
 
 def text(row: AuditRow, width: int = 70, glyphs: Glyphs = UNICODE, thresholds: DiagnosticThresholds = T) -> str:
-    lines = detail_lines(row, thresholds, width, glyphs)
+    lines = RunPage(row, width, glyphs).lines(thresholds)
     return "\n".join("".join(piece for piece, _ in line).rstrip() for line in lines)
 
 
@@ -271,7 +270,7 @@ async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: Audi
         assert "no run selected" in pane.render_line(0).text
         pane.show(dfa, T)
         await pilot.pause()
-        count = len(detail_lines(dfa, T, 59, UNICODE))
+        count = len(RunPage(dfa, 59, UNICODE).lines(T))
         assert pane.render_line(9).text.strip() == f"… {count - 9} more lines"
         pane.focus()
         await pilot.press("down", "j")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_tui.terminal.glyphs import ASCII, UNICODE
 from fa_tui.views.scale import Scale
+from fa_tui.views.text import ASCII, UNICODE
 from fa_tui.widgets.chart import BESIDE, Chart, Curve, End, draw_chart, side_by_side
 from tests.fa_tui.looks import app_on, opened, screen_text
 from tests.fa_tui.scenes import epochs, trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textual.app import App, ComposeResult
 
-from fa_tui.terminal.glyphs import UNICODE
+from fa_tui.views.text import UNICODE
 from fa_tui.widgets.line import Pick
 
 

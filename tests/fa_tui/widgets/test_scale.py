@@ -8,8 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from fa_tui.views.scale import Scale, covering
-from fa_tui.widgets.slider import Rug
+from fa_tui.views.scale import Rug, Scale, covering
 
 cells = st.integers(2, 300)
 exponents = st.integers(-300, 300)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
-from fa_tui.terminal.glyphs import ASCII, UNICODE, Glyphs
+from fa_core.diagnostics import DIAGNOSTICS
+from fa_tui.views.text import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, widths
 from tests.fa_tui.waiting import until
 
+GROWTH = replace(DIAGNOSTICS["a"], span=(0.1, 1e5))
 TICKS = [0.96, 2.87, 10.96, 694.46, 2043.0, 24126.0]
 
 
@@ -20,7 +23,7 @@ class Stage(App[None]):
 
     def __init__(self, *, glyphs: Glyphs = UNICODE, ticks: list[float] = TICKS) -> None:
         super().__init__()
-        self.slider = ThresholdSlider("a", "growth per block", 50.0, 0.1, 1e5, True, 50.0, "×", glyphs=glyphs)
+        self.slider = ThresholdSlider(GROWTH, 50.0, glyphs=glyphs)
         self.ticks = ticks
         self.moves: list[float] = []
         self.spoiled = False
@@ -29,7 +32,7 @@ class Stage(App[None]):
         yield self.slider
 
     def on_mount(self) -> None:
-        self.slider.set_context(self.ticks)
+        self.slider.set_runs(self.ticks)
         self.slider.focus()
 
     def on_threshold_slider_changed(self, message: ThresholdSlider.Changed) -> None:

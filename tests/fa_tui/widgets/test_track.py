@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
-from fa_tui.widgets.slider import R10, R20, Flips, Ladder, finite
+from fa_tui.views.scale import R10, R20, Ladder
+from fa_tui.widgets.slider import Flips, finite
 
 positive = st.floats(min_value=1e-200, max_value=1e200)
 ladders = st.sampled_from([Ladder(mantissas=R20), Ladder(mantissas=R10), Ladder(mantissas=(1.0,))])
