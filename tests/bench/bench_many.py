@@ -86,7 +86,7 @@ def measuring(runs: Path, checkpoints: int) -> Iterator[Figure]:
     lag = statistics.median(1000 * burst.first for burst in bursts if burst.data)
     per_second = f"{checkpoints / took:.1f} per second"
     yield Figure(f"{checkpoints} checkpoints from start to file", amount(took, "s"), per_second)
-    yield within("slider step meanwhile", busy, "B", 800, f"at rest {rest.size:.0f} B", rest.size)
+    yield within("slider step meanwhile", busy, "B", 400, f"at rest {rest.size:.0f} B", rest.size)
     resting = f"at rest {rest.milliseconds:.1f} ms to the last byte"
     yield within("slider step meanwhile, key to first byte", lag, "ms", 25, resting, rest.milliseconds)
 

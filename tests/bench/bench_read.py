@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import subprocess
@@ -31,6 +32,8 @@ from tests.e2e.terminal import PseudoTerminal
 
 READ_BUDGET = 0.5
 FLAGS_BUDGET_MS = 1.0
+SHOW_BUDGET = 4.0
+"""Seconds of processor time."""
 MEMORY_BUDGET = 3.0
 """Over the file's size, at the peak too."""
 METHODS = ("bp", "dfa", "state_bridge", "credit_bridge", "ep")
@@ -121,6 +124,14 @@ def _megabytes(terminal: PseudoTerminal, name: str) -> float:
     return next(int(line.split()[1]) for line in status.splitlines() if line.startswith(name)) * 1.024e-3
 
 
+def shown(path: Path) -> float:
+    """Processor seconds of `fa-tui show`."""
+    before = os.times()
+    subprocess.run([sys.executable, "-m", "fa_tui", "show", str(path)], stdout=subprocess.DEVNULL, check=True)
+    after = os.times()
+    return after.children_user + after.children_system - before.children_user - before.children_system
+
+
 def memory(path: Path) -> Iterator[Figure]:
     """Memory over the file's size."""
     size = path.stat().st_size / 1e6
@@ -144,6 +155,7 @@ def main() -> None:
             writing.join()
         size = path.stat().st_size / 1e6
         runs = [[measured(code, path) for code in (FLOOR, TABLE, SCAN)] for _ in range(options.pairs)]
+        show = statistics.median(shown(path) for _ in range(3))
         as_written, without_spaces = list(memory(path)), list(memory(compact))
     figures = []
     floor = statistics.median(run[0]["wall"] for run in runs)
@@ -154,6 +166,7 @@ def main() -> None:
         figures.append(ratio_within(name, over, budget, wall, f"json.load {amount(floor, 's')}"))
     flags = statistics.median(run[1]["flags_ms"] for run in runs)
     figures.append(within("flags of all rows", flags, "ms", FLAGS_BUDGET_MS))
+    figures.append(within("fa-tui show, processor time", show, "s", SHOW_BUDGET))
     report(f"{options.reports:,} reports, {size:.0f} MB", figures)
     report(f"Memory of {options.reports:,} reports", as_written)
     report(f"Memory of {options.reports:,} reports without spaces", without_spaces)
