@@ -215,12 +215,16 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return found
 
     @property
+    def numbers(self) -> dict[str, float | None]:
+        """Diagnostic letter → the number it judges; None where that was not measured."""
+        return {letter: diagnostic.measured(self) for letter, diagnostic in DIAGNOSTICS.items()}
+
+    @property
     def coverage(self) -> str:
         """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of `measured`, and (d)
         where its baseline is assumed."""
-        measured = set(self.nonfinite)
-        measured |= {d.letter for d in DIAGNOSTICS.values() if d.measured(self) is not None}
-        return "".join(sorted(measured))
+        nonfinite, numbers = self.nonfinite, self.numbers
+        return "".join(letter for letter in LETTERS if numbers[letter] is not None or letter in nonfinite)
 
     @property
     def measured(self) -> str:
@@ -235,11 +239,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     @property
     def flags(self) -> frozenset[str]:
         """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
-        fired = set(self.nonfinite)
-        for diagnostic in DIAGNOSTICS.values():
-            if diagnostic.fires(diagnostic.measured(self), self.thresholds):
-                fired.add(diagnostic.letter)
-        return frozenset(fired)
+        nonfinite, numbers, thresholds = self.nonfinite, self.numbers, self.thresholds
+        fired = [d.letter for d in DIAGNOSTICS.values() if d.fires(numbers[d.letter], thresholds)]
+        return frozenset([*fired, *nonfinite])
 
     @property
     def verdict(self) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache, partial
+from itertools import repeat
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
@@ -20,7 +21,7 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY
+from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
 from fa_core.report import ASSUMED, DiagnosticReport, floor_in_words
 from fa_core.rows import AuditRow
@@ -61,6 +62,9 @@ _LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 _LEAST_NAME = 12
 """Cells that names keep on a narrow terminal: they are shortened before any number."""
 
+MANY = 10_000
+"""Rows from which judging them together is faster, although NumPy has to be imported for it."""
+
 _STYLES = {"✗": "bold", "?": "dim"}
 """Of a line on a terminal, by the first character of its letters."""
 
@@ -92,17 +96,40 @@ class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
 
 def judged(rows: Iterable[AuditRow], criteria: Criteria) -> Iterator[AuditRow]:
     """The rows with their reports judged, one by one."""
-    for each in rows:
+    by_columns = isinstance(rows, Sequence) and len(rows) >= MANY and not criteria.baseline
+    known = _known_from_columns(rows, criteria.thresholds) if by_columns else repeat({})
+    for each, facts in zip(rows, known, strict=False):
         row = criteria.baseline.filled(each) if criteria.baseline else each
+        report = JudgedReport(**{**asdict(row.report), "thresholds": criteria.thresholds})
+        report.__dict__.update(facts)
         yield AuditRow(
             source=row.source,
             key=row.key,
             method=row.method,
             seed=row.seed,
-            report=JudgedReport(**{**asdict(row.report), "thresholds": criteria.thresholds}),
+            report=report,
             checkpoint=row.checkpoint,
             axes=row.axes,
         )
+
+
+def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThresholds) -> Iterator[dict[str, Any]]:
+    """What the `JudgedReport` of each row caches, computed over all rows at once."""
+    from fa_core.table import AuditTable
+
+    table = AuditTable.from_rows(rows)
+    letters = [letters_of(mask) for mask in range(1 << len(LETTERS))]
+    flags = [frozenset(each) for each in letters]
+    columns = (table.flags(thresholds).tolist(), table.coverage.tolist(), table.nonfinite.tolist())
+    numbers = (table.numbers("growth"), table.numbers("margin_pp"))
+    for fired, measured, nonfinite, growth, margin in zip(*columns, *numbers, strict=True):
+        yield {
+            "max_per_block_growth": growth,
+            "margin_pp": margin,
+            "flags": flags[fired],
+            "coverage": letters[measured],
+            **({} if nonfinite else {"nonfinite": {}}),
+        }
 
 
 def named(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[tuple[AuditRow, str]]:

@@ -99,7 +99,7 @@ def reports(rounds: int) -> Iterator[Row]:
             writing = get_context("spawn").Process(target=table_of, args=(count, path))
             writing.start()
             writing.join()
-            runs = [[measured(code, path, "off")["cpu"] for code in (FLOOR, TABLE)] for _ in range(rounds)]
+            runs = [[measured(code, path)["cpu"] for code in (FLOOR, TABLE)] for _ in range(rounds)]
             floor, ours = (1000 * statistics.median(column) for column in zip(*runs, strict=True))
             ratio = statistics.median(one / least for least, one in runs)
             size = amount(path.stat().st_size / 1e6, "MB")

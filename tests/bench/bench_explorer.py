@@ -50,7 +50,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     with tempfile.TemporaryDirectory() as folder:
         many, most = (audit_table(Path(folder) / f"{runs}.json", runs) for runs in (10_000, 100_000))
-        figures = [*starts(options.starts), *steps(many, most), *screens(), *scrolls(many), *lags(many), resizes(), *memory()]
+        figures = [
+            *starts(options.starts),
+            *steps(many, most),
+            *screens(),
+            *scrolls(many),
+            *lags(many),
+            resizes(),
+            *memory(),
+        ]
     report("Explorer", figures)
 
 

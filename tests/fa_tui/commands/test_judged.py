@@ -11,6 +11,7 @@ from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
+from fa_tui.commands import verdict_table
 from fa_tui.commands.verdict_table import JudgedReport, judged
 from fa_tui.options import Criteria
 
@@ -28,9 +29,14 @@ def _row(report: DiagnosticReport) -> AuditRow:
     return AuditRow(source="a.json", key="dfa_s1", method="dfa", seed=1, report=report, axes={"lam": 0.1})
 
 
+@pytest.mark.parametrize("together", [False, True], ids=["one by one", "by columns"])
 @pytest.mark.parametrize("report", REPORTS)
-def test_a_judged_report_says_what_the_report_says_under_these_thresholds(report: DiagnosticReport) -> None:
+def test_a_judged_report_says_what_the_report_says_under_these_thresholds(
+    report: DiagnosticReport, together: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verdict_table, "MANY", 1 if together else 10)
     (row,) = judged([_row(report)], Criteria(STRICT))
+    assert bool(vars(row.report)) == together
     plain = report.with_thresholds(STRICT)
     assert str(asdict(row.report)) == str(asdict(plain))
     assert [str(getattr(row.report, name)) for name in PROPERTIES] == [str(getattr(plain, name)) for name in PROPERTIES]
