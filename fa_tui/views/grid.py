@@ -280,6 +280,7 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     values = in_order(axes.columns, runs.on(axes.columns))
     places = {value: place for place, value in enumerate(values)}
     columns = array("i", (places[value] for value in runs.on(axes.columns)))
+    del places  # of many columns as large as the grid
     labels = Labels(axes.columns, values)
     if axes == METHODS_BY_SEEDS:
         varying = _varying_axes(runs)
