@@ -65,7 +65,7 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         """
         if not self.by_method:
             return
-        from fa_core.naming import nearest
+        from fa_core.option_values import nearest
 
         known = dict.fromkeys(methods)
         for name in self.by_method if known else ():

@@ -108,7 +108,7 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     >>> split_key("model")
     ('model', None, {})
 
-    What follows an ``@`` only distinguishes runs of one method and seed (see `fa_core.formats.write`).
+    What follows an ``@`` only distinguishes runs of one method and seed (see `fa_core.formats.audit_table_writer`).
 
     >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
     (('bp', 1, {}), ('dfa@home', 42, {}))

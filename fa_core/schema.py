@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.formats.write import SummaryRow
+from fa_core.formats.audit_table_writer import SummaryRow
 from fa_core.report import WHAT_IF, DiagnosticReport
 from fa_core.runs import Manifest
 from fa_core.trace import TraceEpoch

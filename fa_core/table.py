@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fa_core.baseline import WITHOUT_BASELINE
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.errors import UsageError
-from fa_core.naming import listed, unknown_name
+from fa_core.option_values import listed, unknown_name
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore
 from fa_core.runs import canonical_method

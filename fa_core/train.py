@@ -32,7 +32,7 @@ from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
 from fa_core.methods import make_method, method_class
 from fa_core.models import StreamNet, build
-from fa_core.naming import diagnostic_letters
+from fa_core.option_values import diagnostic_letters
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, Manifest, is_run, read_manifest
 from fa_core.trace import trace_entry, write_trace

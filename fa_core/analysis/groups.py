@@ -13,7 +13,7 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.errors import UsageError
-from fa_core.naming import nearest
+from fa_core.option_values import nearest
 from fa_core.runs import canonical_method, home_of
 from fa_core.runs import run_names as names_of
 from fa_core.table import AuditTable, Mask

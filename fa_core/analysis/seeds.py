@@ -13,7 +13,7 @@ from fa_core.analysis import Result
 from fa_core.analysis.groups import collections, varying_axes
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.naming import listed
+from fa_core.option_values import listed
 from fa_core.table import AuditTable, Bits, Floats, Indices, Mask
 
 MIXED = "MIXED"

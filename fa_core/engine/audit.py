@@ -35,7 +35,7 @@ from fa_core.engine.jobs import (
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import scan
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import is_run

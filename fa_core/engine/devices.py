@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fa_core.errors import UsageError, missing_package
-from fa_core.naming import unknown_name
+from fa_core.option_values import unknown_name
 
 if TYPE_CHECKING:
     import psutil

@@ -16,7 +16,7 @@ import msgspec
 import fa_core
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage
-from fa_core.naming import check_data_set, is_callable_name
+from fa_core.option_values import check_data_set, is_callable_name
 from fa_core.rows import AuditRow
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.isolate import HALF, Draws
 from fa_core.models import build, recognise
-from fa_core.naming import import_callable
+from fa_core.option_values import import_callable
 from fa_core.runs import MANIFEST, Manifest
 
 PICKLES_PER_FILE = 4

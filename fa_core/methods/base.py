@@ -27,7 +27,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from fa_core.errors import UsageError
 from fa_core.models.base import StreamNet
-from fa_core.naming import nearest, unknown_name
+from fa_core.option_values import nearest, unknown_name
 from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:

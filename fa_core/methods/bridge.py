@@ -18,7 +18,7 @@ from torch.nn import functional as F
 
 from fa_core.methods.base import Credit, Method, StepInfo, output_error
 from fa_core.models.base import StreamNet
-from fa_core.naming import unknown_name
+from fa_core.option_values import unknown_name
 
 Activation = Callable[[Tensor], Tensor]
 

@@ -13,7 +13,7 @@ from fa_core.models.base import Shape, StreamNet
 from fa_core.models.residual_mlp import ResMLP, StudentNet
 from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.vit_mini import ViTMini
-from fa_core.naming import nearest, unknown_name
+from fa_core.option_values import nearest, unknown_name
 
 __all__ = ["ARCHS", "StreamNet", "build", "recognise"]
 

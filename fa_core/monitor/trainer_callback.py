@@ -12,7 +12,7 @@ from torch import nn
 
 from fa_core.errors import missing_package
 from fa_core.monitor import ProtocolMonitor
-from fa_core.naming import diagnostic_letters
+from fa_core.option_values import diagnostic_letters
 
 try:
     import transformers

@@ -13,7 +13,7 @@ import numpy as np
 
 from fa_core.analysis.groups import collections, families, varying_axes
 from fa_core.analysis.seeds import over_seeds
-from fa_core.analysis.sensitivity import sensitivities
+from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes

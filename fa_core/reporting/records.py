@@ -10,7 +10,7 @@ from typing import Any
 
 from fa_core.analysis.margins import partial_audit
 from fa_core.analysis.seeds import SeedTable
-from fa_core.analysis.sensitivity import Sensitivity, verdict_curve
+from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import missing_package

@@ -15,7 +15,7 @@ from fa_core.data import DataSet
 from fa_core.errors import FaError, UsageError
 from fa_core.methods import Method
 from fa_core.models import ARCHS, StreamNet
-from fa_core.naming import unknown_name
+from fa_core.option_values import unknown_name
 from fa_core.training.plan import Recipe
 
 CHECK_EVERY = 50

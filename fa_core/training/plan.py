@@ -13,7 +13,7 @@ import msgspec
 
 from fa_core.baseline import FROZEN
 from fa_core.errors import UsageError
-from fa_core.naming import check_data_set, unknown_name
+from fa_core.option_values import check_data_set, unknown_name
 from fa_core.runs import canonical_method
 
 OPTIMIZERS = ("adamw", "adam", "sgd")

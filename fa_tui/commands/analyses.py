@@ -13,7 +13,7 @@ import typer
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
-from fa_core.naming import diagnostic_letters
+from fa_core.option_values import diagnostic_letters
 from fa_core.reporting.blocks import Block
 from fa_tui import options
 from fa_tui.commands import inputs, output
@@ -110,7 +110,7 @@ def sweep_command(
         fa-tui sweep audit_table.json --frozen-baseline 0.349
     """
     from fa_core.analysis.groups import DEFAULT_HEALTHY
-    from fa_core.analysis.sensitivity import sensitivities
+    from fa_core.analysis.threshold_sweep import sensitivities
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks
 

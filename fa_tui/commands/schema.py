@@ -24,7 +24,7 @@ def schema_command(name: NameArgument = None) -> None:
 
         fa-tui schema settings
     """
-    from fa_core.naming import unknown_name
+    from fa_core.option_values import unknown_name
     from fa_core.schema import SCHEMAS, schema_of
     from fa_tui.settings import Settings
 

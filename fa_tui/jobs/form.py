@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fa_core.errors import FaError, UsageError
-from fa_core.naming import DATA_SETS, diagnostic_letters
+from fa_core.option_values import DATA_SETS, diagnostic_letters
 from fa_core.runs import is_run
 
 _YES, _NO = "yes", "no"

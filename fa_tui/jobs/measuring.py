@@ -141,7 +141,7 @@ class Results:
             self._write()
 
     def _write(self) -> None:
-        from fa_core.formats.write import write_audit_table
+        from fa_core.formats.audit_table_writer import write_audit_table
 
         if not self._unwritten or self._rows is None:
             return

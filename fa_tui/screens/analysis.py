@@ -11,7 +11,7 @@ from textual.widget import Widget
 
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedTable, over_seeds
-from fa_core.analysis.sensitivity import Sensitivity, sensitivities, verdict_curve
+from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.reporting.blocks import Block, Grid
 from fa_core.reporting.records import seeds_record, sweep_record

@@ -116,7 +116,7 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
     if kind.ending == ".json":
         from msgspec.structs import replace
 
-        from fa_core.formats.write import write_audit_table
+        from fa_core.formats.audit_table_writer import write_audit_table
 
         judged = [replace(row, report=row.report.with_thresholds(shared.thresholds)) for row in shared.rows]
         write_audit_table(path, judged)

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from fa_core.analysis.groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
-from fa_core.analysis.sensitivity import Sensitivity, VerdictCurve
+from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
 from fa_core.confidence import deep_gamma
-from fa_core.naming import listed
+from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words

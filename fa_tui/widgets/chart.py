@@ -33,7 +33,7 @@ from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import PaintedWidget, Row, joined
 
 if TYPE_CHECKING:
-    from fa_core.analysis.sensitivity import VerdictCurve
+    from fa_core.analysis.threshold_sweep import VerdictCurve
 
 BESIDE = 6
 """Marks to each side of the place where several curves end; farther away they would not be looked for."""

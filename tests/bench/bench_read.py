@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
 
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from tests.bench.bench_explorer import EXPLORER

@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from fa_core.atomic import WRITING_SHARE
 from fa_core.engine.jobs import file_hash
 from fa_core.formats import scan
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.models import build
 from tests.bench.bench_group import Clock, bare, drawn, fused

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from fa_core.formats import TraceEpoch, scan
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import WHAT_IF, DiagnosticReport
 from fa_core.runs import Manifest
 from fa_core.schema import SCHEMAS

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from fa_core.analysis.sensitivity import sensitivities, verdict_curve
+from fa_core.analysis.threshold_sweep import sensitivities, verdict_curve
 from fa_core.analysis.utility import decision_utility
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import scan

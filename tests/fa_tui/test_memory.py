@@ -59,7 +59,7 @@ def opened(path):
 SESSION = EXPLORER.replace(
     "return session",
     """from fa_core.analysis.seeds import over_seeds
-    from fa_core.analysis.sensitivity import sensitivities, verdict_curve
+    from fa_core.analysis.threshold_sweep import sensitivities, verdict_curve
     from fa_core.table import give_back
     give_back()
     some = build_grid(session.rows, range(len(session) - 1))

@@ -13,7 +13,7 @@ import pytest
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds, letters_of
 from fa_core.formats import Trace, audit_table, scan, scan_again
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui import session as session_module

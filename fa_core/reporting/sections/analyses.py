@@ -7,11 +7,11 @@ from pathlib import PurePath
 from typing import Any
 
 from fa_core.analysis.seeds import NUMBERS, SeedGroup, SeedTable, Stat
-from fa_core.analysis.sensitivity import Sensitivity, Spread
+from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS
-from fa_core.naming import listed
+from fa_core.option_values import listed
 from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, brief_in, fixed, plain, spread

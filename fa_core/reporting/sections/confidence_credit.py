@@ -9,7 +9,7 @@ from typing import Any
 from fa_core.analysis.groups import run_names
 from fa_core.confidence import Confidence, confidence, deep_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.naming import listed
+from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant

@@ -11,7 +11,7 @@ import pytest
 
 from fa_core.analysis.margins import coverage, margins_to_flip, partial_audit
 from fa_core.analysis.seeds import over_seeds
-from fa_core.analysis.sensitivity import flip_points, plateau, sensitivities, verdict_curve
+from fa_core.analysis.threshold_sweep import flip_points, plateau, sensitivities, verdict_curve
 from fa_core.analysis.timeline import timeline
 from fa_core.analysis.utility import decision_utility
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds

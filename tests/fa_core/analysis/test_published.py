@@ -9,7 +9,7 @@ import pytest
 
 from fa_core.analysis.margins import coverage
 from fa_core.analysis.seeds import over_seeds
-from fa_core.analysis.sensitivity import sensitivities, sensitivity, verdict_curve
+from fa_core.analysis.threshold_sweep import sensitivities, sensitivity, verdict_curve
 from fa_core.analysis.utility import decision_utility
 from fa_core.diagnostics import LETTERS, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.formats import load_audits

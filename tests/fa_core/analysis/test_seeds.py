@@ -16,7 +16,7 @@ from fa_core.analysis.seeds import over_seeds
 from fa_core.errors import UsageError
 from fa_core.formats import audit_table
 from fa_core.formats.audit_table import StoredReports
-from fa_core.naming import listed
+from fa_core.option_values import listed
 from tests.fa_core.analysis.runs import row, table
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fa_core.errors import FaError
 from fa_core.formats import load_audits, scan
-from fa_core.formats.write import unique_keys, write_audit_table
+from fa_core.formats.audit_table_writer import unique_keys, write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from tests.fa_core.strategies import audit_rows

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats import audit_table, load_audits, scan
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.rows import AuditRow, LazyRow
 from fa_core.table import AuditTable
 from tests.fa_core.strategies import audit_rows

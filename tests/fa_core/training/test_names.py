@@ -11,7 +11,7 @@ from fa_core.data import SPECS
 from fa_core.errors import UsageError
 from fa_core.methods import METHODS
 from fa_core.models import ARCHS
-from fa_core.naming import DATA_SETS
+from fa_core.option_values import DATA_SETS
 from fa_core.training import plan
 
 

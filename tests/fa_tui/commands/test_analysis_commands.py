@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fa_core.errors import UsageError
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.cli import main

@@ -10,7 +10,7 @@ import pytest
 
 import fa_core.engine.audit
 from fa_core.errors import FaError
-from fa_core.formats.write import write_audit_table
+from fa_core.formats.audit_table_writer import write_audit_table
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
 

@@ -1,4 +1,4 @@
-"""Names that people type: diagnostics by letter, the user's own code, hints for unknown names, lists in sentences."""
+"""Values that the user typed: diagnostics by letter, names of their own code, hints for unknown names, lists in sentences."""
 
 from __future__ import annotations
 

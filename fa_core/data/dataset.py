@@ -1,0 +1,403 @@
+"""Data sets by SPEC, and the evaluation batches, fixed by a seed, that every audit of a run shares.
+
+synthetic[:alpha=1.0,input=128,train=50000,test=10000,seed=0]   the teacher-student task
+cifar10:DIR   cifar100:DIR   digits[:test=360,seed=0]   npz:FILE   module:callable
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar
+from fa_core.errors import UnreadableInput, UsageError, missing_package
+from fa_core.option_values import check_data_set, import_callable, unknown_name
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """Training and test samples.
+
+    Attributes:
+        spec: what it was loaded from, e.g. ``"synthetic:alpha=1.0,input=16"``; paths in it are absolute.
+        train_x: (N, *input_shape) float32.
+        train_y: (N,) int64 in [0, num_classes).
+        test_x: (M, *input_shape) float32.
+        test_y: (M,) int64.
+        num_classes: C.
+
+    Raises:
+        UnreadableInput: samples and labels that do not fit together.
+    """
+
+    spec: str
+    train_x: Tensor
+    train_y: Tensor
+    test_x: Tensor
+    test_y: Tensor
+    num_classes: int
+
+    def __post_init__(self) -> None:
+        for part, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
+            if y.ndim != 1 or len(x) != len(y):
+                raise UnreadableInput(
+                    f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit", where=self.spec
+                )
+            if len(y) == 0:
+                raise UnreadableInput(f"no {part} samples", where=self.spec)
+            low, high = int(y.min()), int(y.max())
+            if low < 0 or high >= self.num_classes:
+                raise UnreadableInput(
+                    f"{part} labels run from {low} to {high}, with {self.num_classes} classes", where=self.spec
+                )
+        if self.train_x.shape[1:] != self.test_x.shape[1:]:
+            raise UnreadableInput(
+                f"train samples are {tuple(self.train_x.shape[1:])}, test samples {tuple(self.test_x.shape[1:])}",
+                where=self.spec,
+            )
+
+    def to(self, device: torch.device | str) -> DataSet:
+        """The same data set with its tensors on another device."""
+        return replace(
+            self,
+            train_x=self.train_x.to(device),
+            train_y=self.train_y.to(device),
+            test_x=self.test_x.to(device),
+            test_y=self.test_y.to(device),
+        )
+
+    @property
+    def input_shape(self) -> tuple[int, ...]:
+        """Shape of one sample."""
+        return tuple(self.test_x.shape[1:])
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of the test samples and labels: two audits with the same hash drew from the same samples."""
+        digest = hashlib.sha256()
+        for tensor in (self.test_x, self.test_y):
+            array = tensor.detach().cpu().contiguous().numpy()
+            digest.update(f"{array.dtype}{array.shape}".encode())
+            digest.update(array.data)
+        return f"sha256:{digest.hexdigest()}"
+
+
+def eval_batches(data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 0) -> list[tuple[Tensor, Tensor]]:
+    """K disjoint batches of test samples, the same ones for the same seed.
+
+    Args:
+        data: the data set; only its test part is used.
+        k: K, how many batches.
+        batch_size: B, samples per batch.
+        seed: picks the samples.
+
+    Returns:
+        At most K pairs (x: (B, *input_shape), y: (B,)). A test part too small for K full batches
+        gives fewer full ones, or a single batch of everything if it is smaller than B.
+
+    Source: docs/protocol.md §3 (c): K ≥ 8 disjoint batches of 128, default K = 10.
+    """
+    order, count = eval_order(len(data.test_y), k, batch_size, seed)
+    full = max(1, count // batch_size)
+    return [(data.test_x[rows], data.test_y[rows]) for rows in order[:count].to(data.test_y.device).chunk(full)]
+
+
+def eval_order(samples: int, k: int = 10, batch_size: int = 128, seed: int = 0) -> tuple[Tensor, int]:
+    """The test samples, those of the `eval_batches` first.
+
+    Args:
+        samples: how many there are.
+        k, batch_size, seed: as for `eval_batches`.
+
+    Returns:
+        Their order (samples,), and how many of the first are in a batch.
+    """
+    order = torch.randperm(samples, generator=torch.Generator().manual_seed(seed))
+    full = max(1, min(k, samples // batch_size))
+    return order, min(full * batch_size, samples)
+
+
+def from_arrays(spec: str, train_x: Any, train_y: Any, test_x: Any, test_y: Any) -> DataSet:
+    """A data set from arrays or tensors; bytes (uint8) become numbers in [0, 1], labels int64.
+
+    Raises:
+        UnreadableInput: samples that are no numbers, labels that are not whole numbers, sizes that do not fit.
+    """
+    labels = [_labels(spec, part) for part in (train_y, test_y)]
+    classes = 1 + max((int(y.max()) for y in labels if y.numel()), default=0)
+    return DataSet(spec, _samples(spec, train_x), labels[0], _samples(spec, test_x), labels[1], classes)
+
+
+def _samples(spec: str, values: Any) -> Tensor:
+    x = _tensor(spec, values)
+    return x.float() / 255.0 if x.dtype == torch.uint8 else x.float()
+
+
+def _labels(spec: str, values: Any) -> Tensor:
+    y = _tensor(spec, values)
+    if y.is_floating_point() or y.is_complex():
+        raise UnreadableInput(f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1")
+    return y.squeeze(-1).long() if y.ndim == 2 and y.shape[-1] == 1 else y.long()
+
+
+def _tensor(spec: str, values: Any) -> Tensor:
+    try:
+        return torch.as_tensor(values)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UnreadableInput(f"not an array of numbers ({error})", where=spec) from None
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option of a data SPEC: its default, how its text is read, what it means."""
+
+    default: float
+    read: Callable[[str], float]
+    meaning: str
+
+
+def at_least(lowest: int) -> Callable[[str], int]:
+    """A reader of whole numbers from `lowest` on."""
+
+    def read(text: str) -> int:
+        value = int(text)
+        if value < lowest:
+            raise ValueError(f"must be at least {lowest}")
+        return value
+
+    return read
+
+
+def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[str, float]:
+    """Every option's value, given or default.
+
+    Args:
+        name: the data set, for messages.
+        text: e.g. ``"alpha=0.5,input=16"``; ``""`` for all defaults.
+        options: the known options.
+
+    Raises:
+        UsageError: not ``key=value``, an unknown key, a value that cannot be read.
+
+    >>> parse_options("synthetic", "input=16", {"input": Option(128, at_least(1), "")})
+    {'input': 16}
+    """
+    values = {key: option.default for key, option in options.items()}
+    for item in filter(None, text.split(",")):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise UsageError(f"{item!r} is not key=value", where=name, hint=f"options: {', '.join(options)}")
+        if key not in options:
+            raise unknown_name(f"option of {name}", key, options)
+        try:
+            values[key] = options[key].read(value)
+        except ValueError as error:
+            raise UsageError(f"{key}={value} cannot be used ({error})", where=name) from None
+    return values
+
+
+_SYNTHETIC = {
+    "alpha": Option(1.0, float, "nonlinearity of the teacher, in [0, 1]"),
+    "input": Option(128, at_least(1), "input dimension"),
+    "train": Option(50_000, at_least(1), "training samples"),
+    "test": Option(10_000, at_least(1), "test samples"),
+    "seed": Option(0, at_least(0), "draws teacher and samples"),
+}
+WIDTH = 256
+CLASSES = 10
+
+
+def load_synthetic(spec: str, text: str) -> DataSet:
+    """Gaussian inputs labelled by a random three-layer teacher.
+
+    x ~ N(0, I);  z1 = φ(2·x W1);  z2 = φ(3·z1 W2);  label = argmax z2 W3,
+    φ(z) = (1−α)·z + α·tanh(z),  W_i with N(0, 1/fan_in) entries, widths 256, 256, 10.
+
+    Args:
+        spec: the whole SPEC, kept in the data set.
+        text: its options, e.g. ``"alpha=0.5,input=16"``.
+
+    Returns:
+        train_x (50000, input), test_x (10000, input), labels in 0..9. Drawn with NumPy in float64
+        and labelled before rounding to float32, so that machines agree.
+
+    Raises:
+        UsageError: unknown option, or a value out of range.
+
+    Source: docs/protocol.md §7.
+    """
+    options = parse_options("synthetic", text, _SYNTHETIC)
+    alpha, inputs = float(options["alpha"]), int(options["input"])
+    if not 0.0 <= alpha <= 1.0:
+        raise UsageError(f"alpha={alpha:g} lies outside [0, 1]", where=spec)
+    train, test = int(options["train"]), int(options["test"])
+    rng = np.random.Generator(np.random.PCG64(int(options["seed"])))
+    shapes = ((inputs, WIDTH), (WIDTH, WIDTH), (WIDTH, CLASSES))
+    weights = [rng.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes]
+    x = rng.standard_normal((train + test, inputs))
+    y = np.concatenate([_teacher_labels(chunk, weights, alpha) for chunk in np.array_split(x, max(1, len(x) // 4096))])
+    samples, labels = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
+    return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
+
+
+def _teacher_labels(x: NDArray[np.float64], weights: list[NDArray[np.float64]], alpha: float) -> NDArray[np.int64]:
+    w1, w2, w3 = weights
+    z1 = _phi(2.0 * (x @ w1), alpha)
+    z2 = _phi(3.0 * (z1 @ w2), alpha)
+    return np.asarray(np.argmax(z2 @ w3, axis=1), dtype=np.int64)
+
+
+def _phi(z: NDArray[np.float64], alpha: float) -> NDArray[np.float64]:
+    return (1.0 - alpha) * z + alpha * np.tanh(z)
+
+
+NAMES = ("train_x", "train_y", "test_x", "test_y")
+_SPELLINGS = (NAMES, ("x_train", "y_train", "x_test", "y_test"))
+
+
+def load_npz(spec: str, text: str) -> DataSet:
+    """Read train_x, train_y, test_x, test_y (or x_train, y_train, ...) from an archive; nothing in it can run code.
+
+    Args:
+        spec: the whole SPEC; the data set keeps it with an absolute path.
+        text: the file.
+
+    Raises:
+        UsageError: no file named.
+        UnreadableInput: not an archive, an array missing, or arrays of objects.
+    """
+    if not text:
+        raise UsageError("npz needs a file", hint="write npz:FILE")
+    path = Path(text).expanduser().resolve()
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise UnreadableInput("a single array, not an .npz archive", where=path)
+            for names in _SPELLINGS:
+                if set(names) <= set(archive.files):
+                    return from_arrays(f"npz:{path}", *(archive[name] for name in names))
+            found = ", ".join(archive.files) or "nothing"
+    except OSError as error:
+        raise UnreadableInput(f"cannot read it ({error.strerror or error})", where=path) from error
+    except (ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise UnreadableInput(f"not an .npz archive of numbers ({error})", where=path) from error
+    raise UnreadableInput(f"holds {found}", where=path, hint=f"needs {', '.join(NAMES)}")
+
+
+_DIGITS = {
+    "test": Option(360, at_least(1), "test samples, of 1797"),
+    "seed": Option(0, at_least(0), "draws the split"),
+}
+
+
+def load_digits(spec: str, text: str) -> DataSet:
+    """1797 images of 8×8 grey levels 0..16, scaled to [0, 1]: (N, 1, 8, 8), 10 classes.
+
+    Args:
+        spec: the whole SPEC, kept in the data set.
+        text: its options, e.g. ``"test=500"``.
+
+    Raises:
+        UsageError: scikit-learn is not installed, unknown option, or no training samples left.
+    """
+    options = parse_options("digits", text, _DIGITS)
+    try:
+        from sklearn import datasets
+    except ImportError:
+        raise missing_package("scikit-learn", "the data set digits") from None
+    images, labels = datasets.load_digits(return_X_y=True)
+    test = int(options["test"])
+    if test >= len(labels):
+        raise UsageError(f"test={test} leaves no training samples of {len(labels)}", where=spec)
+    order = np.random.Generator(np.random.PCG64(int(options["seed"]))).permutation(len(labels))
+    x = torch.from_numpy((images[order] / 16.0).astype(np.float32)).reshape(-1, 1, 8, 8)
+    y = torch.from_numpy(labels[order].astype(np.int64))
+    return DataSet(spec, x[test:], y[test:], x[:test], y[:test], 10)
+
+
+def load_user_data(spec: str) -> DataSet:
+    """Call ``module:callable`` without arguments and take what it returns for a data set.
+
+    Args:
+        spec: ``module:callable``, as typed.
+
+    Returns:
+        The `DataSet` it returned, or one made of (train_x, train_y, test_x, test_y) arrays or
+        tensors, as a tuple or as a mapping with these keys.
+
+    Raises:
+        UsageError: it cannot be imported.
+        UnreadableInput: it returned something else.
+    """
+    made: Any = import_callable(spec, "--data")()
+    if isinstance(made, DataSet):
+        return made
+    if isinstance(made, dict) and set(NAMES) <= set(made):
+        made = tuple(made[name] for name in NAMES)
+    if not isinstance(made, tuple | list) or len(made) != len(NAMES):
+        raise UnreadableInput(
+            f"returned {type(made).__name__}, not a data set", where=spec, hint=f"return ({', '.join(NAMES)})"
+        )
+    return from_arrays(spec, *made)
+
+
+def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
+    """CIFAR-10, or CIFAR-100 with its 100 fine labels: (N, 3, 32, 32) standardised per channel.
+
+    Args:
+        kind: which of the two.
+        spec: the whole SPEC; the data set keeps it with an absolute path, so that it is found from anywhere.
+        text: the folder, or the folder that holds the unpacked archive.
+
+    Raises:
+        UsageError: no folder named.
+        UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
+    """
+    name = spec.partition(":")[0]
+    if not text:
+        raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
+    folder = Path(text).expanduser().resolve()
+    return DataSet(f"{name}:{folder}", *read_cifar(kind, folder), kind.classes)
+
+
+SPECS: Mapping[str, Callable[[str, str], DataSet]] = {
+    "synthetic": load_synthetic,
+    "cifar10": partial(load_cifar, CIFAR10),
+    "cifar100": partial(load_cifar, CIFAR100),
+    "digits": load_digits,
+    "npz": load_npz,
+}
+
+
+def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
+    """The data set a SPEC names.
+
+    Args:
+        spec: as above.
+        allow_code: whether ``module:callable`` may be imported: only for a SPEC that the user typed,
+            never for one read from a file.
+
+    Raises:
+        UsageError: unknown name or option, or user code where none is allowed.
+        UnreadableInput: the files are missing, incomplete or of the wrong layout.
+    """
+    name, _, rest = spec.partition(":")
+    if name in SPECS:
+        return SPECS[name](spec, rest)
+    check_data_set(spec)
+    if not allow_code:
+        raise UsageError(
+            f"the data set {spec!r} is the user's code, and code named by a file is never run",
+            hint=f"type it yourself if you trust it: --data {spec}",
+        )
+    return load_user_data(spec)
