@@ -1,4 +1,4 @@
-"""Values that the user typed: diagnostics by letter, names of their own code, hints for unknown names, lists in sentences."""
+"""Values that the user typed: letters of diagnostics, names of their code; hints for unknown names, lists as text."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.groups import collections, varying_axes
+from fa_core.analysis.method_groups import collections, varying_axes
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.option_values import listed

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.groups import split_groups
+from fa_core.analysis.method_groups import split_groups
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.groups import run_names
+from fa_core.analysis.method_groups import run_names
 from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.table import AuditTable, Mask

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fa_core.analysis.groups import Family, families
+from fa_core.analysis.method_groups import Family, families
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
 from fa_core.method_style import MARKERS, MethodStyle, method_styles

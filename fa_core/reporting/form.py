@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from fa_core.analysis.groups import collections, families, varying_axes
+from fa_core.analysis.method_groups import collections, families, varying_axes
 from fa_core.analysis.seeds import over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines

@@ -109,7 +109,7 @@ def sweep_command(
 
         fa-tui sweep audit_table.json --frozen-baseline 0.349
     """
-    from fa_core.analysis.groups import DEFAULT_HEALTHY
+    from fa_core.analysis.method_groups import DEFAULT_HEALTHY
     from fa_core.analysis.threshold_sweep import sensitivities
     from fa_core.reporting.records import sweep_record
     from fa_core.reporting.sections.analyses import sensitivity_blocks

@@ -9,7 +9,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedTable, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from fa_core.analysis.groups import DEFAULT_HEALTHY
+from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility

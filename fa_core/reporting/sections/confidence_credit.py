@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from fa_core.analysis.groups import run_names
+from fa_core.analysis.method_groups import run_names
 from fa_core.confidence import Confidence, confidence, deep_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.option_values import listed

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
-from fa_core.analysis.groups import run_names
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
+from fa_core.analysis.method_groups import run_names
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport, backward_gain, cause_of_floor

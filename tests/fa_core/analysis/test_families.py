@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fa_core.analysis.groups import families
+from fa_core.analysis.method_groups import families
 from tests.fa_core.analysis.runs import row, table
 
 

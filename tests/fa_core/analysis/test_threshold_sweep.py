@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fa_core.analysis.groups import split_groups
+from fa_core.analysis.method_groups import split_groups
 from fa_core.analysis.threshold_sweep import sensitivity
 from fa_core.errors import UsageError
 from tests.fa_core.analysis.runs import row, table
