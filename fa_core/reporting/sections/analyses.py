@@ -23,7 +23,7 @@ _RANGE_CELLS = 7
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
     """Mean ± population std per method, how many seeds each diagnostic fires on, and disagreement."""
-    apart = any(group.collection for group in analysis.method_groups)
+    apart = any(group.collection for group in analysis.groups)
     yield Grid(
         headings=(
             "method",
@@ -34,14 +34,14 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             "disagree",
             *(heading for _, _, heading in NUMBERS.values()),
         ),
-        rows=tuple(_seed_row(group, apart) for group in analysis.method_groups),
+        rows=tuple(_seed_row(group, apart) for group in analysis.groups),
         caption="Over seeds: mean ± population standard deviation; fires on: seeds of those measured; disagree: "
         "diagnostics that fire on some seeds only.",
         words=4 + apart + len(analysis.by),
-        marked=frozenset(i for i, group in enumerate(analysis.method_groups) if any(group.fired.values())),
+        marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
     )
     concerned: dict[str, list[str]] = {}
-    for group in analysis.method_groups:
+    for group in analysis.groups:
         for note in (*group.notes, *_inexact(group)):
             concerned.setdefault(note, []).append(group_name(group))
     notes = [f"{listed(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]

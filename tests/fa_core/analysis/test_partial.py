@@ -47,7 +47,7 @@ def test_penalty_logs_group_by_lambda(tmp_path: Path) -> None:
         for seed in (42, 123):
             penalty_log(tmp_path, lam, seed, acc)
     analysis = over_seeds(load_audits([tmp_path]).with_frozen_baseline(0.349))
-    verdicts = {group.axes["lam"]: (group.fired["d"], group.verdict) for group in analysis.method_groups}
+    verdicts = {group.axes["lam"]: (group.fired["d"], group.verdict) for group in analysis.groups}
     assert verdicts == {0.01: (2, "walk-back"), 0.001: (0, "trustworthy")}
 
 

@@ -51,7 +51,7 @@ def test_the_published_penalty_case_fires_at_one_lambda_and_passes_at_the_other(
     weak = [row(seed=42, acc=frozen + 0.0231, baseline=frozen, axes={"lam": 1e-3})]
     analysis = over_seeds(table(*strong, *weak))
     assert analysis.by == ("lam",)
-    by_lam = {group.axes["lam"]: group for group in analysis.method_groups}
+    by_lam = {group.axes["lam"]: group for group in analysis.groups}
     assert (by_lam[1e-2].fired["d"], by_lam[1e-2].verdict) == (3, "walk-back")
     assert (by_lam[1e-3].fired["d"], by_lam[1e-3].verdict) == (0, "trustworthy")
     assert by_lam[1e-3].stats["margin_pp"].mean == pytest.approx(2.31)
@@ -143,7 +143,7 @@ def test_the_reports_of_a_big_table_are_read_only_where_one_is_not_exact(
 
 def test_no_runs_give_no_groups() -> None:
     analysis = over_seeds(table())
-    assert analysis.method_groups == ()
+    assert analysis.groups == ()
     assert analysis.notes
 
 
