@@ -14,7 +14,7 @@ from tests.e2e.terminal import PseudoTerminal
 
 STEP_BUDGET = 800
 SLOW_LINE = 3000
-MODEM_QUEUE = 5 * STEP_BUDGET
+MODEM_QUEUE = 2 * SLOW_LINE
 """What may still come after the last key on a slow line: the frame under way and one of the many steps since."""
 THERE_AND_BACK = ["left"] * 20 + ["right"] * 40 + ["left"] * 20
 
@@ -44,8 +44,7 @@ def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer: Open, 
     keys = THERE_AND_BACK * 4
     held = terminal.hold(keys[:-2], per_second=60)
     assert growth_threshold(terminal) == "63"
-    # a queue of stale frames would be tens of steps; on a busy machine a few are under way
-    assert len(held.after) <= MODEM_QUEUE
+    assert len(held.after) <= held.during / 3, "no queue of stale frames: a busy machine is late by a few"
     assert held.during + len(held.after) <= len(keys) * STEP_BUDGET
 
 
