@@ -9,6 +9,8 @@ import re
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 
@@ -17,6 +19,7 @@ from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
 from fa_tui.views.text import ASCII, UNICODE, Glyphs, width_of
 from fa_tui.widgets.detail import DetailPane, RunPage
+from tests.fa_core.strategies import reports, thresholds
 from tests.fa_tui.odd_names import ODD_NAMES
 from tests.fa_tui.waiting import until
 
@@ -117,6 +120,16 @@ def test_resamples_say_how_firm_the_verdict_is_under_the_sliders_thresholds() ->
     assert "95%: 40.4 to 54.5×, fires in 25%" in shown
     assert "fires in 100%" in text(run(FIRM), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=10.0))
     assert "resamples" not in text(run(DiagnosticReport(residual_norms=[1.0, 45.0])))
+
+
+@given(st.one_of(st.just(FIRM), reports()), st.lists(thresholds(), min_size=2, max_size=4))
+def test_a_page_judged_again_says_what_a_new_one_says(
+    report: DiagnosticReport, judged_by: list[DiagnosticThresholds]
+) -> None:
+    row = run(report)
+    page = RunPage(row, 70, UNICODE)
+    for each in judged_by:
+        assert page.lines(each) == RunPage(row, 70, UNICODE).lines(each)
 
 
 def test_reference_precision_stands_beside_the_layers_and_its_worst_below() -> None:
