@@ -56,6 +56,9 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             if math.isnan(getattr(self, name)):
                 raise ValueError(f"threshold {name} is NaN: give a number")
+            if not getattr(self, name):
+                # equal thresholds are written alike: -0.0 equals 0.0
+                msgspec.structs.force_setattr(self, name, 0.0)
         for name, compared in NEVER_NEGATIVE.items():
             if getattr(self, name) < 0:
                 raise ValueError(f"threshold {name} is {getattr(self, name):g}: {compared} is never negative")

@@ -166,7 +166,8 @@ class PseudoTerminal:
             silence = quiet if chunks else max(quiet, patience)
             ready, _, _ = select.select([self._fd], [], [], min(silence, deadline - now))
             if not ready:
-                if self._waits_for_a_processor():
+                # asked in this order: what got its turn after the silence has written by the second look
+                if self._waits_for_a_processor() or select.select([self._fd], [], [], 0)[0]:
                     continue
                 break
             try:
@@ -217,14 +218,25 @@ class PseudoTerminal:
         """Press keys (named as in `KEYS`, or text) and read what comes of it."""
         return self.send("".join(KEYS.get(key, key) for key in keys).encode(), quiet=quiet, limit=limit)
 
-    def hold(self, keys: Sequence[str], per_second: float = 60, quiet: float = 1.0, limit: float = 60.0) -> Held:
-        """Press keys at the rate of a key held down, reading all the while, and then until silence."""
+    def hold(
+        self,
+        keys: Sequence[str],
+        per_second: float = 60,
+        quiet: float = 1.0,
+        limit: float = 60.0,
+        until: Callable[[], object] = lambda: True,
+    ) -> Held:
+        """Press keys at the rate of a key held down, reading all the while, then until something holds and silence."""
         begun, during = time.perf_counter(), 0
         for count, key in enumerate(keys, 1):
             os.write(self._fd, KEYS.get(key, key).encode())
             while (left := begun + count / per_second - time.perf_counter()) > 0:
                 during += len(self.read(quiet=left, limit=left))
-        return Held(during, self.read(quiet, limit))
+        let_go, already = time.perf_counter(), len(self.sent)
+        self.wait_until(until)
+        first = len(self.sent) - already
+        rest = self.read(quiet, limit, since=let_go)
+        return Held(during, Burst(bytes(self.sent[already:]), 0.0 if first else rest.first, rest.last))
 
     def hang_up(self) -> None:
         """Close the line under the program, as a dropped connection does."""

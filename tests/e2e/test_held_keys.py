@@ -42,7 +42,7 @@ def test_a_slider_held_for_five_seconds_stops_with_the_key(open_explorer: Open, 
     terminal = open_explorer(table)
     terminal.press("a")
     keys = THERE_AND_BACK * 4
-    held = terminal.hold(keys[:-2], per_second=60)
+    held = terminal.hold(keys[:-2], per_second=60, until=lambda: growth_threshold(terminal) == "63")
     assert growth_threshold(terminal) == "63"
     assert len(held.after) <= held.during / 3, "no queue of stale frames: a busy machine is late by a few"
     assert held.during + len(held.after) <= len(keys) * STEP_BUDGET
@@ -56,7 +56,8 @@ def test_on_a_slow_line_a_held_slider_leaves_no_queue_of_stale_frames(
     terminal = open_explorer(table, sync=sync, answers=answers)
     terminal.press("a", quiet=1.2)
     terminal.slow_down(SLOW_LINE)
-    held = terminal.hold((THERE_AND_BACK * 2)[:-2], per_second=60, quiet=1.6)
+    keys = (THERE_AND_BACK * 2)[:-2]
+    held = terminal.hold(keys, per_second=60, quiet=1.6, until=lambda: growth_threshold(terminal) == "63")
     assert growth_threshold(terminal) == "63"
     assert 0 < len(held.after) <= MODEM_QUEUE
 

@@ -184,3 +184,8 @@ def test_contradictory_numbers_are_refused_with_their_place(fields: dict[str, An
 def test_the_report_in_words_says_why_a_diagnostic_is_missing(letter: str) -> None:
     words = str(report(unmeasured={letter: "the disk was full"}))
     assert f"({letter}) not measured: the disk was full" in words
+
+
+def test_equal_thresholds_are_written_alike() -> None:
+    minus_zero = DiagnosticThresholds(frozen_acc_margin_pp=-0.0)
+    assert repr(minus_zero) == repr(DiagnosticThresholds(frozen_acc_margin_pp=0.0))
