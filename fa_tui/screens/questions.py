@@ -39,6 +39,9 @@ class Question(ModalScreen[ResultT]):
     Textual would close the screen that is on top then: the one below, or the one that covers it.
     """
 
+    # the screen below stays as it is: dimming it would send all of it again
+    DEFAULT_CSS = "Question { background: transparent; }"
+
     app: ExplorerApp
     _answered = False
 
