@@ -10,9 +10,11 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-# how long an example takes is the machine's affair
-hypothesis.settings.register_profile("any machine", deadline=None)
-hypothesis.settings.load_profile("any machine")
+# The same examples every time: a change is judged by what it changed. Other ones, and more of them, are looked for with
+# `pytest --hypothesis-profile=search`. How long an example takes is the machine's affair.
+hypothesis.settings.register_profile("search", deadline=None, max_examples=1000)
+hypothesis.settings.register_profile("same", deadline=None, derandomize=True)
+hypothesis.settings.load_profile("same")
 
 # a grey screen fails every snapshot, and it is decided when the first App is built
 for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES"):
