@@ -119,7 +119,7 @@ class ExplorerApp(App[int]):
         self.session = session
         self.paths = list(paths)
         self.setup = setup or Setup()
-        self.painter = Painter(self, scrolls=self.terminal.scrolls)
+        self.painter = Painter(self, self.terminal)
         self.keys = KeyQueue(self, super().on_event)
         self.following = Following(session, self.paths, self.settings, since, self.tell)
         self.jobs = JobControl(self, self.setup)

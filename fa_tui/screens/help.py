@@ -228,7 +228,7 @@ class Palette(CommandPalette, Question[None]):
 
     DEFAULT_CSS = """
     Palette {
-        &:ansi { background: transparent; }
+        background: transparent;
         & > Vertical {
             width: 100; max-width: 100%; margin-top: 1; background: $surface;
             &:dark { background: $surface; }

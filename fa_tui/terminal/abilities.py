@@ -18,6 +18,8 @@ _PLAIN_TERMS = ("dumb", "linux", "vt")
 """Terminals whose fonts lack block elements or whose charset is not Unicode."""
 _MARGINLESS_TERMS = ("dumb", "ansi", "pcansi", "cons25", "cygwin", "mach", "sun", "vt52")
 """Terminals that cannot scroll some of their lines (no ``csr`` in terminfo)."""
+_OWN_BLANKS = ("screen", "vt")
+"""Terminals that erase to their own background, or cannot erase characters (no ``bce``, no ``ech`` in terminfo)."""
 
 
 class Terminal(msgspec.Struct, frozen=True):
@@ -47,6 +49,11 @@ class Terminal(msgspec.Struct, frozen=True):
     def scrolls(self) -> bool:
         """Whether lines between two margins can be scrolled."""
         return self.term != "" and not self.term.startswith(_MARGINLESS_TERMS)
+
+    @property
+    def erases(self) -> bool:
+        """Whether characters can be erased to the current background."""
+        return self.scrolls and not self.term.startswith(_OWN_BLANKS)
 
     @property
     def theme(self) -> str:

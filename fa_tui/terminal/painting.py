@@ -25,6 +25,7 @@ from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App
 from textual.timer import Timer
 
+from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.frame import Frame, Piece
 
 ASK = "\x1b[6n"
@@ -119,14 +120,14 @@ class Painter:
 
     Args:
         app: whose screens are painted.
-        scrolls: whether the terminal can scroll some of its lines.
+        terminal: what it can do.
 
     Attributes:
         has_painted: whether anything was shown yet.
     """
 
-    def __init__(self, app: App[int], *, scrolls: bool) -> None:
-        self._app, self._scrolls = app, scrolls
+    def __init__(self, app: App[int], terminal: Terminal) -> None:
+        self._app, self._terminal = app, terminal
         self.has_painted = False
         self._pacing = Pacing()
         self._frame: Frame | None = None
@@ -174,7 +175,8 @@ class Painter:
         app, size = self._app, self._app.size
         if self._frame is None or self._frame.size != (size.width, size.height):
             colours = console._color_system or ColorSystem.TRUECOLOR
-            self._frame = Frame(size.width, size.height, colours, scrolls=self._scrolls)
+            can = self._terminal
+            self._frame = Frame(size.width, size.height, colours, scrolls=can.scrolls, erases=can.erases)
             if not (isinstance(update, LayoutUpdate) and update.region.size == size):
                 # what this update leaves out is not known to be there
                 app.screen.call_next(app.screen.refresh)

@@ -11,11 +11,11 @@ from rich.segment import Segment
 from rich.style import Style
 
 from fa_core.errors import printable
-from fa_tui.terminal.frame import Frame, Pen, Piece
+from fa_tui.terminal.frame import Frame, Piece
 from fa_tui.views.text import cut, padded
 from tests.fa_tui.odd_names import ODD_NAMES, WIDE
 
-WIDTH, HEIGHT = 12, 3
+WIDTH, HEIGHT = 30, 3
 STYLES = [
     None,
     Style.parse("red on black"),
@@ -26,7 +26,8 @@ STYLES = [
     Style.parse("red"),
 ]
 Painted = list[tuple[str, Style | None]]
-pieces = st.lists(st.tuples(st.text("ab ✓漢", min_size=1, max_size=5), st.sampled_from(STYLES)), max_size=5)
+texts = st.text("ab ✓漢", min_size=1, max_size=5) | st.integers(1, WIDTH).map(lambda count: " " * count)
+pieces = st.lists(st.tuples(texts, st.sampled_from(STYLES)), max_size=5)
 paints = st.lists(st.tuples(st.integers(0, WIDTH - 1), st.integers(0, HEIGHT - 1), pieces), max_size=12)
 
 
@@ -64,73 +65,47 @@ def look(shown: pyte.Screen) -> list[list[tuple[object, ...]]]:
 
 
 @settings(max_examples=300, deadline=None)
-@given(paints)
+@given(st.lists(paints, max_size=4), st.booleans())
 def test_the_screen_is_the_same_as_with_everything_sent(
-    painted: list[tuple[int, int, Painted]],
+    shown: list[list[tuple[int, int, Painted]]], erases: bool
 ) -> None:
     frugal, frugal_stream = screen()
     plain, plain_stream = screen()
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
-    blank = Pen()
-    for y in range(HEIGHT):
-        frame.put(blank, 0, y, [Segment(" " * WIDTH)])
-    frugal_stream.feed(blank.text())
-    for x, y, row in painted:
-        segments = fitted(x, row)
-        pen = Pen()
-        frame.put(pen, x, y, segments)
-        frugal_stream.feed(pen.text())
-        everything = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
-        whole = Pen()
-        everything.put(whole, x, y, segments)
-        plain_stream.feed(whole.text())
-    assert look(frugal) == look(plain)
-
-
-@settings(max_examples=300, deadline=None)
-@given(st.lists(pieces, min_size=HEIGHT, max_size=HEIGHT), paints)
-def test_the_first_frame_is_the_same_text_by_text_as_cell_by_cell(
-    lines: list[Painted], painted: list[tuple[int, int, Painted]]
-) -> None:
-    first: list[Piece] = [
-        (0, y, [Segment(text, style) for text, style in row if sum(len(t) for t, _ in row) <= WIDTH // 2])
-        for y, row in enumerate(lines)
-    ]
-    by_cells, pen = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR), Pen()
-    for piece in first:
-        by_cells.put(pen, *piece)
-    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
-    assert frame.show(first) == pen.text()
-    # and what comes after it is told apart from it
-    for x, y, row in painted:
-        pen = Pen()
-        by_cells.put(pen, x, y, fitted(x, row))
-        assert frame.show([(x, y, fitted(x, row))]) == pen.text()
+    frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=erases)
+    frugal_stream.feed(frame.show([(0, y, [Segment(" " * WIDTH)]) for y in range(HEIGHT)]))
+    for painted in shown:
+        together: list[Piece] = [(x, y, fitted(x, row)) for x, y, row in painted]
+        frugal_stream.feed(frame.show(together))
+        for piece in together:
+            plain_stream.feed(Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR, erases=False).show([piece]))
+        assert look(frugal) == look(plain)
 
 
 def test_what_is_there_already_is_not_sent_again() -> None:
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
     line = [Segment("abc", STYLES[1]), Segment("   "), Segment("漢", STYLES[1])]
-    frame.put(Pen(), 0, 0, line[:2])
-    again = Pen()
-    frame.put(again, 0, 0, line[:2])
-    assert again.text() == ""
+    assert frame.show([(0, 0, line[:2])])
+    assert frame.show([(0, 0, line[:2])]) == ""
 
 
 def test_a_changed_cell_costs_a_move_its_colours_and_itself() -> None:
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
-    frame.put(Pen(), 0, 1, [Segment("a" * WIDTH, Style.parse("red on black"))])
-    pen = Pen()
-    frame.put(pen, 0, 1, [Segment("aaaaaaaab", Style.parse("red on black"))])
-    assert pen.text() == "\x1b[2;9H\x1b[0;31;40mb\x1b[0m"
+    frame.show([(0, 1, [Segment("a" * WIDTH, Style.parse("red on black"))])])
+    assert frame.show([(0, 1, [Segment("aaaaaaaab", Style.parse("red on black"))])]) == "\x1b[2;9H\x1b[0;31;40mb\x1b[0m"
 
 
 def test_the_foreground_of_blanks_is_not_worth_a_byte() -> None:
     frame = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR)
-    frame.put(Pen(), 0, 0, [Segment("    ", Style.parse("red on black"))])
-    pen = Pen()
-    frame.put(pen, 0, 0, [Segment("    ", Style.parse("bold blue on black"))])
-    assert pen.text() == ""
+    frame.show([(0, 0, [Segment("    ", Style.parse("red on black"))])])
+    assert frame.show([(0, 0, [Segment("    ", Style.parse("bold blue on black"))])]) == ""
+
+
+def test_blanks_are_erased_and_colours_set_once_in_a_band() -> None:
+    frame, red, blue = Frame(WIDTH, HEIGHT, ColorSystem.TRUECOLOR), Style.parse("red"), Style.parse("blue")
+    line = [Segment("a", red), Segment("b", blue), Segment(" " * 20), Segment("c", red), Segment(" " * 7)]
+    text = frame.show([(0, 0, line), (0, 1, line)])
+    assert text.count("\x1b[20X") == text.count("\x1b[7X") == 2
+    assert [text.count(colour) for colour in ("31m", "34m")] == [1, 1]
 
 
 @pytest.mark.parametrize("name", ODD_NAMES)
@@ -141,7 +116,6 @@ def test_what_follows_a_name_of_any_characters_stands_where_it_belongs(name: str
     narrow = str.maketrans(dict.fromkeys(WIDE, "?"))
     name = cut(printable(name), 40)
     for count in ("1/3", "2/3"):
-        pen = Pen()
-        frame.put(pen, 0, 0, [Segment(padded(name, 44)), Segment(count), Segment(" ✗ab-d")])
-        stream.feed(pen.text().translate(narrow))
+        text = frame.show([(0, 0, [Segment(padded(name, 44)), Segment(count), Segment(" ✗ab-d")])])
+        stream.feed(text.translate(narrow))
         assert "".join(shown.buffer[0][x].data for x in range(44, 60)).rstrip() == f"{count} ✗ab-d"
