@@ -18,7 +18,7 @@ import typer
 
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.engine.devices import Placement
+from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.runs import canonical_method
 
@@ -214,7 +214,7 @@ _PLACEMENT = {
         "On a cluster: a run is tried on another node too after this long without a word.",
         metavar="SECONDS",
         min=1,
-        show_default="10 times the longest pause so far, at least 30",
+        show_default=f"{PATIENCE:.0f}",
     ),
 }
 

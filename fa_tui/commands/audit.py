@@ -141,7 +141,7 @@ def verify_command(
     """Measure recorded audits again and compare them number by number.
 
     Weights, data, accuracies and the verdict must be the same; norms and cosines may differ by what rounding can do
-    in a network of that depth and width. Versions and devices that changed are told. Exits with 1 if a run differs,
+    in a network of that depth and width. Versions and devices that changed are shown. Exits with 1 if a run differs,
     3 if one could not be measured again.
 
     Examples:

@@ -173,13 +173,6 @@ The sliders have the letters of their diagnostics.
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what the letters are"),
     ]
 
-    DEFAULT_CSS = """
-    JumpScreen {
-        background: transparent;
-        &:ansi { background: transparent; }
-    }
-    """
-
     def __init__(self, targets: Sequence[tuple[str, Widget]]) -> None:
         super().__init__()
         self._targets = dict(targets)
@@ -237,8 +230,11 @@ class Palette(CommandPalette, Question[None]):
         & #--input { height: 1; border: none; background: $panel; }
         & CommandInput, & CommandInput:focus { height: 1; border: none; padding: 0 2; }
         & #--results { background: $surface; padding: 0; }
-        &:ansi #--results { border-bottom: ascii $accent; }
-        & CommandList { padding: 0; scrollbar-size-vertical: 1; border: none; background: $surface; }
+        & CommandList {
+            padding: 0; scrollbar-size-vertical: 1; background: $surface;
+            border: round $accent; border-top: none;
+        }
+        &.-ascii CommandList { border: ascii $accent; border-top: none; }
         & CommandList > .option-list--option-highlighted {
             background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
         }
@@ -251,6 +247,7 @@ class Palette(CommandPalette, Question[None]):
 
     def __init__(self) -> None:
         super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")
+        self.set_class(self.glyphs.name == "ascii", "-ascii")
 
 
 _LESS = 0.9

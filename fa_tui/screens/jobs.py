@@ -194,7 +194,7 @@ The jobs: runs that are measured here, then commands that were started from here
 Finished runs are on disk as soon as their line says done. A worker that dies fails its one job.
 A training run that is cancelled keeps every complete epoch; trying it again goes on from there.
 Cancelling a command twice ends it at once. R begins again all that failed or were cancelled.
-The time left is told once there is a rate to tell it from; of a job that is over stands the time it took.
+The time left is shown once there is a rate to compute it from; of a job that is over, the time it took.
 """
 
     judges: ClassVar[bool] = False

@@ -195,13 +195,6 @@ class ListDialog(Dialog[ResultT]):
         take: called with the entry that is chosen.
     """
 
-    DEFAULT_CSS = """
-    ListDialog {
-        background: transparent;
-        &:ansi { background: transparent; }
-    }
-    """
-
     tone = "strong"
 
     def __init__(self, title: str, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
@@ -270,8 +263,6 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
 
     DEFAULT_CSS = """
     EntryScreen {
-        background: transparent;
-        &:ansi { background: transparent; }
         & > Vertical { dock: bottom; height: 3; background: $panel; }
         & Horizontal { height: 1; }
         & KeyBar { dock: none; }

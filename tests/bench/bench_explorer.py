@@ -127,10 +127,16 @@ def steps(many: Path, most: Path) -> Iterator[Figure]:
         yield within(f"jump to the next flip, {name}", jump.size, "B", None)
 
 
+SCREENS = (
+    ("help", "?"), ("list of columns", "x"), ("compare", "C"), ("analysis", "A"), ("jobs", "J"), ("palette", "\x10"),
+)  # fmt: skip
+"""What covers the matrix, and the key that opens it."""
+
+
 def screens() -> Iterator[Figure]:
     """Opening and closing what covers the matrix."""
     with opened(PUBLISHED) as terminal:
-        for name, key in (("help", "?"), ("list of columns", "x"), ("compare", "C"), ("analysis", "A"), ("jobs", "J")):
+        for name, key in SCREENS:
             for does, pressed_key in (("open", key), ("close", "escape")):
                 size = len(terminal.press(pressed_key, quiet=0.5))
                 yield within(f"{does} {name}", size / 1000, "KB", 6)
