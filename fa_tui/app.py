@@ -32,6 +32,7 @@ from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
+from fa_tui.terminal.later import after
 from fa_tui.terminal.painting import Painter
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import Look
@@ -208,7 +209,7 @@ class ExplorerApp(App[int]):
         if self.paths:
             # what is written here itself is shown when it is
             results = self.jobs.measuring.results_file
-            self.set_timer(_WATCH_SECONDS, lambda: self.following.watch(self.paths, [results]))
+            after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results]))
         if self._complaints:
             self.session.problems += self._complaints
             from fa_tui.views.text import briefly

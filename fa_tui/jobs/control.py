@@ -13,6 +13,7 @@ from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Jobs, Listed
 from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
 from fa_tui.live import Noticed
+from fa_tui.terminal.later import after
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words
 
@@ -119,7 +120,7 @@ class JobControl(Jobs):
         """Show soon how the jobs are."""
         if not self._moved_due:
             self._moved_due = True
-            self._app.set_timer(_SHOW_SECONDS, self._show_jobs)
+            after(_SHOW_SECONDS, self._app, self._show_jobs)
 
     def _show_jobs(self) -> None:
         self._moved_due = False
@@ -144,7 +145,7 @@ class JobControl(Jobs):
         self._arrivals_due = bool(arrived)
         if not arrived or not app.screen_stack:  # without screens the app is closing
             return
-        app.set_timer(_ARRIVALS_SECONDS, self._show_arrivals)
+        after(_ARRIVALS_SECONDS, app, self._show_arrivals)
         session.replace_rows({measured.index: measured.row for measured in arrived})
         indices = [measured.index for measured in arrived]
         app.rows_changed(only=indices)
@@ -162,7 +163,7 @@ class JobControl(Jobs):
         """Say why a run could not be measured; those that fail together are one line."""
         self._failed.append(failed)
         if len(self._failed) == 1:
-            self._app.set_timer(_ARRIVALS_SECONDS, self._say_failures)
+            after(_ARRIVALS_SECONDS, self._app, self._say_failures)
 
     def _say_failures(self) -> None:
         failed, self._failed = self._failed, []

@@ -16,6 +16,7 @@ from fa_core.diagnostics import LETTERS
 from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
+from fa_tui.terminal.later import after
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import count_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
@@ -138,12 +139,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._show_title()
         self.status.show()
         self._offer_measuring()
-        self.set_timer(_SETTLE_SECONDS, self._settle)
+        after(_SETTLE_SECONDS, self, self._settle)
 
     async def _settle(self) -> None:
         """After the first paint: what could wait for it."""
         if not self.app.painter.has_painted:
-            self.set_timer(_SETTLE_SECONDS, self._settle)
+            after(_SETTLE_SECONDS, self, self._settle)
             return
         await self._mount_panes()
         self._offer_measuring()
@@ -214,7 +215,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def _moved(self) -> None:
         if not self._detail_due:
             self._detail_due = True
-            self.set_timer(_FLUSH_SECONDS, self._show_detail)
+            after(_FLUSH_SECONDS, self, self._show_detail)
 
     def _show_detail(self) -> None:
         self._detail_due = False

@@ -9,6 +9,7 @@ from textual.message_pump import MessagePump
 from textual.widget import Widget
 
 from fa_tui.session import Flip, Session
+from fa_tui.terminal.later import after
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
 from fa_tui.views.grid import METHODS_BY_SEEDS
@@ -36,7 +37,7 @@ def tidy_soon(node: MessagePump, session: Session) -> None:
     """
     if len(session) >= _MANY:
         # from its own queue: a timer set by a screen that closes would keep that screen
-        node.call_later(node.set_timer, _PAUSE_SECONDS, _tidy)
+        node.call_later(after, _PAUSE_SECONDS, node, _tidy)
 
 
 def _tidy() -> None:

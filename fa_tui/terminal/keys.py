@@ -18,6 +18,8 @@ from textual.app import App
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
+from fa_tui.terminal.later import after
+
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5
 """So long a key waits for what the one before began; a defect there must not cost the keyboard."""
@@ -67,7 +69,7 @@ class KeyQueue:
             await self._next_key()
         elif len(self._typed_ahead) == 1:
             self._follow_key(self._target, self._under_way)
-            self._app.set_timer(_PATIENCE_SECONDS, partial(self._key_done, self._under_way))
+            after(_PATIENCE_SECONDS, self._app, partial(self._key_done, self._under_way))
 
     @property
     def _target(self) -> MessagePump:
@@ -82,7 +84,7 @@ class KeyQueue:
             # once: what takes longer, such as writing a file, must not slow every key down
             patience = _ANSWER_SECONDS if self._asks_more else _PATIENCE_SECONDS
             self._waited_enough = time.monotonic() - self._waiting_since > patience
-            self._app.set_timer(_LOOK_AGAIN_SECONDS, self._next_key)
+            after(_LOOK_AGAIN_SECONDS, self._app, self._next_key)
             return
         key = self._under_way = self._typed_ahead.popleft()
         target = self._target

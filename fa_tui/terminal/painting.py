@@ -15,6 +15,7 @@ longer than a moment.
 from __future__ import annotations
 
 import time
+from asyncio import TimerHandle
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -23,10 +24,10 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App
-from textual.timer import Timer
 
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.frame import Frame, Piece
+from fa_tui.terminal.later import after
 
 ASK = "\x1b[6n"
 """Asks for the cursor position; answered by every terminal and by tmux."""
@@ -132,7 +133,7 @@ class Painter:
         self._pacing = Pacing()
         self._frame: Frame | None = None
         # runs while a frame waits for the line or for the size to settle
-        self._owed: Timer | None = None
+        self._owed: TimerHandle | None = None
         self._dragged_since: float | None = None
         self._settled_at = 0.0
         self._leaving: Callable[[], None] | None = None
@@ -151,7 +152,7 @@ class Painter:
         """Leave once the answer under way has come: later it would be typed into the shell."""
         if self._pacing.expects_answer:
             self._leaving = leave
-            self._app.set_timer(_FAREWELL_SECONDS, leave)
+            after(_FAREWELL_SECONDS, self._app, leave)
         else:
             leave()
 
@@ -166,7 +167,7 @@ class Painter:
         wait = max(self._pacing.wait(now), self._settled_at - now)
         if wait > 0:
             if self._owed is None:
-                self._owed = self._app.set_timer(wait, self._pay)
+                self._owed = after(wait, self._app, self._pay)
             return None
         self.has_painted = True
         return _FrameUpdate(self._encode, renderable)
@@ -195,7 +196,7 @@ class Painter:
             if not self._pacing.expects_answer:
                 self._leaving()
         elif self._owed is not None:
-            self._owed.stop()
+            self._owed.cancel()
             self._owed = None
             self._app.screen.refresh()
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import math
+from asyncio import TimerHandle
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,12 +20,12 @@ from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.geometry import Size
 from textual.screen import Screen
-from textual.timer import Timer
 
 from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
+from fa_tui.terminal.later import after
 from fa_tui.views.scale import Scale, covering, tick_labels
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import told_apart
@@ -424,7 +425,7 @@ class LineCharts(Vertical):
         self._beside = Size(0, 0)
         self._count = ""
         self._drawn: tuple[str, list[DiagnosticReport]] = ("", [])
-        self._waiting: Timer | None = None
+        self._waiting: TimerHandle | None = None
 
     def compose(self) -> ComposeResult:
         yield self._title
@@ -462,10 +463,10 @@ class LineCharts(Vertical):
         self._rows = rows
         self._count = f" first {len(rows)} of {len(matrix.rows_on_line)} " if more else ""
         if self._waiting is not None:
-            self._waiting.stop()
+            self._waiting.cancel()
             self._waiting = None
         if (self._count, [self._session.rows[row].report for row in rows]) != self._drawn:
-            self._waiting = self.set_timer(_RESTS_SECONDS, self._draw)
+            self._waiting = after(_RESTS_SECONDS, self, self._draw)
 
     def _draw(self) -> None:
         self._waiting = None

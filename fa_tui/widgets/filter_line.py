@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from fa_core.errors import UsageError
 from fa_tui.session import Session
+from fa_tui.terminal.later import after
 from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.views.grid import own_axes
 from fa_tui.widgets.line import Line
@@ -107,7 +108,7 @@ The filter: only the runs that match are shown
         elif not self._is_due:
             # laying many runs out for every letter would fall behind the typing
             self._is_due = True
-            self.set_timer(_PAUSE_SECONDS, self._catch_up)
+            after(_PAUSE_SECONDS, self, self._catch_up)
 
     def _catch_up(self) -> None:
         self._is_due = False

@@ -21,6 +21,7 @@ from textual.message import Message
 
 from fa_core.diagnostics import Diagnostic
 from fa_core.reporting.numbers import exact, just_past, parse, short
+from fa_tui.terminal.later import after
 from fa_tui.views.scale import Rug, Scale, Track, covering
 from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Dragged, Row, joined
@@ -376,7 +377,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._offer_default()
         if not self._flush_scheduled:
             self._flush_scheduled = True
-            self.set_timer(_FLUSH_SECONDS, self._flush)
+            after(_FLUSH_SECONDS, self, self._flush)
 
     def _flush(self) -> None:
         self._flush_scheduled = False
@@ -385,7 +386,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         if moved:
             self.post_message(self.Changed(self, self.value, self._how))
             self._behind = True
-            self.set_timer(_FRAME_SECONDS, self.catch_up)
+            after(_FRAME_SECONDS, self, self.catch_up)
         else:
             self.repaint()
 
