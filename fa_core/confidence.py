@@ -142,7 +142,7 @@ FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge"})
 def free_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]:
     """The layers whose credit comes free: as a credit table records them, else l = L of the methods in `FREE_AT_L`.
 
-    >>> free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"gamma": [0.9, 0.1], "free_layers": []}, "fa")
+    >>> free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"free_layers": []}, "fa")
     ([2], [])
     """
     credit = credit or {}
