@@ -62,7 +62,7 @@ class FeedbackAlignment(RandomFeedback):
 class DirectFeedbackAlignment(RandomFeedback):
     """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
 
-    On a token stream every token gets its sample's vector; a feature map has a row of B_l per class, as large as itself.
+    On a token stream every token gets its sample's vector; on a feature map every unit has its own column of B_l.
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """
