@@ -101,7 +101,7 @@ def test_its_float64_copy_follows_the_networks_weights_statistics_and_mode(batch
     net = build("smallcnn", image=8, width=4, d=12, seed=0).train()
     x, y = batch(net, 6)
     rule = make_method("ep", net)
-    loss, info = rule.loss(net, x, y)
+    loss, _ = rule.loss(net, x, y)
     loss.backward()  # type: ignore[no-untyped-call]
     torch.optim.SGD(net.parameters(), lr=1.0).step()
     for training in (False, True):
