@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -16,6 +15,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from fa_core.baseline import why_no_baseline
+from fa_core.engine.devices import processor_name
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
@@ -412,4 +412,4 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
 def _device_label(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
-    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    return f"{processor_name()}, {torch.get_num_threads()} threads"

@@ -200,7 +200,7 @@ class Tally:
         self._norm_batches = norm_batches
         self._flatten = ""
         self._names: list[str] = []
-        self._custom_functions: list[str] = []
+        self._facts: dict[str, Any] = {}
         self._dtype = ""
         self._batch_size = 0
         self._h: list[Tensor] = []
@@ -287,7 +287,7 @@ class Tally:
                 flatten=self._flatten,
                 error_norm=error_norm,
                 intervals={name: ends for name, ends in found.items() if ends is not None},
-                provenance={"custom_backward": list(self._custom_functions)} if self._custom_functions else {},
+                provenance=dict(self._facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
             )
             fetch = partial(_samples, per_batch, means, index)
@@ -312,7 +312,10 @@ class Tally:
             raise Divided(ways)
         self._flatten = ways[0]
         self._names = done.names
-        self._custom_functions = done.custom_functions
+        device = done.logits.device.type
+        self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        if done.custom_functions:
+            self._facts["custom_backward"] = list(done.custom_functions)
         self._dtype = str(done.logits.dtype).removeprefix("torch.")
 
     def _add_norms(self, done: Pass) -> None:
