@@ -194,7 +194,7 @@ def _text(value: Any) -> str:
 METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
 """The built-in credit rules and controls (`fa_core.methods.METHODS`)."""
 
-ARCHS = ("resmlp", "vit_mini", "studentnet", "smallcnn")
+ARCHS = ("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn")
 """The built-in networks (`fa_core.models.ARCHS`)."""
 
 

@@ -25,12 +25,12 @@ Number = TypeVar("Number", int, float)
 def train_command(
     method: Annotated[list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")],
     out: Annotated[Path, typer.Option(help="Folder for the run folders.")],
-    arch: Annotated[str, typer.Option(help="resmlp, vit_mini, studentnet or smallcnn.")] = "resmlp",
+    arch: Annotated[str, typer.Option(help="resmlp, resmlp_wide, vit_mini, studentnet or smallcnn.")] = "resmlp",
     data: Annotated[
         str,
         typer.Option(
             metavar="SPEC",
-            help="synthetic[:alpha=1.0,input=128,…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable.",
+            help="synthetic[:input=128,ambient=1024,…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable.",
         ),
     ] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
