@@ -52,6 +52,7 @@ class AuditTable:
         margin_pp: (d)'s number, percentage points.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
+        low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none.
         problems: what could not be read.
     """
 
@@ -69,6 +70,8 @@ class AuditTable:
     margin_pp: Floats
     coverage: Bits
     nonfinite: Bits
+    low: Floats
+    high: Floats
     problems: tuple[Problem, ...] = ()
     _has_acc: Mask
     _has_baseline: Mask
@@ -110,6 +113,7 @@ class AuditTable:
         nonfinite = bits_of(a=bad_a, b=gradient.any_nonfinite(), c=has_stability & ~np.isfinite(stability))
         measured = bits_of(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
         nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
+        low, high = (_with_margins(ends, baseline, rebased) for ends in _ends_of(column("intervals")))
         texts: dict[str | None, str | None] = {}  # one object for all equal ones
         recorded = [texts.setdefault(text, text) for text in column("recorded_verdict")]
         return cls(
@@ -125,6 +129,8 @@ class AuditTable:
             margin_pp=margin_of(acc, baseline),
             coverage=coverage,
             nonfinite=nonfinite,
+            low=low,
+            high=high,
             _has_acc=has_acc,
             _has_baseline=has_baseline,
             _rebased=rebased,
@@ -170,6 +176,15 @@ class AuditTable:
             beyond = diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))
             fired |= beyond.view(np.uint8) * np.uint8(BIT[letter])
         return fired
+
+    def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
+        """The diagnostics whose interval holds the threshold, as bits per row (shape (n,))."""
+        t = thresholds or DiagnosticThresholds()
+        found: Bits = np.zeros(len(self), np.uint8)
+        for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
+            at_low, at_high = (diagnostic.beyond(ends[:, place], diagnostic.limit(t)) for ends in (self.low, self.high))
+            found |= (at_low != at_high).view(np.uint8) * np.uint8(BIT[letter])
+        return found & self.coverage & ~self.nonfinite
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.
@@ -318,6 +333,7 @@ class AuditTable:
             baseline[of_method] = acc
             given |= of_method
         has_baseline = self._has_baseline | given
+        low, high = (_with_margins(ends, baseline, given) for ends in (self.low, self.high))
         nonfinite, coverage = depth_utility_bits(
             self.nonfinite, self.coverage, self.acc, baseline, self._has_acc, has_baseline
         )
@@ -327,6 +343,8 @@ class AuditTable:
             margin_pp=margin_of(self.acc, baseline),
             nonfinite=nonfinite,
             coverage=coverage,
+            low=low,
+            high=high,
             _has_baseline=has_baseline,
             _rebased=self._rebased | given,
         )
@@ -334,6 +352,29 @@ class AuditTable:
     def _columns(self) -> dict[str, Any]:
         """Everything that has one entry per row (typed by name, in the class)."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "problems"}
+
+
+_ENDS = (*(diagnostic.column for diagnostic in DIAGNOSTICS.values()), "acc")
+"""What the columns of `AuditTable.low` and `high` are about."""
+_MARGIN, _ACC = _ENDS.index("margin_pp"), _ENDS.index("acc")
+
+
+def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Floats, Floats]:
+    """The lower and upper ends of the intervals of some reports, each (n, 5)."""
+    low, high = np.full((2, len(intervals), len(_ENDS)), np.nan)
+    for i, found in enumerate(intervals):
+        for name in found:
+            if name in _ENDS:
+                low[i, _ENDS.index(name)], high[i, _ENDS.index(name)] = found[name]
+    return low, high
+
+
+def _with_margins(ends: Floats, baseline: Floats, rebased: Mask) -> Floats:
+    """The ends with those of (d) from the accuracy's, where they have none of their own or the baseline is assumed."""
+    derived = 100 * (ends[:, _ACC] - baseline)
+    ends = ends.copy()
+    ends[:, _MARGIN] = np.where(rebased | np.isnan(ends[:, _MARGIN]), derived, ends[:, _MARGIN])
+    return ends
 
 
 def depth_utility_bits(

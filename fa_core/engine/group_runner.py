@@ -30,6 +30,7 @@ from fa_core.engine.loading import (
     release,
 )
 from fa_core.errors import FaError, is_device_lost
+from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
@@ -74,15 +75,15 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
     before, batches = len(_test_batches(samples, first)), len(samples.batches)
     watch.progress(0, before + batches)
 
-    def count_hits(largest: int) -> int:
+    def count(largest: int) -> list[Tensor]:
         return run_accuracy(
             network,
             _test_batches(samples, first, largest),
             dtype=options.dtype,
             on_batch=lambda done, total: watch.progress(done, total + batches),
-        ).hits
+        ).right
 
-    hits = halving(count_hits, TEST_BATCH, watch.note) if before else 0
+    right = halving(count, TEST_BATCH, watch.note) if before else []
     diagnosis = halving(
         lambda largest: run_diagnosis(
             network,
@@ -96,9 +97,8 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
         plan.batch_size,
         watch.note,
     )
-    if first:
-        hits += diagnosis.accuracy.hits
-    return build_report(loaded, samples, diagnosis, hits / len(samples.test_y), device, watch.note)
+    right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]
+    return build_report(loaded, samples, diagnosis, torch.cat(right), device, watch.note)
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
@@ -233,11 +233,11 @@ class GroupRunner:
         job = member.job
         if measured.note:
             outlet.note(job, measured.note)
-        if measured.diagnosis is None or measured.acc is None:
+        if measured.diagnosis is None or measured.right is None:
             raise measured.error or AssertionError("a member without an outcome")
         samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
         group = 1 if measured.note else together
-        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group).to_dict()
+        return build_report(member, samples, measured.diagnosis, measured.right, self._device, note, group).to_dict()
 
     def _explained(self, job: Job, error: Exception) -> Exception:
         """What to report of an error: where memory ran out, which memory."""
@@ -324,7 +324,7 @@ def build_report(
     loaded: Loaded,
     samples: Evaluation,
     diagnosis: Diagnosed,
-    acc: float,
+    right: Tensor,
     device: str,
     note: Callable[[str], None],
     group: int = 1,
@@ -335,7 +335,7 @@ def build_report(
         loaded: the job.
         samples: what it was measured on.
         diagnosis: what was measured.
-        acc: its accuracy on the whole test part.
+        right: (n,) bool, which samples of the whole test part it classified rightly, in the order of `samples`.
         device: where.
         note: called where memory makes passes smaller, and where there are fewer batches than were asked for.
         group: how many networks were measured at once.
@@ -348,7 +348,8 @@ def build_report(
         )
     if len(samples.batches) < options.norm_batches:
         note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
-    report = diagnosis.report(headline_acc=acc)
+    hits = int(right.sum())
+    report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:
         note(report.notes)
     if options.resamples:
@@ -365,6 +366,8 @@ def build_report(
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
         notes="; ".join(filter(None, [_data_note(manifest, plan.data, samples), report.notes])),
+        intervals={**report.intervals, "acc": share_interval(hits, len(right))},
+        right=packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
         frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},

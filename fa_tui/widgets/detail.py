@@ -14,7 +14,8 @@ from textual.binding import Binding, BindingType
 
 from fa_core.confidence import LEVEL, Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
-from fa_core.report import DiagnosticReport, floor_in_words
+from fa_core.gain import floor_in_words
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.views.columns import growths, peak_block
