@@ -258,7 +258,7 @@ def load_synthetic(spec: str, text: str) -> DataSet:
 
 
 def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray[np.float32]:
-    """x = z·M + 0.1·ε with N(0, 1) entries in M (input, ambient) and ε: wide, correlated samples of few latents.
+    """x = z·M + 0.1·ε, M (input, ambient) with N(0, 1/input) entries, ε ~ N(0, I): wide samples of few latents.
 
     Args:
         z: latents (N, input).
@@ -272,7 +272,9 @@ def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray
     Source: docs/protocol.md §7.
     """
     rng = np.random.Generator(np.random.PCG64([seed, ambient]))
-    latents, mapped = (np.rint(values * 2.0**20) / 2.0**20 for values in (z, rng.standard_normal((z.shape[1], ambient))))
+    latents, mapped = (
+        np.rint(values * 2.0**20) / 2.0**20 for values in (z, rng.standard_normal((z.shape[1], ambient)))
+    )
     seen = rng.standard_normal((len(z), ambient), dtype=np.float32)
     for first in range(0, len(z), 4096):
         rows = slice(first, first + 4096)
