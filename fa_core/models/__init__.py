@@ -59,7 +59,8 @@ def arch_of(named: str, tensors: Mapping[str, object]) -> str:
     >>> arch_of("resmlp", {"head.weight": 0}), arch_of("resmlp", {"out_head.weight": 0})
     ('resmlp_wide', 'resmlp')
     """
-    return WideResMLP.arch if named == ResMLP.arch and f"{WideResMLP.last}.weight" in tensors else named
+    earlier = f"{WideResMLP.last}.weight" in tensors and f"{ResMLP.last}.weight" not in tensors
+    return WideResMLP.arch if named == ResMLP.arch and earlier else named
 
 
 def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]]:

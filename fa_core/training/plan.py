@@ -149,12 +149,13 @@ def plan_runs(
     """
     plans = []
     options = dict(method_args or {})
-    rules = dict.fromkeys(TRAINED_BY.get(method, method) for method in methods if method not in WITHOUT_BASELINE)
-    trained = [
-        (FROZEN, options if rule == TRAINED_BY[FROZEN] else {"of": rule, **options})
-        for rule in (rules or {TRAINED_BY[FROZEN]: None} if FROZEN in methods else ())
-    ]
     alone = len(methods) == 1
+    by = {TRAINED_BY.get(m, m): {} if m in CONTROLS else options for m in methods if m not in WITHOUT_BASELINE}
+    by = by or {TRAINED_BY[FROZEN]: options if alone else {}}
+    trained = [
+        (FROZEN, args if rule == TRAINED_BY[FROZEN] else {"of": rule, **args})
+        for rule, args in (by.items() if FROZEN in methods else ())
+    ]
     trained += [(name, options if name not in CONTROLS or alone else {}) for name in methods if name != FROZEN]
     sizes = list(itertools.product(widths or (None,), depths or (None,)))
     penalties = tuple(lams) or (recipe.lam,)

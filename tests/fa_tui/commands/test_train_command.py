@@ -85,7 +85,7 @@ def test_a_typing_error_is_one_line_with_exit_code_2_and_leaves_nothing(tmp_path
 
 
 def test_options_of_network_and_method_reach_them(tmp_path, capsys):
-    given = ["--arch-arg", "hidden=12", "--no-terminal-ln", "--method-arg", "variant=stable"]
+    given = ["--arch", "resmlp_wide", "--arch-arg", "hidden=12", "--no-terminal-ln", "--method-arg", "variant=stable"]
     assert train(tmp_path, "--method", "credit-bridge", *given, "--epochs", "1") == 0
     (folder,) = tmp_path.iterdir()
     manifest = read_manifest(folder)
