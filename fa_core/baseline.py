@@ -162,9 +162,11 @@ def facts_of(known: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
     """
     if seed is None or known.get("arch") is None:
         return {}
-    recipe = {name: value for name, value in (known.get("recipe") or {}).items() if name != "lam"}
-    named = {name: known.get(name) for name in ("arch", "data", "data_hash")}
-    return {"seed": seed, **named, **(known.get("arch_args") or {}), **recipe}
+    facts = {"seed": seed, **{name: known.get(name) for name in ("arch", "data", "data_hash")}}
+    for name in ("arch_args", "recipe"):
+        value = known.get(name)
+        facts |= value if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in facts.items() if name != "lam"}
 
 
 class FrozenRuns:
@@ -238,7 +240,8 @@ def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
 
 
 def _rule(row: AuditRow) -> str:
-    return rule_of(row.method, row.report.provenance.get("method_args") or {})
+    args = row.report.provenance.get("method_args")
+    return rule_of(row.method, args if isinstance(args, Mapping) else {})
 
 
 def _facts(row: AuditRow) -> dict[str, Any]:

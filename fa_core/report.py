@@ -440,10 +440,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         >>> DiagnosticReport(headline_acc=0.62, provenance=provenance).other_margins()
         '+6.30 pp against frozen blocks trained by dfa'
         """
-        others, pattern = self.provenance.get(OTHER_BASELINES) or {}, DIAGNOSTICS["d"].pattern
-        margins = {rule: self.with_frozen_baseline(acc).as_recorded().margin_pp for rule, acc in others.items()}
-        said = [f"{pattern.format(value)} against frozen blocks trained by {rule}" for rule, value in margins.items()]
-        return ", ".join(said) if self.headline_acc is not None else ""
+        others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
+        if acc is None or not isinstance(others, Mapping):
+            return ""
+        pattern = f"{DIAGNOSTICS['d'].pattern} against frozen blocks trained by {{}}"
+        known = [(100.0 * (acc - other), rule) for rule, other in others.items() if isinstance(other, float)]
+        return ", ".join(pattern.format(*one) for one in known)
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.

@@ -117,7 +117,7 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
         depths=_numbers("--L", given["L"], int),
         arch_args=arch_args,
         method_args=_arguments("--method-arg", given["method_arg"]),
-        axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"] == "resmlp" else {},
+        axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"].startswith("resmlp") else {},
         eval_seed=given["eval_seed"],
     )
     if not plans:

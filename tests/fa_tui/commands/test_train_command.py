@@ -91,4 +91,4 @@ def test_options_of_network_and_method_reach_them(tmp_path, capsys):
     manifest = read_manifest(folder)
     assert (manifest.arch_args["hidden"], manifest.arch_args["terminal_ln"]) == (12, False)
     assert manifest.method_args == {"variant": "stable"}
-    assert manifest.axes == {"terminal_ln": False}
+    assert manifest.axes == {"arch": "resmlp_wide", "terminal_ln": False}
