@@ -272,9 +272,8 @@ def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray
     Source: docs/protocol.md §7.
     """
     rng = np.random.Generator(np.random.PCG64([seed, ambient]))
-    latents, mapped = (
-        np.rint(values * 2.0**20) / 2.0**20 for values in (z, rng.standard_normal((z.shape[1], ambient)))
-    )
+    drawn = rng.standard_normal((z.shape[1], ambient)) / np.sqrt(z.shape[1])
+    latents, mapped = (np.rint(values * 2.0**20) / 2.0**20 for values in (z, drawn))
     seen = rng.standard_normal((len(z), ambient), dtype=np.float32)
     for first in range(0, len(z), 4096):
         rows = slice(first, first + 4096)
