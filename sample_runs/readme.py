@@ -97,11 +97,17 @@ def spread(values: Iterable[float | None], pattern: str) -> str:
     return low if low == high else f"{low} … {high}"
 
 
+def fired_by(report: DiagnosticReport) -> str:
+    """The letters that fire, and those that other samples might decide otherwise."""
+    undecided = "".join(sorted(report.undecided))
+    return ("".join(sorted(report.flags)) or "none") + (f", {undecided} undecided" if undecided else "")
+
+
 def verdicts(runs: Sequence[Run]) -> str:
     """Which letters fire, seed by seed."""
     found = defaultdict(list)
     for run in runs:
-        found["".join(sorted(run.report.flags)) or "none"].append(str(run.manifest.seed))
+        found[fired_by(run.report)].append(str(run.manifest.seed))
     return "; ".join(
         fired if len(found) == 1 else f"{fired} ({', '.join(seeds)})" for fired, seeds in sorted(found.items())
     )
@@ -156,7 +162,7 @@ def single_table(group: str, reference: Mapping[str, str]) -> str:
                 _number(report.cross_batch_stability, "{:+.2f}"),
                 f"{run.gain:.1e}",
                 _number(report.error_norm, "{:.1e}"),
-                "".join(sorted(report.flags)) or "none",
+                fired_by(report),
                 report.coverage,
                 reference.get(run.name, "–"),
             ]
