@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.baseline import BASELINE_FROM, GIVEN, why_no_baseline
+from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES, why_no_baseline
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.errors import InvalidReport
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch
@@ -401,7 +401,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
                 said = [diagnostic.pattern.format(value), self.range_words(letter), self.basis(letter)]
                 number = " ".join([said[0], *(f"[{more}]" for more in said[1:] if more)])
                 bound = f"{diagnostic.bound} {diagnostic.limit(self.thresholds):g}"
-                lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){self.at_reference(letter)}")
+                more = (
+                    f"; {others}" if letter == "d" and (others := self.other_margins()) else self.at_reference(letter)
+                )
+                lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
         return lines
 
     def range_words(self, letter: str) -> str:
@@ -425,7 +428,24 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         kind = self.kinds.get(letter, "")
         if letter == "d" and not kind and self.provenance.get(BASELINE_FROM) == GIVEN:
             return f"baseline {self.baseline_words()} given by hand"
+        rule = self.provenance.get(BASELINE_RULE)
+        if letter == "d" and not kind and rule:
+            return f"baseline {self.baseline_words()} of frozen blocks trained by {rule}"
         return f"baseline {self.baseline_words()}" if kind == ASSUMED else kind
+
+    def other_margins(self) -> str:
+        """(d)'s number against frozen blocks that another rule trained, where there are any, as text.
+
+        >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
+        >>> DiagnosticReport(headline_acc=0.62, provenance=provenance).other_margins()
+        '+6.30 pp against frozen blocks trained by dfa'
+        """
+        others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
+        if acc is None or not isinstance(others, Mapping):
+            return ""
+        pattern = f"{DIAGNOSTICS['d'].pattern} against frozen blocks trained by {{}}"
+        known = [(100.0 * (acc - other), rule) for rule, other in others.items() if isinstance(other, float)]
+        return ", ".join(pattern.format(*one) for one in known)
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.

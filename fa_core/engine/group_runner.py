@@ -14,7 +14,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.baseline import why_no_baseline
+from fa_core.baseline import BASELINE_RULE, why_no_baseline
 from fa_core.engine.devices import processor_name
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
@@ -404,7 +404,9 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
     if loaded.manifest is not None:
-        facts.update(recipe=loaded.manifest.recipe)
+        facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
+        if loaded.manifest.frozen_baseline_rule:
+            facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 
