@@ -158,7 +158,8 @@ def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
 def _gammas(table: AuditTable, runs: list[int], given: Mapping[int, float] | None) -> Any:
     if given is not None:
         return np.array([given.get(i, math.nan) for i in runs], dtype=np.float64)
-    return np.array([deep_gamma(table.report(i).credit) for i in runs], dtype=np.float64)
+    reports = map(table.report, runs)
+    return np.array([deep_gamma(report.credit, report.method_name) for report in reports], dtype=np.float64)
 
 
 def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str, ...]:

@@ -257,7 +257,7 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
 
 
 def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) -> dict[str, Any] | None:
-    """What goes into a report's ``credit``: Γ and nudge, at level ``"full"`` also ρ and the null with fresh feedback.
+    """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also ρ.
 
     Args:
         loaded: the job.
@@ -275,11 +275,9 @@ def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) ->
         rule = _rule(loaded, method)
         directions = DIRECTIONS if level == FULL else 0
         found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
-        if level == GAMMA:
-            return {name: value for name, value in found.items() if name not in NEEDS_DIRECTIONS}
         if rule.draws_feedback:
             found["null"] = null_gamma(network, rule, *batch).to_dict()
-        return found
+        return {name: value for name, value in found.items() if level == FULL or name not in NEEDS_DIRECTIONS}
     except FaError as error:
         return {"missing": {"gamma": str(error)}}
     except RuntimeError as error:

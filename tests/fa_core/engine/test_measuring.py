@@ -196,6 +196,9 @@ class TestCredit:
         assert credit is not None
         assert len(credit["gamma"]) == 4
         assert all(abs(value) < 1 for value in credit["gamma"])
+        assert credit["zeros"] == [0.0] * 4
+        assert credit["null"]["draws"] == 5
+        assert abs(credit["null"]["deep_gamma_mean"]) < 0.2
 
     def test_more_is_measured_where_it_was_asked_for(self, run):
         credit = measured(run, credit="full", batch_size=16).credit
