@@ -17,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.isolate import Borrowed
-from fa_core.measure.taps import Tapped, activation_gradients
+from fa_core.measure.taps import SELECTIONS, Tapped, activation_gradients
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
@@ -92,8 +92,8 @@ def _recordable(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.is_inference() else tensor
 
 
-def custom_functions(output: Tensor) -> list[str]:
-    """Names of the custom `torch.autograd.Function`s in the graph of a tensor, sorted; torch's own left out.
+def custom_functions(nodes: Iterable[Any]) -> list[str]:
+    """Names of the custom `torch.autograd.Function`s among the nodes of a graph, sorted; torch's own left out.
 
     Feedback alignment is often written as a Function whose backward multiplies by a fixed random matrix.
     Autograd through such a network gives the method's credit signal where the BP gradient is wanted:
@@ -108,27 +108,45 @@ def custom_functions(output: Tensor) -> list[str]:
     ...     @staticmethod
     ...     def backward(ctx, g):
     ...         return -g
-    >>> custom_functions(Feedback.apply(torch.ones(1, requires_grad=True)) + 1)
+    >>> custom_functions(graph_nodes(Feedback.apply(torch.ones(1, requires_grad=True)) + 1))
     ['Feedback']
     """
-    functions = {node._forward_cls for node in backward_functions(output)}
+    functions = {node._forward_cls for node in backward_functions(nodes)}
     return sorted({function.__name__ for function in functions if function.__module__.split(".")[0] != "torch"})
 
 
-def backward_functions(output: Tensor) -> list[Any]:
-    """The nodes in the graph of a tensor that a Python `torch.autograd.Function` made, torch's own among them."""
+def backward_functions(nodes: Iterable[Any]) -> list[Any]:
+    """The nodes that a Python `torch.autograd.Function` made, torch's own among them."""
+    return [node for node in nodes if isinstance(node, BackwardCFunction)]
+
+
+def graph_nodes(output: Tensor) -> set[Any]:
+    """All nodes in the graph of a tensor."""
     seen: set[Any] = set()
     waiting: list[Any] = [output.grad_fn]
-    found = []
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         waiting += [source for source, _ in node.next_functions]
-        if isinstance(node, BackwardCFunction):
-            found.append(node)
-    return found
+    return seen
+
+
+def arithmetic(logits: Tensor, nodes: Iterable[Any]) -> str:
+    """The dtype of the logits, and those of operations on the way to them: what an autocast inside the network does.
+
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> y = x.bfloat16().exp().float()
+    >>> arithmetic(y, graph_nodes(y)), arithmetic(x, graph_nodes(x))
+    ('float32, bfloat16 inside', 'float32')
+    """
+    operations = [node for node in nodes if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name()]
+    found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())} - {logits.dtype}
+    ours, *others = (
+        str(d).removeprefix("torch.") for d in (logits.dtype, *sorted(found, key=str)) if d.is_floating_point
+    )
+    return f"{ours}, {' and '.join(others)} inside" if others else ours
 
 
 class PassFailed(MeasureError, RuntimeError):
@@ -147,16 +165,18 @@ class Pass:
         logits: (B, C), outside the graph.
         hidden: h_0..h_L, outside the graph, in the network's own shapes.
         gradients: g_l at the asked layers, same shapes.
-        logit_gradient: ∂CE/∂logits = e_T/B, (B, C), in the arithmetic of the backward pass.
+        error: e_T, (B, C), in float64.
         names: names of h_0..h_L.
+        dtype: the arithmetic of the pass; that inside the network is looked for when all layers are asked for.
         custom_functions: the network's own backward functions, looked for when all layers are asked for.
     """
 
     logits: Tensor
     hidden: list[Tensor]
     gradients: list[Tensor]
-    logit_gradient: Tensor
+    error: Tensor
     names: list[str]
+    dtype: str
     custom_functions: list[str] = field(default_factory=list)
 
 
@@ -214,7 +234,8 @@ def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequen
             where=where,
             hint="the taps must be the same for every batch",
         )
-    own = custom_functions(stream.logits) if layers is None else []
+    nodes = graph_nodes(stream.logits) if layers is None else set()
+    own = custom_functions(nodes)
     if own:
         warnings.warn(
             f"the network's backward pass is partly its own ({', '.join(own)}): what is measured as the BP gradient "
@@ -222,9 +243,10 @@ def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequen
             CustomBackward,
             stacklevel=2,
         )
-    gradients, logit_gradient = activation_gradients(stream, y, layers)
+    gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
-    return Pass(stream.logits.detach(), hidden, gradients, logit_gradient, stream.names, own)
+    dtype = arithmetic(stream.logits, nodes)
+    return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, own)
 
 
 def check_logits(logits: object, y: Tensor, where: str) -> None:
@@ -275,8 +297,9 @@ def in_parts(
             torch.cat([g * share for g, share in zip(gradients, shares, strict=True)], samples_axis)
             for gradients in zip(*(part.gradients for part in passes), strict=True)
         ],
-        logit_gradient=torch.cat([part.logit_gradient * share for part, share in parts], samples_axis),
+        error=torch.cat([part.error for part in passes], samples_axis),
         names=first.names,
+        dtype=first.dtype,
         custom_functions=first.custom_functions,
     )
 

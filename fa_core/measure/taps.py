@@ -12,12 +12,11 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import TapError
-from fa_core.measure.isolate import lent
+from fa_core.measure.isolate import lent, wide
 
 _MOST_SUGGESTIONS = 8
 
@@ -85,7 +84,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 _COPYING = "Alias Clone Permute ReshapeAlias Select Slice Squeeze T ToCopy Transpose UnsafeView Unsqueeze View"
-_SELECTIONS = {"SqueezeBackward1", *(f"{name}Backward0" for name in _COPYING.split())}
+SELECTIONS = {"SqueezeBackward1", *(f"{name}Backward0" for name in _COPYING.split())}
 """Autograd nodes that copy or pick entries: their Jacobian's rows are rows of the identity."""
 
 
@@ -108,67 +107,74 @@ class Stream:
     returned: bool = False
 
 
-def batch_mean_ce(logits: Tensor, y: Tensor) -> Tensor:
-    """CE averaged over the batch, −(1/B)·Σ_i log softmax(logits_i)[y_i]; half-precision logits in float32.
+def output_error(logits: Tensor, y: Tensor) -> Tensor:
+    """e_T = softmax(logits) − onehot(y) of every sample, in float64.
+
+    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly certain.
 
     Args:
-        logits: (B, C).
+        logits: (..., B, C).
         y: (B,) class indices.
 
     Returns:
-        A scalar in nats.
+        (..., B, C) float64, on the CPU where the device has no float64.
 
-    >>> round(batch_mean_ce(torch.zeros(3, 4), torch.tensor([0, 1, 2])).item(), 6)
-    1.386294
+    Source: docs/protocol.md §2.
+
+    >>> output_error(torch.tensor([[100.0, 0.0]]), torch.tensor([0])).tolist()
+    [[-3.720075976020836e-44, 3.720075976020836e-44]]
     """
-    wide_enough = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
-    return F.cross_entropy(wide_enough, y)
+    error = wide(logits).softmax(dim=-1)
+    own = y.to(error.device).expand(error.shape[:-1])[..., None]
+    error.scatter_(-1, own, 0.0)
+    return error.scatter_(-1, own, -error.sum(dim=-1, keepdim=True))
 
 
-def activation_gradients(
-    stream: Stream,
-    y: Tensor,
-    layers: Sequence[int] | None = None,
-    loss_of: Callable[[Tensor, Tensor], Tensor] = batch_mean_ce,
-) -> tuple[list[Tensor], Tensor]:
-    """g_l = ∂CE/∂h_l at the asked layers, and ∂CE/∂logits, from one backward pass.
+def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> tuple[list[Tensor], Tensor]:
+    """g_l = ∂CE/∂h_l at the asked layers, and e_T, from one backward pass.
 
-    CE is averaged over the batch, so a sample's gradient carries 1/B. Parameters get no gradient.
+    CE is averaged over the batch: the pass starts from ∂CE/∂logits = e_T/B, rounded once to the logits' dtype.
+    Parameters get no gradient. Networks stacked as (N, B, C) each have their own mean.
 
     Args:
         stream: a forward pass.
         y: (B,) class indices.
         layers: which l; None = all.
-        loss_of: (logits, y) → CE.
 
     Returns:
-        ([g_l, each shaped like h_l], ∂CE/∂logits (B, C) = e_T/B).
+        ([g_l, each shaped like h_l], e_T (B, C) in float64).
 
     Raises:
         TapError: a tap that the logits do not depend on.
 
     Source: docs/protocol.md §2.
     """
+    logits = stream.logits
+    if not logits.requires_grad:
+        raise TapError(
+            "the network's logits carry no gradient",
+            hint="its forward must run without .detach(), torch.no_grad() and torch.inference_mode() after the taps",
+        )
     chosen = range(len(stream.edges)) if layers is None else layers
-    edges = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
-    loss = loss_of(stream.logits, y)
+    edges: Any = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
+    error = output_error(logits, y)
+    start = (error / len(y)).to(logits)
     # a side branch is only known by its missing gradient; finding its source takes the graph once more
-    inputs: Any = [stream.logits, *edges]
-    found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=stream.returned)
+    found = torch.autograd.grad(logits, edges, start, allow_unused=True, retain_graph=stream.returned)
     gradients = []
-    for layer, gradient in zip(chosen, found[1:], strict=True):
+    for layer, gradient in zip(chosen, found, strict=True):
         if gradient is None and stream.returned:
-            gradient = _side_branch_gradient(loss, stream.hidden[layer])
+            gradient = _side_branch_gradient(logits, start, stream.hidden[layer])
         if gradient is None:
             raise TapError(
                 f"the logits do not depend on tap {layer} ({stream.names[layer]})",
-                hint="tap the tensor that the next block reads, not a by-product of it",
+                hint="tap the tensor that the next block reads, not a by-product of it; no .detach() may lie behind it",
             )
         gradients.append(gradient)
-    return gradients, found[0]
+    return gradients, error
 
 
-def _side_branch_gradient(loss: Tensor, state: Tensor) -> Tensor | None:
+def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tensor | None:
     """The gradient at the stream entries that a returned copy, view or slice shows.
 
     The state is S·h for a selection S, and the logits depend on h only. Walking back from the state
@@ -178,12 +184,13 @@ def _side_branch_gradient(loss: Tensor, state: Tensor) -> Tensor | None:
     node: Any = state.grad_fn
     v = torch.zeros_like(state).requires_grad_()
     adjoint: Tensor = v
-    while node is not None and node.name() in _SELECTIONS:
+    while node is not None and node.name() in SELECTIONS:
         adjoint = node(adjoint)
         source, output = node.next_functions[0]
         if source is None:
             return None
-        (gradient,) = torch.autograd.grad(loss, [GradientEdge(source, output)], allow_unused=True, retain_graph=True)
+        edge = GradientEdge(source, output)
+        (gradient,) = torch.autograd.grad(logits, [edge], start, allow_unused=True, retain_graph=True)
         if gradient is not None:
             return torch.autograd.grad(adjoint, v, gradient)[0]
         node = source

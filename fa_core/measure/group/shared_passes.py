@@ -17,11 +17,21 @@ from torch import Tensor, nn
 from fa_core.errors import FaError, MeasureError, UsageError, is_device_lost
 from fa_core.measure.accuracy import Float64Twin, LogitsFunction, Progress, classified, near_ties, run_accuracy
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.fused import Pass, counted, cut, in_parts, is_out_of_memory, on_device, pair
+from fa_core.measure.fused import (
+    Pass,
+    arithmetic,
+    counted,
+    cut,
+    graph_nodes,
+    in_parts,
+    is_out_of_memory,
+    on_device,
+    pair,
+)
 from fa_core.measure.group.stack import CannotStack, Stack, difference, make_stack, obstacle
 from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
 from fa_core.measure.tally import Diagnosed, Divided, Tally
-from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, plain_logits, resolve_taps
+from fa_core.measure.taps import Taps, activation_gradients, plain_logits, resolve_taps
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -298,8 +308,9 @@ def stacked_pass(
     """
     stream = stack.forward(x, layers)
     check_members(stream.logits, y, int(y.max()) if highest is None else highest)
-    gradients, logit_gradient = activation_gradients(stream, y, layers, members_ce)
-    return Pass(stream.logits.detach(), [h.detach() for h in stream.hidden], gradients, logit_gradient, stream.names)
+    gradients, error = activation_gradients(stream, y, layers)
+    dtype = arithmetic(stream.logits, graph_nodes(stream.logits) if layers is None else ())
+    return Pass(stream.logits.detach(), [h.detach() for h in stream.hidden], gradients, error, stream.names, dtype)
 
 
 def check_members(logits: Tensor, y: Tensor, highest: int) -> None:
@@ -312,20 +323,6 @@ def check_members(logits: Tensor, y: Tensor, highest: int) -> None:
         raise CannotStack(f"the output is {tuple(logits.shape[1:])} for {len(y)} labels")
     if highest >= logits.shape[2]:
         raise CannotStack(f"label {highest}, {logits.shape[2]} classes")
-
-
-def members_ce(logits: Tensor, y: Tensor) -> Tensor:
-    """Σ_n CE_n, each member's CE averaged over the batch: no member's gradient depends on another's logits.
-
-    Args:
-        logits: (N, B, C).
-        y: (B,) class indices.
-
-    >>> round(members_ce(torch.zeros(2, 3, 4), torch.tensor([0, 1, 2])).item(), 6)
-    2.772589
-    """
-    # the mean over N·B samples carries 1/(N·B), a member's own mean 1/B
-    return batch_mean_ce(logits.flatten(0, 1), y.repeat(len(logits))) * len(logits)
 
 
 class _Batches:
