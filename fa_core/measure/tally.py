@@ -18,7 +18,6 @@ from torch import Tensor
 
 from fa_core.errors import TapError, UsageError
 from fa_core.measure.fused import Pass
-from fa_core.measure.isolate import DREW
 from fa_core.measure.norms import (
     AS_IS,
     FLATTENED,
@@ -148,13 +147,13 @@ class Diagnosed:
         numbers: all of its report that was measured, but for the accuracy.
         accuracy: on the eval batches.
         samples: fetches what the numbers were computed from: values before any median or mean, on the CPU.
-        drew: the network drew random numbers.
+        remarks: what the report has to say of the measurement.
     """
 
     numbers: DiagnosticReport
     accuracy: Counted
     samples: Callable[[], Samples]
-    drew: bool = False
+    remarks: Sequence[str] = ()
 
     def report(self, **given: Any) -> DiagnosticReport:
         """What was measured, with the fields the caller knows."""
@@ -162,8 +161,7 @@ class Diagnosed:
         if given.get("headline_acc") is None:
             given["headline_acc"] = self.accuracy.hits / self.accuracy.samples
             source = f"measured on {self.accuracy.samples} eval samples"
-        if self.drew:
-            given["notes"] = "; ".join(filter(None, [given.get("notes"), DREW]))
+        given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
 

@@ -6,7 +6,7 @@ A group takes one forward pass per test batch, one forward and one backward pass
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,22 +16,27 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, UsageError, is_device_lost
 from fa_core.measure.accuracy import Float64Twin, LogitsFunction, Progress, classified, near_ties, run_accuracy
+from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import (
     Pass,
     arithmetic,
     counted,
     cut,
+    fused_pass,
     graph_nodes,
     in_parts,
     is_out_of_memory,
     on_device,
     pair,
+    placed,
 )
 from fa_core.measure.group.stack import CannotStack, Stack, difference, make_stack, obstacle
-from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
+from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, borrow, measuring_arithmetic, target_dtype
+from fa_core.measure.norms import check_states
 from fa_core.measure.tally import Diagnosed, Divided, Tally
 from fa_core.measure.taps import Taps, activation_gradients, plain_logits, resolve_taps
+from fa_core.models.base import StreamNet
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -204,10 +209,26 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
     draws = Draws()
     with measuring_arithmetic(device, as_is), draws.passing():
         stack = make_stack(networks, request.taps, target)
+        if request.taps is not None or not isinstance(first, StreamNet):
+            _try_one(first, request)
         found = _measured(networks, stack, test, eval_batches, request)
     if draws.noticed:
         raise CannotStack("it draws random numbers from Python or NumPy")
     return found
+
+
+def _try_one(network: nn.Module, request: Request) -> None:
+    """Look at a network's stream as if it was measured by itself, with one sample: inside vmap less of it can be seen.
+
+    Raises:
+        FaError: the stream cannot be used: it follows the final norm, its first axis is not the batch.
+    """
+    for batch in request.batches[:1]:
+        with borrow(network, request.dtype) as net:
+            x, y = (part[:1] for part in placed(batch, 0, net))
+            with net.draws.passing():
+                done = fused_pass(resolve_taps(net.model, request.taps), net.model, x, y)
+        check_states(done.hidden, done.names, 1)
 
 
 def _measured(
@@ -234,7 +255,9 @@ def _measured(
     counts = [*seen.right, *tested.right] if request.count_batches else tested.right
     right = torch.cat(counts, dim=1)
     fractions = (right.sum(dim=1).double() / right.shape[1]).tolist()
-    return [Member(acc, found, None) for acc, found in zip(fractions, tally.measured(seen.right), strict=True)]
+    remarks = [eval_batches.judged()]
+    diagnosed = [replace(found, remarks=remarks) for found in tally.measured(seen.right)]
+    return [Member(acc, found, None) for acc, found in zip(fractions, diagnosed, strict=True)]
 
 
 class GroupCount:
@@ -351,6 +374,13 @@ class _Batches:
 
     def __len__(self) -> int:
         return len(self._pairs)
+
+    def judged(self) -> str:
+        """What the reports have to say of the batches, see `BatchLog`."""
+        log = BatchLog()
+        for x, y in self._pairs:
+            log.add(x, y)
+        return log.judged()
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         return on_device(*self._pairs[index], self._device, self._dtype)
