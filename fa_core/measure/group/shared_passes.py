@@ -344,7 +344,7 @@ def check_members(logits: Tensor, y: Tensor, highest: int) -> None:
     """
     if logits.dim() != 3 or logits.shape[1] != len(y) or not logits.is_floating_point():
         raise CannotStack(f"the output is {tuple(logits.shape[1:])} for {len(y)} labels")
-    if highest >= logits.shape[2]:
+    if highest >= logits.shape[2] or logits.shape[2] == 1:
         raise CannotStack(f"label {highest}, {logits.shape[2]} classes")
 
 

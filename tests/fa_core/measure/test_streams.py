@@ -345,7 +345,7 @@ def test_the_remedy_for_time_first_states_measures_them() -> None:
     net, x, y = TimeFirst(), torch.randn(8, 8, 5), torch.randint(CLASSES, (8,))
     report = diagnose(net, [(x, y)], taps=batch_first)
     _, states = net(x, return_hidden=True)
-    expected = [float(h.transpose(0, 1).flatten(1).norm(dim=1).median()) for h in states]
+    expected = [float(h.detach().transpose(0, 1).flatten(1).norm(dim=1).median()) for h in states]
     assert report.residual_norms == pytest.approx(expected, rel=1e-6)
 
 
@@ -390,6 +390,9 @@ def test_one_logit_is_refused_with_what_makes_two_of_it() -> None:
     for labels in (data, [(ids, 0 * y) for ids, y in data]):
         with pytest.raises(MeasureError, match=r"one logit per sample.*torch\.cat\(\[torch\.zeros_like\(z\), z\]"):
             diagnose(net, labels, taps=TAPS)
+    zeros = [(ids, 0 * y) for ids, y in data]
+    members = measure_together([net, Two(net).net], zeros, zeros, taps=TAPS)
+    assert all("one logit per sample" in str(member.error) for member in members)
     report = diagnose(Two(net), data, taps=[f"net.{tap}" for tap in TAPS])
     with torch.no_grad():
         expected = ((net.eval()(data[0][0])[:, 0] > 0).long() == data[0][1]).double().mean()
