@@ -109,9 +109,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         batch_size: B of the gradient norms (they carry 1/B).
         n_batches: K, the batches behind (c).
         norm_batches: how many of them (a) and (b) used.
-        dtype: the arithmetic measured in, e.g. ``"float32"``.
+        dtype: the arithmetic that ran, e.g. ``"float32"``, or ``"float32, bfloat16 inside"`` the network.
         tap_names: names of h_0..h_L.
-        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, ``"cls token"``).
+        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or by the token that
+            the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
         error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).

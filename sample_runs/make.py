@@ -82,7 +82,7 @@ def floor() -> list[RunPlan]:
     """Two runs under (b)'s floor for opposite reasons: DFA by cancellation, BP by convergence."""
     hot = Recipe(epochs=8, lr=1e-2, weight_decay=0.01, schedule="cosine")
     small: dict[str, Any] = {"arch": "resmlp", "widths": [128], "depths": [4]}
-    long = Recipe(epochs=100, lr=1e-3, weight_decay=0.01, schedule="constant", batch_size=32)
+    long = Recipe(epochs=200, lr=1e-3, weight_decay=0.01, schedule="constant", batch_size=32)
     data = "synthetic:alpha=1.0,input=128"
     return [
         *plan_runs([FROZEN, "dfa"], [42], data=data, recipe=hot, axes={"lr": 1e-2}, **small),

@@ -18,7 +18,7 @@ from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
     check_states,
-    choose_flatten,
+    choose_reading,
     lower_median,
     mean_where,
     sample_cosines,
@@ -58,9 +58,9 @@ def reference_precision(
     """
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
-    flatten = choose_flatten(reference.hidden, reference.gradients[-1])
+    reading = choose_reading(reference.hidden, reference.gradients[-1])
     pairs = [
-        (vectors(g, flatten), vectors(exact, flatten))
+        (vectors(g, reading), vectors(exact, reading))
         for g, exact in zip(judged.gradients, reference.gradients, strict=True)
     ]
     cosines = [_cosines(g, exact) for g, exact in pairs]
@@ -70,7 +70,7 @@ def reference_precision(
         norm_ratio=[_ratio(g, exact) for g, exact in pairs],
         lost=[lost for _, _, lost in cosines],
         samples=len(reference.logits),
-        dtype=str(judged.logits.dtype).removeprefix("torch."),
+        dtype=judged.dtype,
     )
 
 

@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fa_core.measure.fused import backward_functions
+from fa_core.measure.fused import backward_functions, graph_nodes
 from fa_core.measure.isolate import borrow, target_dtype
 from fa_core.measure.taps import (
     Stream,
@@ -268,7 +268,7 @@ class FunctionalStack:
 
     def forward(self, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         found = self._by_modules(x, layers) if self._patterns is not None else self._by_return(x)
-        if layers is None and backward_functions(found.logits):
+        if layers is None and backward_functions(graph_nodes(found.logits)):
             raise CannotStack("part of its backward pass is its own")
         return found
 
