@@ -8,14 +8,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, verdict_text
+from fa_core.intervals import LEVEL, Interval
 from fa_core.method_style import known_method
 from fa_core.report import DiagnosticReport
 from fa_core.runs import canonical_method
-
-LEVEL = 0.95
-"""Of the intervals."""
-
-Interval = tuple[float, float]
 
 
 class Confidence(NamedTuple):
@@ -40,22 +36,23 @@ class Confidence(NamedTuple):
 def confidence(report: DiagnosticReport) -> Confidence | None:
     """Judge every resample as the report is judged, by its thresholds and its frozen baseline.
 
-    A diagnostic that was measured but not resampled (the margin of an accuracy that was given) stays as it is in
-    every resample.
+        A diagnostic that was measured but not resampled (the margin of an accuracy that was given) stays as it is in
+        every resample.
 
-    Args:
-        report: with `resampling`.
+        Args:
+            report: with `resampling`.
 
-    Returns:
-        Shares and percentile intervals; None where nothing was resampled.
+        Returns:
+            Shares and percentile intervals; None where nothing was resampled.
 
-    Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
+        Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
 
-    >>> from fa_core.report import Resampling
-    >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
-    >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
-    >>> found.intervals["growth"], found.fired, found.same_verdict
-    ((40.375, 54.475), {'a': 0.25}, 0.75)
+        >>> from fa_core.intervals import LEVEL, Interval
+    from fa_core.report import Resampling
+        >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
+        >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
+        >>> found.intervals["growth"], found.fired, found.same_verdict
+        ((40.375, 54.475), {'a': 0.25}, 0.75)
     """
     drawn = _drawn(report)
     accs = report.resampling.headline_acc if report.resampling is not None else []
@@ -88,14 +85,14 @@ def interval(values: Sequence[float], level: float = LEVEL) -> Interval:
         level: in (0, 1).
 
     Returns:
-        (low, high); NaN and NaN where a value is NaN.
+        (low, high) of the values that are not NaN; NaN and NaN where all are.
 
     >>> interval([5.0, 1.0, 3.0, 2.0, 4.0], level=0.5)
     (2.0, 4.0)
     """
-    if any(map(math.isnan, values)):
+    ordered = sorted(value for value in values if not math.isnan(value))
+    if not ordered:
         return math.nan, math.nan
-    ordered = sorted(values)
     tail = (1 - level) / 2
     return _quantile(ordered, tail), _quantile(ordered, 1 - tail)
 

@@ -19,8 +19,9 @@ from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.measure.fused import Pass, fused_pass, placed
 from fa_core.measure.isolate import Borrowed, borrow, wide
 from fa_core.measure.norms import (
+    Reading,
     check_states,
-    choose_flatten,
+    choose_reading,
     gamma,
     into_state,
     mean_over,
@@ -271,12 +272,12 @@ def credit_quality(
         done = fused_pass(resolve_taps(borrowed.model, taps), borrowed.model, x, y)
         check_states(done.hidden, done.names, len(y))
         check_credit(credit, done.hidden)
-        flatten = choose_flatten(done.hidden, done.gradients[-1])
-        signal = [None if a is None else vectors(wide(a).to(x.device), flatten) for a in credit]
-        aligned = [gamma(a, vectors(g, flatten)) for a, g in zip(signal, done.gradients, strict=True)]
+        reading = choose_reading(done.hidden, done.gradients[-1])
+        signal = [None if a is None else vectors(wide(a).to(x.device), reading) for a in credit]
+        aligned = [gamma(a, vectors(g, reading)) for a, g in zip(signal, done.gradients, strict=True)]
         tail, why = _tail(borrowed, x, taps)
         generator = torch.Generator().manual_seed(seed)
-        rows = [_moves(done, y, flatten, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
+        rows = [_moves(done, y, reading, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
@@ -295,7 +296,7 @@ def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None
 def _moves(
     done: Pass,
     y: Tensor,
-    flatten: str,
+    reading: Reading,
     tail: Tail | None,
     l: int,
     a: Tensor | None,
@@ -313,12 +314,12 @@ def _moves(
 
     def changed(steps: Tensor) -> Tensor:
         """CE's change per sample for every step: (M, B, D) → (M, B)."""
-        moved = into_state(steps, hidden, flatten)
+        moved = into_state(steps, hidden, reading)
         with torch.no_grad():
             logits = tail(l, moved.flatten(0, 1)).reshape(len(steps), len(y), -1)
         return ce_change(done.logits, logits, y)
 
-    sizes = sample_norms(vectors(hidden, flatten))[:, None]
+    sizes = sample_norms(vectors(hidden, reading))[:, None]
     length = sample_norms(a)
     pointed = length != 0
     # a step along nothing is no step: the sample is left out of the mean below
@@ -497,13 +498,13 @@ def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[Credi
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
-        flatten = choose_flatten(done.hidden, done.gradients[-1])
+        reading = choose_reading(done.hidden, done.gradients[-1])
 
         def gammas(rule: CreditRule) -> list[float | None]:
             credit = credit_of(rule)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else vectors(wide(a), flatten), vectors(g, flatten)) for a, g in pairs]
+            return [gamma(None if a is None else vectors(wide(a), reading), vectors(g, reading)) for a, g in pairs]
 
         yield gammas
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,13 +18,16 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import TapError, UsageError
+from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.fused import Pass
-from fa_core.measure.isolate import DREW
 from fa_core.measure.norms import (
+    AS_IS,
+    FLATTENED,
+    Reading,
     check_states,
-    choose_flattens,
+    choose_ways,
     lower_median,
-    member_vectors,
+    read_tokens,
     unit_rows,
     vector_norms,
     vectors,
@@ -67,13 +71,16 @@ def drift_columns(means: Tensor) -> Tensor:
         means: (N, K, D) float64, the batch-mean gradients, each of any length.
 
     Returns:
-        (N, 1 + 2K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero.
+        (N, 1 + 3K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero;
+        the sum of its cosines to the other batches.
     """
     n, k, d = means.shape
-    value = mean_pairwise_cosine(unit_rows(means.reshape(n * k, d)).reshape(n, k, d))
+    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
+    value = mean_pairwise_cosine(directions)
     broken = ~torch.isfinite(means).all(dim=2)
     zero = (means == 0).all(dim=2)
-    return torch.cat([value[:, None], broken.to(value.dtype), zero.to(value.dtype)], dim=1)
+    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
+    return torch.cat([value[:, None], broken.to(value.dtype), zero.to(value.dtype), sums], dim=1)
 
 
 @dataclass(frozen=True)
@@ -84,11 +91,13 @@ class Drift:
         value: in [−1, 1], NaN where a gradient is not finite, None where it was not measured.
         why: why it was not measured.
         finite: whether every batch-mean gradient is.
+        interval: of the value, where that is measured and finite.
     """
 
     value: float | None
     why: str | None
     finite: bool
+    interval: Interval | None = None
 
 
 def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
@@ -98,8 +107,8 @@ def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
         columns: the row.
         least: fewer batches leave (c) unmeasured.
     """
-    k = len(columns) // 2
-    value, broken, zero = columns[0], columns[1 : 1 + k], columns[1 + k :]
+    k = len(columns) // 3
+    value, broken, zero, sums = columns[0], columns[1 : 1 + k], columns[1 + k : 1 + 2 * k], columns[1 + 2 * k :]
     finite = not any(broken)
     if k < least:
         return Drift(None, f"only {k} eval batches, drift needs at least {least}", finite)
@@ -107,7 +116,7 @@ def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
         return Drift(math.nan, None, finite)
     if any(zero):
         return Drift(None, f"the mean gradient of eval batch {list(zero).index(1.0)} is zero", finite)
-    return Drift(max(-1.0, min(1.0, value)), None, finite)
+    return Drift(max(-1.0, min(1.0, value)), None, finite, drift_interval(sums))
 
 
 @dataclass(frozen=True)
@@ -145,22 +154,23 @@ class Diagnosed:
         numbers: all of its report that was measured, but for the accuracy.
         accuracy: on the eval batches.
         samples: fetches what the numbers were computed from: values before any median or mean, on the CPU.
-        drew: the network drew random numbers.
+        remarks: what the report has to say of the measurement.
     """
 
     numbers: DiagnosticReport
     accuracy: Counted
     samples: Callable[[], Samples]
-    drew: bool = False
+    remarks: Sequence[str] = ()
 
     def report(self, **given: Any) -> DiagnosticReport:
         """What was measured, with the fields the caller knows."""
         source = "given"
         if given.get("headline_acc") is None:
-            given["headline_acc"] = self.accuracy.hits / self.accuracy.samples
-            source = f"measured on {self.accuracy.samples} eval samples"
-        if self.drew:
-            given["notes"] = "; ".join(filter(None, [given.get("notes"), DREW]))
+            hits, samples = self.accuracy.hits, self.accuracy.samples
+            given["headline_acc"] = hits / samples
+            given["intervals"] = {**self.numbers.intervals, "acc": share_interval(hits, samples)}
+            source = f"measured on {samples} eval samples"
+        given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
 
@@ -189,9 +199,9 @@ class Tally:
         self._layer = stability_layer
         self._axis = samples_axis
         self._norm_batches = norm_batches
-        self._flatten = ""
+        self._way = ""
         self._names: list[str] = []
-        self._custom_functions: list[str] = []
+        self._facts: dict[str, Any] = {}
         self._dtype = ""
         self._batch_size = 0
         self._h: list[Tensor] = []
@@ -211,7 +221,8 @@ class Tally:
             # None has the graph searched for the network's own backward functions, too: once is enough
             return list(range(len(self._names))) or None
         assert self._layer is not None
-        return [self._layer]
+        # which token is read shows at h_L, batch by batch
+        return [self._layer] if self._whole else sorted({self._layer, len(self._names) - 1})
 
     def add(self, done: Pass, where: str = "") -> None:
         """Add one batch: logits (B, C) and states (B, ...), or (N, B, C) and (N, B, ...) of a group.
@@ -230,11 +241,12 @@ class Tally:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
+        reading = Reading(self._way, None if self._whole else read_tokens(done.gradients[-1]))
         if for_norms:
-            self._add_norms(done)
+            self._add_norms(done, reading)
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
-        self._means.append(summed_gradients(self._rows(at_layer)))
+        self._means.append(summed_gradients(vectors(at_layer, reading, self._axis)))
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
@@ -247,13 +259,19 @@ class Tally:
         counted = sum(part.shape[1] for part in right)
         hits = torch.cat(list(right), dim=1).sum(dim=1, keepdim=True).to(h)
         per_batch = (*(self._all_by_member(norms) for norms in (self._h, self._g, self._e)), right)
-        columns = (lower_median(torch.cat((h, g, e[:, None]), dim=1)), hits, drift_columns(means))
-        depth = len(self._names)
+        medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
+        depth, samples = len(self._names), h.shape[-1]
+        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits, drift_columns(means))
         members = []
         for index, row in enumerate(torch.cat(columns, dim=1).tolist()):
-            residual_norms, bp_grad_norms = row[:depth], row[depth : 2 * depth]
-            error_norm, member_hits, *drift_row = row[2 * depth :]
+            parts = _cut(row, depth, depth, 1, depth + 1, depth + 1, depth - 1, 1)
+            residual_norms, bp_grad_norms, (error_norm,), lows, highs, agreement, (member_hits,), drift_row = parts
             drift = read_drift(drift_row)
+            found = {
+                "growth": growth_interval(residual_norms, lows[:-1], highs[:-1], agreement, samples),
+                "g_L": (lows[-1], highs[-1]) if median_ranks(samples) and math.isfinite(sum(bp_grad_norms)) else None,
+                "stability": drift.interval,
+            }
             stability = drift.value
             if stability is None and all(map(math.isfinite, residual_norms + bp_grad_norms)) and not drift.finite:
                 # too few batches to judge drift, but a non-finite gradient is not to go unseen
@@ -269,13 +287,14 @@ class Tally:
                 norm_batches=len(self._e),
                 dtype=self._dtype,
                 tap_names=list(self._names),
-                flatten=self._flatten,
+                flatten=self._way,
                 error_norm=error_norm,
-                provenance={"custom_backward": list(self._custom_functions)} if self._custom_functions else {},
+                intervals={name: ends for name, ends in found.items() if ends is not None},
+                provenance=dict(self._facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
             )
-            take = partial(_samples, per_batch, means, index)
-            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), take))
+            fetch = partial(_samples, per_batch, means, index)
+            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), fetch))
         return members
 
     @property
@@ -291,34 +310,64 @@ class Tally:
             self._layer = last // 2
         if not 0 <= self._layer <= last:
             raise UsageError(f"stability_layer {self._layer} does not exist", hint=f"the taps are layers 0..{last}")
-        ways = choose_flattens(hidden, self._by_member(done.gradients[-1]))
+        ways = choose_ways(hidden, self._by_member(done.gradients[-1]))
         if len(set(ways)) > 1:
             raise Divided(ways)
-        self._flatten = ways[0]
+        self._way = ways[0]
         self._names = done.names
-        self._custom_functions = done.custom_functions
-        self._dtype = str(done.logits.dtype).removeprefix("torch.")
+        device = done.logits.device.type
+        self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        if done.custom_functions:
+            self._facts["custom_backward"] = list(done.custom_functions)
+        self._dtype = done.dtype
 
-    def _add_norms(self, done: Pass) -> None:
+    @property
+    def _whole(self) -> bool:
+        return self._way in (AS_IS, FLATTENED)
+
+    def _add_norms(self, done: Pass, reading: Reading) -> None:
         batch_size = done.logits.shape[self._axis]
         # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
-        norms = torch.stack([vector_norms(self._rows(state)) for state in (*done.hidden, *done.gradients)], dim=-2)
+        states = (*done.hidden, *done.gradients)
+        norms = torch.stack([vector_norms(vectors(state, reading, self._axis)) for state in states], dim=-2)
         depth = len(done.hidden)
         self._h.append(norms[..., :depth, :])
         g = norms[..., depth:, :]
         # a smaller last batch has a larger 1/B: brought to the first one's
         self._g.append(g if batch_size == self._batch_size else g * (batch_size / self._batch_size))
-        self._e.append(vector_norms(done.logit_gradient) * batch_size)
-
-    def _rows(self, state: Tensor) -> Tensor:
-        """(B, ...) → (B, D), (N, B, ...) → (N, B, D)."""
-        return member_vectors(state, self._flatten) if self._axis else vectors(state, self._flatten)
+        self._e.append(vector_norms(done.error))
 
     def _by_member(self, tensor: Tensor) -> Tensor:
         return tensor if self._axis else tensor[None]
 
     def _all_by_member(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return [self._by_member(tensor) for tensor in tensors]
+
+
+def _cut(row: list[float], *sizes: int) -> list[list[float]]:
+    """The row in pieces of these sizes, and what is left."""
+    values = iter(row)
+    return [*(list(islice(values, size)) for size in sizes), list(values)]
+
+
+def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the intervals of (a) and (b) are made of, for N networks at once.
+
+    Args:
+        h: (N, L+1, n), ‖h_l,i‖.
+        g_last: (N, n), ‖g_L,i‖.
+        medians: (N, L+1), of h.
+
+    Returns:
+        low, high: (N, L+2), the values at `median_ranks` of h_0..h_L and g_L (the least and greatest where n < 6).
+        agreement: (N, L), how often a sample lies on the same side of two following medians, as a correlation.
+
+    Source: `fa_core.intervals.growth_interval`.
+    """
+    places = list(median_ranks(h.shape[-1]) or (0, -1))
+    low, high = torch.cat((h, g_last[:, None]), dim=1).sort(dim=-1).values[..., places].unbind(-1)
+    side = (h - medians[..., None]).sign()
+    return low, high, (side[:, 1:] * side[:, :-1]).mean(dim=-1)
 
 
 def _samples(per_batch: Sequence[Sequence[Tensor]], means: Tensor, index: int) -> Samples:

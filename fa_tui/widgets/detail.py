@@ -23,7 +23,8 @@ from fa_core.confidence import (
     percent,
 )
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
-from fa_core.report import DiagnosticReport, floor_in_words
+from fa_core.gain import floor_in_words
+from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.views.columns import growths, peak_block
@@ -52,6 +53,8 @@ _SHORTER = {
     "weights_dtype": "weights in",
     "device_label": "hardware",
     "frozen_baseline_from": "baseline of",
+    "frozen_baseline_rule": "baseline by",
+    "other_frozen_baselines": "other ones",
     "custom_backward": "backward by",
 }
 """Names that their column would cut."""
@@ -244,7 +247,8 @@ class RunPage:
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
-            head, body, under = f"({letter})", number, f"{limit[:-1]}, {_LEFT_OUT.sub('', margin)}"
+            limit, _, more = limit.partition(")")
+            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{more}"
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:
