@@ -47,8 +47,7 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
 
         Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
 
-        >>> from fa_core.intervals import LEVEL, Interval
-    from fa_core.report import Resampling
+        >>> from fa_core.report import Resampling
         >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
         >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
         >>> found.intervals["growth"], found.fired, found.same_verdict
