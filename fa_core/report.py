@@ -1,4 +1,4 @@
-"""One run's report: what was measured, the verdict that follows from it, and why (b) fired.
+"""One run's report: what was measured, the verdict that follows from it, and how sure it is.
 
 The four diagnostics, their thresholds and the verdict text are in `fa_core.diagnostics`. Pure Python, so that a
 first screen needs no NumPy; `fa_core.table` holds the same rules over columns, and a property test keeps the two equal.
@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from fa_core.baseline import BASELINE_FROM, GIVEN, why_no_baseline
+from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES, why_no_baseline
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
 from fa_core.errors import InvalidReport
+from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch
 
 
 class Resampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -117,6 +118,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
         growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
         credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
+        intervals: ``growth``, ``g_L``, ``stability``, ``acc``, ``margin_pp`` → (low, high), the 95 % interval of the
+            number, in its own unit (see `interval` and `undecided`); a number that has none is judged as a point.
+        right: which samples behind `headline_acc` were classified rightly (`fa_core.intervals.packed`).
         resampling: what the numbers would have been on other samples, where that was asked for.
         reference_precision: the gradients against float64 ones, per layer, where that was asked for.
         provenance: checkpoint hash, data, versions, device: enough to measure again.
@@ -150,6 +154,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     evidence: dict[str, str] = {}
     growth_bound: float | None = None
     credit: dict[str, Any] | None = None
+    intervals: dict[str, Interval] = {}
+    right: str | None = None
     resampling: Resampling | None = None
     reference_precision: ReferencePrecision | None = None
     provenance: dict[str, Any] = {}
@@ -244,6 +250,29 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         fired = [d.letter for d in DIAGNOSTICS.values() if d.fires(numbers[d.letter], thresholds)]
         return frozenset([*fired, *nonfinite])
 
+    def interval(self, letter: str) -> Interval | None:
+        """The 95 % interval of a diagnostic's number; None where it has none.
+
+        (d)'s is that of the paired differences to its own baseline where that was measured on the same samples; else
+        that of the accuracy, with the baseline taken as exact.
+        """
+        baseline, acc = self.baseline_acc, self.intervals.get("acc")
+        if letter != "d" or (self.assumed_baseline_acc is None and "margin_pp" in self.intervals):
+            return self.intervals.get(DIAGNOSTICS[letter].column)
+        return None if baseline is None or acc is None else (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
+
+    @property
+    def undecided(self) -> frozenset[str]:
+        """The measured diagnostics whose threshold lies within their number's interval: other samples might differ."""
+        nonfinite, thresholds = self.nonfinite, self.thresholds
+        found = []
+        for letter in self.coverage if self.intervals else "":
+            ends = self.interval(letter)
+            if ends and letter not in nonfinite:
+                low, high = (DIAGNOSTICS[letter].fires(end, thresholds) for end in ends)
+                found += [letter] if low != high else []
+        return frozenset(found)
+
     @property
     def verdict(self) -> str:
         """The verdict text under `thresholds` (see `verdict_text`)."""
@@ -264,7 +293,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     def with_frozen_baseline(self, acc: float | None) -> DiagnosticReport:
         """The same measurements with another measured frozen baseline (a fraction)."""
         reasons = {letter: why for letter, why in self.unmeasured.items() if letter != "d" or acc is None}
-        return msgspec.structs.replace(self, frozen_baseline_acc=acc, unmeasured=reasons)
+        intervals = {name: ends for name, ends in self.intervals.items() if name != "margin_pp"}
+        return msgspec.structs.replace(self, frozen_baseline_acc=acc, unmeasured=reasons, intervals=intervals)
 
     def with_assumed_baseline(self, acc: float) -> DiagnosticReport:
         """The same measurements, (d) judged by an assumed frozen baseline (a fraction): a what-if.
@@ -347,11 +377,18 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     def __str__(self) -> str:
         """The report as text: one line per diagnostic, the verdict first."""
-        return "\n".join([f"{self.method_name or 'run'}: {self.verdict}", *(f"  {line}" for line in self.describe())])
+        verdict = "; ".join(filter(None, [self.verdict, self.doubt]))
+        return "\n".join([f"{self.method_name or 'run'}: {verdict}", *(f"  {line}" for line in self.describe())])
+
+    @property
+    def doubt(self) -> str:
+        """``"undecided on a, c"``, or ``""``: what is said next to a verdict that other samples might change."""
+        undecided = ", ".join(sorted(self.undecided))
+        return f"undecided on {undecided}" if undecided else ""
 
     def describe(self, letters: str = LETTERS) -> list[str]:
-        """One line per diagnostic: letter, number against threshold, fired / passed / not measured and why."""
-        flags, coverage, nonfinite = self.flags, self.coverage, self.nonfinite
+        """One line per diagnostic: letter, whether it fires, number with interval, threshold; or why not measured."""
+        flags, coverage, nonfinite, undecided = self.flags, self.coverage, self.nonfinite, self.undecided
         lines = []
         for letter in letters:
             diagnostic = DIAGNOSTICS[letter]
@@ -361,21 +398,55 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             elif letter not in coverage or value is None:
                 lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
             else:
-                basis = self.basis(letter)
-                kind = f" [{basis}]" if basis else ""
-                state = "FIRES" if letter in flags else "passes"
+                state = f"{'FIRES' if letter in flags else 'passes'}{', undecided' if letter in undecided else ''}"
+                said = [diagnostic.pattern.format(value), self.range_words(letter), self.basis(letter)]
+                number = " ".join([said[0], *(f"[{more}]" for more in said[1:] if more)])
                 bound = f"{diagnostic.bound} {diagnostic.limit(self.thresholds):g}"
-                lines.append(
-                    f"({letter}) {state}: {diagnostic.name} {diagnostic.pattern.format(value)}{kind} ({bound})"
+                more = (
+                    f"; {others}" if letter == "d" and (others := self.other_margins()) else self.at_reference(letter)
                 )
+                lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
         return lines
+
+    def range_words(self, letter: str) -> str:
+        """A diagnostic's interval as text, e.g. ``"+0.120, +0.392"``; ``""`` where it has none."""
+        pattern = DIAGNOSTICS[letter].pattern.removesuffix(DIAGNOSTICS[letter].suffix)
+        return ", ".join(map(pattern.format, self.interval(letter) or ()))
+
+    def at_reference(self, letter: str) -> str:
+        """(b) and (c) as they would be at B = 128, where they were measured at another B; else ``""``.
+
+        ‖g_L‖ carries 1/B; for (c) see `fa_core.intervals.at_reference_batch`.
+        """
+        size, value = self.batch_size, DIAGNOSTICS[letter].measured(self)
+        if letter not in "bc" or value is None or size in (None, REFERENCE_BATCH) or not math.isfinite(value):
+            return ""
+        there = value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
+        return f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].pattern.format(there)}"
 
     def basis(self, letter: str) -> str:
         """What a diagnostic's number is, as text, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""
         kind = self.kinds.get(letter, "")
         if letter == "d" and not kind and self.provenance.get(BASELINE_FROM) == GIVEN:
             return f"baseline {self.baseline_words()} given by hand"
+        rule = self.provenance.get(BASELINE_RULE)
+        if letter == "d" and not kind and rule:
+            return f"baseline {self.baseline_words()} of frozen blocks trained by {rule}"
         return f"baseline {self.baseline_words()}" if kind == ASSUMED else kind
+
+    def other_margins(self) -> str:
+        """(d)'s number against frozen blocks that another rule trained, where there are any, as text.
+
+        >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
+        >>> DiagnosticReport(headline_acc=0.62, provenance=provenance).other_margins()
+        '+6.30 pp against frozen blocks trained by dfa'
+        """
+        others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
+        if acc is None or not isinstance(others, Mapping):
+            return ""
+        pattern = f"{DIAGNOSTICS['d'].pattern} against frozen blocks trained by {{}}"
+        known = [(100.0 * (acc - other), rule) for rule, other in others.items() if isinstance(other, float)]
+        return ", ".join(pattern.format(*one) for one in known)
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.
@@ -412,90 +483,3 @@ def _why_missing(report: DiagnosticReport, letter: str) -> str:
     if letter == "d":
         return why_no_baseline(report.method_name) or "no frozen baseline (give one with --frozen-baseline)"
     return "not in the source"
-
-
-CANCELLED_BELOW = 1e-3
-"""A deepest gain under this means that the backward pass loses the error on its way."""
-
-CONVERGED_BELOW = 1e-2
-"""A median ‖e_T‖ under this means that there is hardly any error left to send back."""
-
-
-def backward_gain(report: DiagnosticReport) -> list[float | None]:
-    """γ_l = median_i ‖g_l,i‖·B / median_i ‖e_T,i‖, l = 0..L.
-
-    g_l carries CE's 1/B and e_T = softmax(logits) − onehot(y) does not, hence the B.
-
-    Args:
-        report: with `bp_grad_norms`, `batch_size` and `error_norm`, all of the same samples.
-
-    Returns:
-        One gain per layer, in 1/(unit of the stream); None for a layer where ‖e_T‖ is 0 (no error, no gain);
-        an empty list where the report lacks one of the three.
-
-    Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero; collapsed DFA ≤ 3e-5.
-
-    >>> backward_gain(DiagnosticReport(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
-    [0.4, 0.2]
-    """
-    if report.batch_size is None or report.error_norm is None:
-        return []
-    if report.error_norm == 0:
-        return [None] * len(report.bp_grad_norms)
-    return [g * report.batch_size / report.error_norm for g in report.bp_grad_norms]
-
-
-def cause_of_floor(report: DiagnosticReport) -> str | None:
-    """Why (b) fired: the error cancelled on its way back, or the network converged and there is no error.
-
-    Returns:
-        ``"cancelled"`` (γ_L < 1e-3), ``"converged"`` (median ‖e_T‖ < 1e-2), ``"both"``, or ``"undetermined"``;
-        None where (b) did not fire. Show γ_L and ‖e_T‖ next to the word.
-
-    Source: docs/protocol.md §8.
-
-    >>> collapsed = DiagnosticReport(bp_grad_norms=[1e-3, 4e-10], batch_size=128, error_norm=0.9)
-    >>> cause_of_floor(collapsed)
-    'cancelled'
-    >>> cause_of_floor(DiagnosticReport(bp_grad_norms=[5e-8], batch_size=128, error_norm=2e-5))
-    'converged'
-    """
-    if "b" not in report.flags:
-        return None
-    gains = backward_gain(report)
-    deepest = gains[-1] if gains else None
-    cancelled = deepest is not None and deepest < CANCELLED_BELOW
-    converged = report.error_norm is not None and report.error_norm < CONVERGED_BELOW
-    if cancelled and converged:
-        return "both"
-    if cancelled or converged:
-        return "cancelled" if cancelled else "converged"
-    return "undetermined"
-
-
-def floor_in_words(report: DiagnosticReport) -> str | None:
-    """The cause with its two numbers, e.g. ``"cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)"``; None where (b) did not fire.
-
-    A number that is missing is named; a gain that does not exist (no error) reads N/A.
-
-    >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], batch_size=128, error_norm=0.9))
-    'cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)'
-    >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], error_norm=0.9))
-    'undetermined (B not recorded, ‖e_T‖ 0.9)'
-    """
-    cause = cause_of_floor(report)
-    if cause is None:
-        return None
-    return f"{cause} ({', '.join(_floor_numbers(report))})"
-
-
-def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
-    """γ_L and ‖e_T‖, or which of γ_L's ingredients the source does not give."""
-    error, gains = report.error_norm, backward_gain(report)
-    missing = [name for name, value in (("B", report.batch_size), ("‖e_T‖", error)) if value is None]
-    if missing:
-        yield f"{' and '.join(missing)} not recorded"
-    elif gains:
-        yield "γ_L N/A" if gains[-1] is None else f"γ_L {gains[-1]:.2g}"
-    if error is not None:
-        yield f"‖e_T‖ {error:.2g}"

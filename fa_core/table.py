@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain, groupby
@@ -23,7 +24,7 @@ from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds,
 from fa_core.errors import UsageError
 from fa_core.option_values import listed, unknown_name
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
-from fa_core.rows import AuditRow, LazyRow, Problem, RowStore
+from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
 from fa_core.runs import canonical_method
 
 _MANY = 10_000
@@ -52,6 +53,8 @@ class AuditTable:
         margin_pp: (d)'s number, percentage points.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
+        low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none.
+        classes: C, as measured; NaN where a report does not say.
         problems: what could not be read.
     """
 
@@ -69,11 +72,15 @@ class AuditTable:
     margin_pp: Floats
     coverage: Bits
     nonfinite: Bits
+    low: Floats
+    high: Floats
+    classes: Floats
     problems: tuple[Problem, ...] = ()
     _has_acc: Mask
     _has_baseline: Mask
     _rebased: Mask
     _inexact: Mask
+    _conditions: Objects
     _rows: Objects
 
     def __post_init__(self) -> None:
@@ -110,7 +117,9 @@ class AuditTable:
         nonfinite = bits_of(a=bad_a, b=gradient.any_nonfinite(), c=has_stability & ~np.isfinite(stability))
         measured = bits_of(a=(residual.lengths >= 2) | has_bound, b=gradient.lengths > 0, c=has_stability)
         nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
+        low, high = (_with_margins(ends, baseline, rebased) for ends in _ends_of(column("intervals")))
         texts: dict[str | None, str | None] = {}  # one object for all equal ones
+        known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         recorded = [texts.setdefault(text, text) for text in column("recorded_verdict")]
         return cls(
             recorded_verdict=objects(recorded),
@@ -125,10 +134,14 @@ class AuditTable:
             margin_pp=margin_of(acc, baseline),
             coverage=coverage,
             nonfinite=nonfinite,
+            low=low,
+            high=high,
+            classes=optional([_classes(each) for each in column("provenance")])[0],
             _has_acc=has_acc,
             _has_baseline=has_baseline,
             _rebased=rebased,
             _inexact=np.array(list(map(bool, column("evidence"))), np.bool_),
+            _conditions=objects([known.setdefault(each, each) for each in map(conditions_of, reports)]),
             _rows=objects([None] * len(reports)),
         )
 
@@ -170,6 +183,15 @@ class AuditTable:
             beyond = diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))
             fired |= beyond.view(np.uint8) * np.uint8(BIT[letter])
         return fired
+
+    def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
+        """The diagnostics whose interval holds the threshold, as bits per row (shape (n,))."""
+        t = thresholds or DiagnosticThresholds()
+        found: Bits = np.zeros(len(self), np.uint8)
+        for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
+            at_low, at_high = (diagnostic.beyond(ends[:, place], diagnostic.limit(t)) for ends in (self.low, self.high))
+            found |= (at_low != at_high).view(np.uint8) * np.uint8(BIT[letter])
+        return found & self.coverage & ~self.nonfinite
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.
@@ -236,6 +258,11 @@ class AuditTable:
         by = " and ".join(f"{acc:.4g} ({listed(names)})" for acc, names in methods.items())
         runs = f"on {int(where.sum())} of {len(self)} runs"
         return (f"(d) is assumed, not measured, {runs}: against a frozen baseline of {by}",)
+
+    @property
+    def uneven_notes(self) -> tuple[str, ...]:
+        """What was measured in another way on some runs, so that numbers do not compare as they are (`uneven`)."""
+        return tuple(uneven(Counter(self._conditions.tolist())))
 
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""
@@ -318,6 +345,7 @@ class AuditTable:
             baseline[of_method] = acc
             given |= of_method
         has_baseline = self._has_baseline | given
+        low, high = (_with_margins(ends, baseline, given) for ends in (self.low, self.high))
         nonfinite, coverage = depth_utility_bits(
             self.nonfinite, self.coverage, self.acc, baseline, self._has_acc, has_baseline
         )
@@ -327,6 +355,8 @@ class AuditTable:
             margin_pp=margin_of(self.acc, baseline),
             nonfinite=nonfinite,
             coverage=coverage,
+            low=low,
+            high=high,
             _has_baseline=has_baseline,
             _rebased=self._rebased | given,
         )
@@ -334,6 +364,34 @@ class AuditTable:
     def _columns(self) -> dict[str, Any]:
         """Everything that has one entry per row (typed by name, in the class)."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "problems"}
+
+
+def _classes(provenance: Mapping[str, Any]) -> float | None:
+    found = provenance.get("classes") if provenance else None
+    return float(found) if isinstance(found, int) and found > 0 else None
+
+
+_ENDS = (*(diagnostic.column for diagnostic in DIAGNOSTICS.values()), "acc")
+"""What the columns of `AuditTable.low` and `high` are about."""
+_MARGIN, _ACC = _ENDS.index("margin_pp"), _ENDS.index("acc")
+
+
+def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Floats, Floats]:
+    """The lower and upper ends of the intervals of some reports, each (n, 5)."""
+    low, high = np.full((2, len(intervals), len(_ENDS)), np.nan)
+    for i, found in enumerate(intervals):
+        for name in found:
+            if name in _ENDS:
+                low[i, _ENDS.index(name)], high[i, _ENDS.index(name)] = found[name]
+    return low, high
+
+
+def _with_margins(ends: Floats, baseline: Floats, rebased: Mask) -> Floats:
+    """The ends with those of (d) from the accuracy's, where they have none of their own or the baseline is assumed."""
+    derived = 100 * (ends[:, _ACC] - baseline)
+    ends = ends.copy()
+    ends[:, _MARGIN] = np.where(rebased | np.isnan(ends[:, _MARGIN]), derived, ends[:, _MARGIN])
+    return ends
 
 
 def depth_utility_bits(

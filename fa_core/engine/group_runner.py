@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -15,7 +14,8 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.baseline import why_no_baseline
+from fa_core.baseline import BASELINE_RULE, why_no_baseline
+from fa_core.engine.devices import processor_name
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
@@ -30,6 +30,7 @@ from fa_core.engine.loading import (
     release,
 )
 from fa_core.errors import FaError, is_device_lost
+from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
@@ -74,15 +75,15 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
     before, batches = len(_test_batches(samples, first)), len(samples.batches)
     watch.progress(0, before + batches)
 
-    def count_hits(largest: int) -> int:
+    def count(largest: int) -> list[Tensor]:
         return run_accuracy(
             network,
             _test_batches(samples, first, largest),
             dtype=options.dtype,
             on_batch=lambda done, total: watch.progress(done, total + batches),
-        ).hits
+        ).right
 
-    hits = halving(count_hits, TEST_BATCH, watch.note) if before else 0
+    right = halving(count, TEST_BATCH, watch.note) if before else []
     diagnosis = halving(
         lambda largest: run_diagnosis(
             network,
@@ -96,9 +97,8 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
         plan.batch_size,
         watch.note,
     )
-    if first:
-        hits += diagnosis.accuracy.hits
-    return build_report(loaded, samples, diagnosis, hits / len(samples.test_y), device, watch.note)
+    right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]
+    return build_report(loaded, samples, diagnosis, torch.cat(right), device, watch.note)
 
 
 def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
@@ -233,11 +233,11 @@ class GroupRunner:
         job = member.job
         if measured.note:
             outlet.note(job, measured.note)
-        if measured.diagnosis is None or measured.acc is None:
+        if measured.diagnosis is None or measured.right is None:
             raise measured.error or AssertionError("a member without an outcome")
         samples, note = evaluation(member.plan, self._device), partial(outlet.note, job)
         group = 1 if measured.note else together
-        return build_report(member, samples, measured.diagnosis, measured.acc, self._device, note, group).to_dict()
+        return build_report(member, samples, measured.diagnosis, measured.right, self._device, note, group).to_dict()
 
     def _explained(self, job: Job, error: Exception) -> Exception:
         """What to report of an error: where memory ran out, which memory."""
@@ -257,7 +257,7 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
 
 
 def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) -> dict[str, Any] | None:
-    """What goes into a report's ``credit``: Γ and nudge, at level ``"full"`` also ρ and the null with fresh feedback.
+    """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also ρ.
 
     Args:
         loaded: the job.
@@ -275,11 +275,9 @@ def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) ->
         rule = _rule(loaded, method)
         directions = DIRECTIONS if level == FULL else 0
         found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
-        if level == GAMMA:
-            return {name: value for name, value in found.items() if name not in NEEDS_DIRECTIONS}
         if rule.draws_feedback:
             found["null"] = null_gamma(network, rule, *batch).to_dict()
-        return found
+        return {name: value for name, value in found.items() if level == FULL or name not in NEEDS_DIRECTIONS}
     except FaError as error:
         return {"missing": {"gamma": str(error)}}
     except RuntimeError as error:
@@ -324,7 +322,7 @@ def build_report(
     loaded: Loaded,
     samples: Evaluation,
     diagnosis: Diagnosed,
-    acc: float,
+    right: Tensor,
     device: str,
     note: Callable[[str], None],
     group: int = 1,
@@ -335,7 +333,7 @@ def build_report(
         loaded: the job.
         samples: what it was measured on.
         diagnosis: what was measured.
-        acc: its accuracy on the whole test part.
+        right: (n,) bool, which samples of the whole test part it classified rightly, in the order of `samples`.
         device: where.
         note: called where memory makes passes smaller, and where there are fewer batches than were asked for.
         group: how many networks were measured at once.
@@ -348,7 +346,8 @@ def build_report(
         )
     if len(samples.batches) < options.norm_batches:
         note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
-    report = diagnosis.report(headline_acc=acc)
+    hits = int(right.sum())
+    report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:
         note(report.notes)
     if options.resamples:
@@ -365,6 +364,8 @@ def build_report(
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
         notes="; ".join(filter(None, [_data_note(manifest, plan.data, samples), report.notes])),
+        intervals={**report.intervals, "acc": share_interval(hits, len(right))},
+        right=packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
         frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},
@@ -401,7 +402,9 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
     if loaded.manifest is not None:
-        facts.update(recipe=loaded.manifest.recipe)
+        facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
+        if loaded.manifest.frozen_baseline_rule:
+            facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 
@@ -409,4 +412,4 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
 def _device_label(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
-    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    return f"{processor_name()}, {torch.get_num_threads()} threads"

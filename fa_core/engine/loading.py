@@ -69,6 +69,7 @@ class Evaluation:
         batches: K disjoint (x, y), for the diagnostics.
         data_hash: of the test part.
         batched: so many of the first test samples are those of the batches; 0 = it is not known where they are.
+        order: (n,), the place of each test sample in the data set's test part; None = they are in its order.
     """
 
     test_x: Tensor
@@ -76,6 +77,13 @@ class Evaluation:
     batches: list[tuple[Tensor, Tensor]]
     data_hash: str
     batched: int = 0
+    order: Tensor | None = None
+
+    def in_data_order(self, values: Tensor) -> Tensor:
+        """One value per test sample, in the order of the data set's test part: the same for every eval seed."""
+        if self.order is None:
+            return values
+        return torch.empty_like(values).index_copy_(0, self.order, values)
 
 
 def settle(options: MeasureOptions, manifest: Manifest | None, where: Path) -> Plan:
@@ -110,7 +118,7 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
     batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
-    return Evaluation(test_x=x, test_y=y, batches=batches, data_hash=data.hash, batched=batched)
+    return Evaluation(test_x=x, test_y=y, batches=batches, data_hash=data.hash, batched=batched, order=order)
 
 
 @lru_cache(maxsize=2)

@@ -7,13 +7,14 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from fa_core.confidence import aggregation
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.measure.fused import Pass, fused_pass, placed
 from fa_core.measure.isolate import Borrowed, borrow, wide
@@ -186,9 +187,12 @@ class CreditQuality:
         rho_relative: ρ_l with steps of 1e-3·‖h_l‖.
         nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
         nudge_relative: the same with η·‖h_l‖, comparable across scales.
+        zeros: share of the entries of a_l, over samples, that are exactly 0, in [0, 1]: what the credit's own
+            arithmetic lost, or a unit that takes no part.
         samples: B.
         directions: M per sample.
         missing: what is None for a reason other than a norm or variance of 0.
+        free: layers whose credit comes free.
 
     Source: docs/protocol.md §4.
     """
@@ -198,32 +202,37 @@ class CreditQuality:
     rho_relative: Series
     nudge: Series
     nudge_relative: Series
+    zeros: Series
     samples: int
     directions: int
     missing: dict[str, str] = field(default_factory=dict)
+    free: list[int] = field(default_factory=list)
 
     def deep(self, metric: str = "gamma") -> float | None:
-        """Mean over l ≥ 1 of a metric, where defined."""
-        return mean_over(getattr(self, metric))
+        """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is defined."""
+        return mean_over(getattr(self, metric), without=self.free)
 
     @property
     def gamma_L(self) -> float | None:
-        """Γ at the last layer, which BP, State Bridge and Credit Bridge get almost for free."""
+        """Γ at the last layer, which BP, FA, State Bridge and Credit Bridge get almost for free."""
         return self.gamma[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
         named = {name: getattr(self, name) for name in _SERIES}
         summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma_L}
+        if self.free:
+            summary["deep_gamma_with_free"] = mean_over(self.gamma)
         facts = {
             "samples": self.samples,
             "directions": self.directions,
-            "aggregation": "mean over samples; deep = l >= 1",
+            "free_layers": self.free,
+            "aggregation": aggregation(self.free),
         }
         return {**named, **summary, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
-_SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative")
+_SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "zeros")
 
 
 def credit_quality(
@@ -273,7 +282,8 @@ def credit_quality(
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": "the method gives no credit signal"}
-    return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, len(y), directions, missing)
+    zeros = [None if a is None else float((a == 0).to(torch.float64).mean()) for a in signal]
+    return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing)
 
 
 def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None]:
@@ -347,7 +357,8 @@ def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> N
             )
 
 
-NULL_DRAWS = 10
+NULL_DRAWS = 5
+"""Their mean errs by 0.45 of their spread; a draw costs a credit and its cosines."""
 
 M = TypeVar("M", bound="CreditRule")
 
@@ -361,7 +372,7 @@ class CreditRule(Protocol):
 
     def fresh(self: M, generator: torch.Generator) -> M: ...
 
-    def double(self: M) -> M: ...
+    def to(self: M, dtype: torch.dtype) -> M: ...
 
 
 @dataclass(frozen=True)
@@ -369,10 +380,10 @@ class NullGamma:
     """Γ of one network under freshly drawn feedback.
 
     Attributes:
-        deep: deep Γ (mean over l ≥ 1) of every draw where it is defined.
+        deep: deep Γ (see `CreditQuality.deep`) of every draw where it is defined.
         observed: deep Γ under the training feedback, or None.
         layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
-            head alone), Γ_l is no null but the rule's own.
+            head alone), Γ_l is no null but the rule's own, and the layer is none of the deep ones.
 
     Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
     """
@@ -388,10 +399,10 @@ class NullGamma:
 
     @property
     def std(self) -> float | None:
-        """Standard deviation over draws (population); NaN where a draw is not finite."""
+        """Sample standard deviation over draws (n − 1); NaN where a draw is not finite, None for fewer than two."""
         if not all(map(math.isfinite, self.deep)):
             return math.nan
-        return statistics.pstdev(self.deep) if self.deep else None
+        return statistics.stdev(self.deep) if len(self.deep) > 1 else None
 
     @property
     def rank(self) -> float | None:
@@ -415,19 +426,24 @@ class NullGamma:
 def method_credit_quality(
     net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
 ) -> CreditQuality:
-    """`credit_quality` of a method's own signal, computed in float64 from copies of network and method.
+    """`credit_quality` of the signal that a method trains with: in the network's own arithmetic (see `borrow`).
 
     Args:
         net: a network with its own stream.
-        method: as trained, its feedback loaded.
+        method: as trained, its feedback loaded; left as it is.
         x: inputs (B, ...).
         y: (B,) class indices.
         directions: as for `credit_quality`.
         seed: as for `credit_quality`.
     """
-    with borrow(net, "float64") as borrowed:
-        credit = _credit(borrowed.model, copy.deepcopy(method).double(), *_batch(borrowed.device, x, y))
-    return credit_quality(net, credit, x, y, directions, seed)
+    with _training_credit(net, x, y) as credit_of:
+        credit = credit_of(copy.deepcopy(method))
+    return replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
+
+
+def _free(method: CreditRule, layers: Sequence[object]) -> list[int]:
+    """The layers whose credit comes free; a rule that does not say has none."""
+    return [len(layers) - 1] if getattr(method, "free_at_L", False) else []
 
 
 def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[float | None]:
@@ -470,34 +486,34 @@ def null_gamma(
         raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
     generator = torch.Generator().manual_seed(seed)
     with _reference(net, x, y) as gammas:
-        observed = mean_over(gammas(copy.deepcopy(method)))
+        own = gammas(copy.deepcopy(method))
         drawn = [gammas(method.fresh(generator)) for _ in range(draws)]
-    deep = [value for value in map(mean_over, drawn) if value is not None]
+    observed, *found = (mean_over(layers, without=_free(method, layers)) for layers in [own, *drawn])
+    deep = [value for value in found if value is not None]
     return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
 
 
 @contextmanager
 def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
-    """Γ_l of rules against one batch's float64 gradients; a rule is turned to float64 in place."""
-    with borrow(net, "float64") as borrowed:
-        x, y = _batch(borrowed.device, x, y)
-        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
+    """Γ_l of what rules train with, against one batch's float64 gradients."""
+    with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
+        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
         reading = choose_reading(done.hidden, done.gradients[-1])
 
         def gammas(rule: CreditRule) -> list[float | None]:
-            credit = _credit(borrowed.model, rule.double(), x, y)
+            credit = credit_of(rule)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else vectors(a, reading), vectors(g, reading)) for a, g in pairs]
+            return [gamma(None if a is None else vectors(wide(a), reading), vectors(g, reading)) for a, g in pairs]
 
         yield gammas
 
 
-def _credit(net: nn.Module, rule: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:
-    with torch.no_grad():
-        logits, stream = net(x, return_hidden=True)
-    return rule.credit(net, list(stream), logits, y)
-
-
-def _batch(device: torch.device, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    return x.to(device, torch.float64 if x.is_floating_point() else None), y.to(device)
+@contextmanager
+def _training_credit(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[Tensor | None]]]:
+    """The credit that rules give in training, in the network's arithmetic; a rule is brought to it in place."""
+    with borrow(net) as own:
+        x, y = placed((x, y), 0, own)
+        with torch.no_grad():
+            logits, stream = own.model(x, return_hidden=True)
+        yield lambda rule: rule.to(dtype=logits.dtype).credit(own.model, list(stream), logits, y)

@@ -309,13 +309,18 @@ def mean_where(values: Tensor, defined: Tensor) -> float | None:
     return float(values[defined].mean()) if bool(defined.any()) else None
 
 
-def mean_over(values: list[float | None], first: int = 1) -> float | None:
+def mean_over(values: list[float | None], first: int = 1, without: Sequence[int] = ()) -> float | None:
     """The mean over layers l ≥ `first` of what is defined there: 1 = the deep mean, without the embedding.
+
+    Args:
+        values: layer by layer.
+        first: layer.
+        without: layers that are left out: those whose credit comes free.
 
     Source: docs/protocol.md §4 ("deep Γ = mean over l ≥ 1").
 
     >>> mean_over([0.9, 0.25, None, 0.75])
     0.5
     """
-    kept = [value for value in values[first:] if value is not None]
+    kept = [value for l, value in enumerate(values) if l >= first and l not in without and value is not None]
     return sum(kept) / len(kept) if kept else None

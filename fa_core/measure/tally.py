@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -17,6 +18,7 @@ import torch
 from torch import Tensor
 
 from fa_core.errors import TapError, UsageError
+from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.fused import Pass
 from fa_core.measure.norms import (
     AS_IS,
@@ -69,13 +71,16 @@ def drift_columns(means: Tensor) -> Tensor:
         means: (N, K, D) float64, the batch-mean gradients, each of any length.
 
     Returns:
-        (N, 1 + 2K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero.
+        (N, 1 + 3K) float64: the mean pairwise cosine; per batch 1 where the mean is not finite; 1 where it is zero;
+        the sum of its cosines to the other batches.
     """
     n, k, d = means.shape
-    value = mean_pairwise_cosine(unit_rows(means.reshape(n * k, d)).reshape(n, k, d))
+    directions = unit_rows(means.reshape(n * k, d)).reshape(n, k, d)
+    value = mean_pairwise_cosine(directions)
     broken = ~torch.isfinite(means).all(dim=2)
     zero = (means == 0).all(dim=2)
-    return torch.cat([value[:, None], broken.to(value.dtype), zero.to(value.dtype)], dim=1)
+    sums = (directions * (directions.sum(dim=1, keepdim=True) - directions)).sum(dim=2)
+    return torch.cat([value[:, None], broken.to(value.dtype), zero.to(value.dtype), sums], dim=1)
 
 
 @dataclass(frozen=True)
@@ -86,11 +91,13 @@ class Drift:
         value: in [−1, 1], NaN where a gradient is not finite, None where it was not measured.
         why: why it was not measured.
         finite: whether every batch-mean gradient is.
+        interval: of the value, where that is measured and finite.
     """
 
     value: float | None
     why: str | None
     finite: bool
+    interval: Interval | None = None
 
 
 def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
@@ -100,8 +107,8 @@ def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
         columns: the row.
         least: fewer batches leave (c) unmeasured.
     """
-    k = len(columns) // 2
-    value, broken, zero = columns[0], columns[1 : 1 + k], columns[1 + k :]
+    k = len(columns) // 3
+    value, broken, zero, sums = columns[0], columns[1 : 1 + k], columns[1 + k : 1 + 2 * k], columns[1 + 2 * k :]
     finite = not any(broken)
     if k < least:
         return Drift(None, f"only {k} eval batches, drift needs at least {least}", finite)
@@ -109,7 +116,7 @@ def read_drift(columns: Sequence[float], least: int = MIN_BATCHES) -> Drift:
         return Drift(math.nan, None, finite)
     if any(zero):
         return Drift(None, f"the mean gradient of eval batch {list(zero).index(1.0)} is zero", finite)
-    return Drift(max(-1.0, min(1.0, value)), None, finite)
+    return Drift(max(-1.0, min(1.0, value)), None, finite, drift_interval(sums))
 
 
 @dataclass(frozen=True)
@@ -159,8 +166,10 @@ class Diagnosed:
         """What was measured, with the fields the caller knows."""
         source = "given"
         if given.get("headline_acc") is None:
-            given["headline_acc"] = self.accuracy.hits / self.accuracy.samples
-            source = f"measured on {self.accuracy.samples} eval samples"
+            hits, samples = self.accuracy.hits, self.accuracy.samples
+            given["headline_acc"] = hits / samples
+            given["intervals"] = {**self.numbers.intervals, "acc": share_interval(hits, samples)}
+            source = f"measured on {samples} eval samples"
         given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
@@ -192,7 +201,7 @@ class Tally:
         self._norm_batches = norm_batches
         self._way = ""
         self._names: list[str] = []
-        self._custom_functions: list[str] = []
+        self._facts: dict[str, Any] = {}
         self._dtype = ""
         self._batch_size = 0
         self._h: list[Tensor] = []
@@ -250,13 +259,19 @@ class Tally:
         counted = sum(part.shape[1] for part in right)
         hits = torch.cat(list(right), dim=1).sum(dim=1, keepdim=True).to(h)
         per_batch = (*(self._all_by_member(norms) for norms in (self._h, self._g, self._e)), right)
-        columns = (lower_median(torch.cat((h, g, e[:, None]), dim=1)), hits, drift_columns(means))
-        depth = len(self._names)
+        medians = lower_median(torch.cat((h, g, e[:, None]), dim=1))
+        depth, samples = len(self._names), h.shape[-1]
+        columns = (medians, *bounds_of_medians(h, g[:, -1], medians[:, :depth]), hits, drift_columns(means))
         members = []
         for index, row in enumerate(torch.cat(columns, dim=1).tolist()):
-            residual_norms, bp_grad_norms = row[:depth], row[depth : 2 * depth]
-            error_norm, member_hits, *drift_row = row[2 * depth :]
+            parts = _cut(row, depth, depth, 1, depth + 1, depth + 1, depth - 1, 1)
+            residual_norms, bp_grad_norms, (error_norm,), lows, highs, agreement, (member_hits,), drift_row = parts
             drift = read_drift(drift_row)
+            found = {
+                "growth": growth_interval(residual_norms, lows[:-1], highs[:-1], agreement, samples),
+                "g_L": (lows[-1], highs[-1]) if median_ranks(samples) and math.isfinite(sum(bp_grad_norms)) else None,
+                "stability": drift.interval,
+            }
             stability = drift.value
             if stability is None and all(map(math.isfinite, residual_norms + bp_grad_norms)) and not drift.finite:
                 # too few batches to judge drift, but a non-finite gradient is not to go unseen
@@ -274,11 +289,12 @@ class Tally:
                 tap_names=list(self._names),
                 flatten=self._way,
                 error_norm=error_norm,
-                provenance={"custom_backward": list(self._custom_functions)} if self._custom_functions else {},
+                intervals={name: ends for name, ends in found.items() if ends is not None},
+                provenance=dict(self._facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
             )
-            take = partial(_samples, per_batch, means, index)
-            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), take))
+            fetch = partial(_samples, per_batch, means, index)
+            members.append(Diagnosed(numbers, Counted(int(member_hits), counted), fetch))
         return members
 
     @property
@@ -299,7 +315,10 @@ class Tally:
             raise Divided(ways)
         self._way = ways[0]
         self._names = done.names
-        self._custom_functions = done.custom_functions
+        device = done.logits.device.type
+        self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        if done.custom_functions:
+            self._facts["custom_backward"] = list(done.custom_functions)
         self._dtype = done.dtype
 
     @property
@@ -323,6 +342,32 @@ class Tally:
 
     def _all_by_member(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return [self._by_member(tensor) for tensor in tensors]
+
+
+def _cut(row: list[float], *sizes: int) -> list[list[float]]:
+    """The row in pieces of these sizes, and what is left."""
+    values = iter(row)
+    return [*(list(islice(values, size)) for size in sizes), list(values)]
+
+
+def bounds_of_medians(h: Tensor, g_last: Tensor, medians: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """What the intervals of (a) and (b) are made of, for N networks at once.
+
+    Args:
+        h: (N, L+1, n), ‖h_l,i‖.
+        g_last: (N, n), ‖g_L,i‖.
+        medians: (N, L+1), of h.
+
+    Returns:
+        low, high: (N, L+2), the values at `median_ranks` of h_0..h_L and g_L (the least and greatest where n < 6).
+        agreement: (N, L), how often a sample lies on the same side of two following medians, as a correlation.
+
+    Source: `fa_core.intervals.growth_interval`.
+    """
+    places = list(median_ranks(h.shape[-1]) or (0, -1))
+    low, high = torch.cat((h, g_last[:, None]), dim=1).sort(dim=-1).values[..., places].unbind(-1)
+    side = (h - medians[..., None]).sign()
+    return low, high, (side[:, 1:] * side[:, :-1]).mean(dim=-1)
 
 
 def _samples(per_batch: Sequence[Sequence[Tensor]], means: Tensor, index: int) -> Samples:

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fa_core.confidence import FREE_AT_L
 from fa_core.errors import UsageError
 from fa_core.models.base import StreamNet
 from fa_core.option_values import nearest, unknown_name
@@ -102,6 +103,11 @@ class Method(nn.Module, ABC):
     trains: ClassVar[bool] = True
     draws_feedback: bool = False
 
+    @property
+    def free_at_L(self) -> bool:
+        """Whether a_L comes free, so that deep Γ leaves l = L out."""
+        return self.name in FREE_AT_L
+
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         """A subclass registers its buffers or submodules for `net`, then draws them with `redraw(generator)`."""
         super().__init__()
@@ -116,12 +122,9 @@ class Method(nn.Module, ABC):
             logits: (B, C) of the same pass.
             y: labels (B,).
 
-        In float64 (``net.double()``), a rule with learned nets must be in float64 as well (``method.double()``).
+        Training and measuring both ask this, in the network's own arithmetic. In float64 (``net.double()``), a rule
+        with learned nets must be in float64 as well (``method.double()``).
         """
-
-    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        """The credit as the training loss uses it; `credit`, unless measuring deserves more precision."""
-        return self.credit(net, stream, logits, y)
 
     def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
         """The scalar to differentiate for one step.
@@ -149,7 +152,7 @@ class Method(nn.Module, ABC):
 
         seen = logits.detach()
         with untracked_statistics(net):
-            credit = self.training_credit(net, stream, seen, y)
+            credit = self.credit(net, stream, seen, y)
             targets = self.extra_targets(net, stream, seen, y)
         local = logits.new_zeros(())
         for output, a in zip([embedded, *branches], credit, strict=True):
@@ -212,12 +215,13 @@ def gaussian_(matrix: Tensor, variance: float, generator: torch.Generator) -> No
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
     """e_T = softmax(logits) − onehot(y), (B, C): the gradient of the summed CE by the logits.
 
+    The label's entry is −Σ of the others: p_y − 1 would keep no digit of a sample of loss 1e-7 in float32.
+
     >>> output_error(torch.zeros(1, 2), torch.tensor([1]))
     tensor([[ 0.5000, -0.5000]])
     """
-    error = logits.detach().softmax(1)
-    error[torch.arange(len(y), device=y.device), y] -= 1
-    return error
+    others = logits.detach().softmax(1).scatter(1, y[:, None], 0.0)
+    return others.scatter(1, y[:, None], -others.sum(1, keepdim=True))
 
 
 @contextmanager

@@ -23,7 +23,8 @@ from rich.text import Text
 
 from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
-from fa_core.report import ASSUMED, DiagnosticReport, floor_in_words
+from fa_core.gain import floor_in_words
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_tui.commands import inputs
 from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode

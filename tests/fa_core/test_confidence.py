@@ -74,8 +74,9 @@ def test_intervals_are_numpys_linear_quantiles(values: list[float], level: float
     assert interval(values, level) == pytest.approx(tuple(expected), rel=1e-9, abs=1e-9 * max(map(abs, values)))
 
 
-def test_a_nan_makes_an_interval_nan_and_equal_infinities_stay_infinite() -> None:
-    assert all(map(math.isnan, interval([1.0, math.nan])))
+def test_a_single_nan_leaves_the_interval_to_the_others_and_equal_infinities_stay_infinite() -> None:
+    assert interval([1.0, math.nan]) == (1.0, 1.0)
+    assert all(map(math.isnan, interval([math.nan])))
     assert interval([math.inf, math.inf]) == (math.inf, math.inf)
 
 

@@ -113,16 +113,21 @@ class Member:
     """What came out for one network.
 
     Attributes:
-        acc: its accuracy on the test samples; None where it failed.
+        right: (n,) bool, which of the samples behind the accuracy it classified rightly; None where it failed.
         diagnosis: what its report is made of; None where it failed.
         error: why it failed; the others are unaffected.
         note: why it was measured by itself, where others were measured together or could have been.
     """
 
-    acc: float | None
+    right: Tensor | None
     diagnosis: Diagnosed | None
     error: FaError | None
     note: str = ""
+
+    @property
+    def acc(self) -> float | None:
+        """Its accuracy on the test samples; None where it failed."""
+        return None if self.right is None else int(self.right.sum()) / len(self.right)
 
 
 def measure_alone(network: nn.Module, request: Request, note: str = "") -> Member:
@@ -142,10 +147,9 @@ def measure_alone(network: nn.Module, request: Request, note: str = "") -> Membe
 
 
 def _alone(network: nn.Module, request: Request, note: str) -> Member:
-    hits, samples = 0, 0
+    tested: list[Tensor] = []
     if request.test or not request.count_batches:
-        tested = run_accuracy(network, request.test, request.taps, request.dtype, on_batch=request.progress.step)
-        hits, samples = tested.hits, tested.samples
+        tested = run_accuracy(network, request.test, request.taps, request.dtype, on_batch=request.progress.step).right
     diagnosis = run_diagnosis(
         network,
         request.batches,
@@ -155,10 +159,8 @@ def _alone(network: nn.Module, request: Request, note: str) -> Member:
         largest_pass=request.largest_pass,
         on_batch=request.progress.step,
     )
-    if request.count_batches:
-        hits += diagnosis.accuracy.hits
-        samples += diagnosis.accuracy.samples
-    return Member(hits / samples, diagnosis, None, note)
+    seen = diagnosis.samples().right if request.count_batches else []
+    return Member(torch.cat([part.cpu() for part in (*seen, *tested)]), diagnosis, None, note)
 
 
 def _attempt(run: Callable[[], list[Member]], progress: Counter) -> tuple[list[Member], Exception | None]:
@@ -253,11 +255,10 @@ def _measured(
         request.progress.step()
     settle(networks, [tested, seen])
     counts = [*seen.right, *tested.right] if request.count_batches else tested.right
-    right = torch.cat(counts, dim=1)
-    fractions = (right.sum(dim=1).double() / right.shape[1]).tolist()
+    right = torch.cat(counts, dim=1).cpu()
     remarks = [eval_batches.judged()]
     diagnosed = [replace(found, remarks=remarks) for found in tally.measured(seen.right)]
-    return [Member(acc, found, None) for acc, found in zip(fractions, diagnosed, strict=True)]
+    return [Member(each, found, None) for each, found in zip(right, diagnosed, strict=True)]
 
 
 class GroupCount:
@@ -306,8 +307,9 @@ class GroupCount:
 def settle(networks: Sequence[nn.Module], counts: Sequence[GroupCount]) -> None:
     """Decide the near-ties of all members as for a network by itself: in float64, network by network."""
     found = [count.near() for count in counts]
+    twin = Float64Twin(networks[0])
     for member in sorted(set(chain(*found))):
-        twin = Float64Twin(networks[member])
+        twin.become(networks[member])
         for near, count in zip(found, counts, strict=True):
             for batch, samples in near.get(member, {}).items():
                 count.decide(member, twin, batch, samples)

@@ -10,8 +10,9 @@ from typing import Any
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
+from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.option_values import listed
-from fa_core.report import ASSUMED, DiagnosticReport, backward_gain, cause_of_floor
+from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable

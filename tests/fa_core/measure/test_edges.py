@@ -11,11 +11,11 @@ import torch
 
 from fa_core.confidence import confidence
 from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.measure.credit import method_credit_quality, null_gamma
 from fa_core.measure.reliability import reference_precision
 from fa_core.methods import make_method
 from fa_core.models import StreamNet, build
-from fa_core.report import backward_gain, cause_of_floor
 from tests.fa_core.measure.nets import diagnose_resampled
 
 torch.set_num_threads(1)
@@ -123,7 +123,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "an ordinary network": ({}, {}),
     "a NaN in a block": ({"blocks.1": math.nan}, BROKEN),
     "an infinity in a block": ({"blocks.1": math.inf}, BROKEN),
-    "no gradient anywhere": ({"head": 0.0}, NO_GRADIENT),
+    "no gradient anywhere": ({"out_head": 0.0}, NO_GRADIENT),
     "a stream that starts at zero": ({"embed": 0.0}, NO_STREAM),
     "one sample": ({"size": 1}, {}),
     "one layer": ({"blocks": 0}, NO_BLOCK),

@@ -8,8 +8,9 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.errors import MeasureError
+from fa_core.gain import backward_gain, cause_of_floor, floor_in_words
 from fa_core.measure.reliability import reference_precision
-from fa_core.report import DiagnosticReport, backward_gain, cause_of_floor, floor_in_words
+from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches
 
 

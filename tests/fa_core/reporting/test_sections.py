@@ -33,7 +33,7 @@ def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null() -> None:
 
 def test_the_null_stands_beside_the_observed_gamma_layer_by_layer() -> None:
     layers = {"gamma": [0.0, 0.01, 0.98], "deep_gamma_std": 0.007}
-    fresh = {**CREDIT, "deep_gamma": 0.151, "null": {**CREDIT["null"], **layers}}
+    fresh = {**CREDIT, "gamma": [0.43, 0.152, 0.15, None], "null": {**CREDIT["null"], **layers}}
     _, null = (block for block in credit_table(table(row(growth=2.0, credit=fresh))) if isinstance(block, Grid))
     assert null.rows == (("dfa_s42", "+0.1510", "+0.0043 ± 0.0070", "10", "0.5", "+0.0000", "+0.0100", "+0.9800"),)
 
@@ -191,3 +191,12 @@ def test_a_remark_on_a_thousand_runs_names_a_few_of_them() -> None:
     said += [block.text for block in blocks if isinstance(block, Paragraph)]
     assert any(" and 992 more: one seed" in line for line in said)
     assert max(map(len, said)) < 500
+
+
+def test_exact_zeros_of_the_credit_are_listed_where_there_are_any() -> None:
+    lost = row("ep", 1, credit={"gamma": [None, 0.9, 1.0], "zeros": [1.0, 0.25, 0.0]})
+    whole = row("bp", 1, credit={"gamma": [1.0, 1.0, 1.0], "zeros": [0.0, 0.0, 0.0]})
+    grid = next(block for block in credit_table(table(lost, whole)) if isinstance(block, Grid))
+    assert [line for line in grid.rows if line[1] != "Γ"] == [
+        ("ep_s1", "share of a_l that is 0", "12%", "100%", "25%", "0%")
+    ]

@@ -38,6 +38,11 @@ def assert_same(member: Member, network: nn.Module, batches: Any, test: Any, rel
         found, expected = ours.to_dict(), theirs.to_dict()
         for name in NUMBERS:
             assert found.pop(name) == pytest.approx(expected.pop(name), rel=rel, abs=1e-300, nan_ok=True), name
+        mine, other = found.pop("intervals", {}), expected.pop("intervals", {})
+        assert mine.keys() == other.keys()
+        for name, ends in mine.items():
+            # a bound of an interval is a sample's norm or follows from a spread, whose digits cancel
+            assert ends == pytest.approx(other[name], rel=100 * rel, abs=100 * rel, nan_ok=True), name
         assert found == expected
     assert member.acc == accuracy(network, test, **chosen)
     ours, theirs = member.diagnosis.samples(), diagnosis.samples()

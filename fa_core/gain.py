@@ -1,0 +1,93 @@
+"""The backward gain γ, free of the loss and of B, and why (b) fired: the error cancelled, or the network converged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fa_core.report import DiagnosticReport
+
+CANCELLED_BELOW = 1e-3
+"""A deepest gain under this means that the backward pass loses the error on its way."""
+
+CONVERGED_BELOW = 1e-2
+"""A median ‖e_T‖ under this means that there is hardly any error left to send back."""
+
+
+def backward_gain(report: DiagnosticReport) -> list[float | None]:
+    """γ_l = median_i ‖g_l,i‖·B / median_i ‖e_T,i‖, l = 0..L.
+
+    g_l carries CE's 1/B and e_T = softmax(logits) − onehot(y) does not, hence the B.
+
+    Args:
+        report: with `bp_grad_norms`, `batch_size` and `error_norm`, all of the same samples.
+
+    Returns:
+        One gain per layer, in 1/(unit of the stream); None for a layer where ‖e_T‖ is 0 (no error, no gain);
+        an empty list where the report lacks one of the three.
+
+    Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero; collapsed DFA ≤ 3e-5.
+
+    >>> backward_gain(DiagnosticReport(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
+    [0.4, 0.2]
+    """
+    if report.batch_size is None or report.error_norm is None:
+        return []
+    if report.error_norm == 0:
+        return [None] * len(report.bp_grad_norms)
+    return [g * report.batch_size / report.error_norm for g in report.bp_grad_norms]
+
+
+def cause_of_floor(report: DiagnosticReport) -> str | None:
+    """Why (b) fired: the error cancelled on its way back, or the network converged and there is no error.
+
+    Returns:
+        ``"cancelled"`` (γ_L < 1e-3), ``"converged"`` (median ‖e_T‖ < 1e-2), ``"both"``, or ``"undetermined"``;
+        None where (b) did not fire. Show γ_L and ‖e_T‖ next to the word.
+
+    Source: docs/protocol.md §8.
+
+    >>> collapsed = DiagnosticReport(bp_grad_norms=[1e-3, 4e-10], batch_size=128, error_norm=0.9)
+    >>> cause_of_floor(collapsed)
+    'cancelled'
+    >>> cause_of_floor(DiagnosticReport(bp_grad_norms=[5e-8], batch_size=128, error_norm=2e-5))
+    'converged'
+    """
+    if "b" not in report.flags:
+        return None
+    gains = backward_gain(report)
+    deepest = gains[-1] if gains else None
+    cancelled = deepest is not None and deepest < CANCELLED_BELOW
+    converged = report.error_norm is not None and report.error_norm < CONVERGED_BELOW
+    if cancelled and converged:
+        return "both"
+    if cancelled or converged:
+        return "cancelled" if cancelled else "converged"
+    return "undetermined"
+
+
+def floor_in_words(report: DiagnosticReport) -> str | None:
+    """The cause with its two numbers, e.g. ``"cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)"``; None where (b) did not fire.
+
+    A number that is missing is named; a gain that does not exist (no error) reads N/A.
+
+    >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], batch_size=128, error_norm=0.9))
+    'cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)'
+    >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], error_norm=0.9))
+    'undetermined (B not recorded, ‖e_T‖ 0.9)'
+    """
+    cause = cause_of_floor(report)
+    if cause is None:
+        return None
+    return f"{cause} ({', '.join(_floor_numbers(report))})"
+
+
+def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
+    """γ_L and ‖e_T‖, or which of γ_L's ingredients the source does not give."""
+    error, gains = report.error_norm, backward_gain(report)
+    missing = [name for name, value in (("B", report.batch_size), ("‖e_T‖", error)) if value is None]
+    if missing:
+        yield f"{' and '.join(missing)} not recorded"
+    elif gains:
+        yield "γ_L N/A" if gains[-1] is None else f"γ_L {gains[-1]:.2g}"
+    if error is not None:
+        yield f"‖e_T‖ {error:.2g}"

@@ -1,0 +1,281 @@
+"""How sure a measured number is: 95 % intervals in closed form, from what one audit measures anyway. Pure Python.
+
+No resampling: the same audit gives the same interval, and it costs nothing next to a forward pass. Coverage was
+simulated (`python -m tests.bench.coverage`; the table is in docs/protocol.md §3). A number without an interval (an old
+file, too few samples) is judged as a point.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+
+Interval = tuple[float, float]
+
+LEVEL = 0.95
+"""Probability that an interval holds the number it is about."""
+
+REFERENCE_BATCH = 128
+"""B at which the thresholds of (b) and (c) are meant (docs/protocol.md §3)."""
+
+SMALLEST = 1e-30
+"""Norms below this count as this much, as in the growth ratio."""
+
+_EXACT_UP_TO = 1000
+"""Numbers of samples for which binomial probabilities are summed."""
+
+_FEW = 10
+"""Differing samples below which the normal approximation of a paired difference needs help."""
+
+_Z = 1.959963984540054
+"""The normal distribution's quantile at (1 + LEVEL)/2."""
+
+
+def growth_interval(
+    medians: Sequence[float], lows: Sequence[float], highs: Sequence[float], agreement: Sequence[float], samples: int
+) -> Interval | None:
+    """(a): of growth = max_l m_{l+1}/m_l, the m_l medians over the same samples.
+
+        s_l = (log high_l − log low_l)/2z,  s²(l) = s_l² + s_{l+1}² − 2·r_l·s_l·s_{l+1}
+        (max_l q_l·exp(−z'·s(l)), max_l q_l·exp(z·s(l))),  q_l = m_{l+1}/m_l
+
+    low_l and high_l bound m_l (`median_ranks`) and so give the standard error of its logarithm; r_l is the correlation
+    of the two medians' errors, from how often a sample lies on the same side of both. z' is z for L comparisons, since
+    the largest of L lower bounds is reported.
+
+    Args:
+        medians, lows, highs: m_l and its bounds, l = 0..L.
+        agreement: r_l = mean_i sign(‖h_l,i‖ − m_l)·sign(‖h_{l+1},i‖ − m_{l+1}), l = 0..L−1.
+        samples: n.
+
+    Returns:
+        Ratios; None for fewer than two layers or too few samples, or where a norm is not finite.
+
+    Source: McKean & Schrader, Communications in Statistics B 13, 1984 (standard error of a median).
+
+    >>> low, high = growth_interval([1.0, 2.0], [0.9, 1.8], [1.1, 2.2], [0.5], 128)
+    >>> round(low, 2), round(high, 2)
+    (1.82, 2.2)
+    """
+    # imported where something is measured: it takes 8 ms, a first screen needs none of it
+    from statistics import NormalDist
+
+    places, tail = _median_bounds(samples)
+    if places is None or len(medians) < 2 or not math.isfinite(sum(medians) + sum(lows) + sum(highs)):
+        return None
+    covered = NormalDist().inv_cdf(1 - tail)
+    logs = [math.log(max(m, SMALLEST)) for m in medians]
+    errors = [
+        (math.log(max(high, SMALLEST)) - math.log(max(low, SMALLEST))) / (2 * covered)
+        for low, high in zip(lows, highs, strict=True)
+    ]
+    spreads = [
+        math.sqrt(max(before**2 + after**2 - 2 * r * before * after, 0.0))
+        for (before, after), r in zip(pairwise(errors), agreement, strict=True)
+    ]
+    steps = [after - before for before, after in pairwise(logs)]
+    several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * len(steps)))
+    low = max(step - several * spread for step, spread in zip(steps, spreads, strict=True))
+    high = max(step + _Z * spread for step, spread in zip(steps, spreads, strict=True))
+    return math.exp(low), math.exp(high)
+
+
+def median_ranks(samples: int) -> tuple[int, int] | None:
+    """(b): places in the sorted values, from 0, between which the population's median lies with probability ≥ `LEVEL`.
+
+    The largest k with P(Binomial(n, ½) < k) ≤ (1 − LEVEL)/2 gives k − 1 and n − k: exact for every continuous
+    distribution; by the normal one above n = 1,000.
+
+    Args:
+        samples: n.
+
+    Returns:
+        (low, high); None for n < 6, where no two values reach the level.
+
+    Source: David & Nagaraja, Order Statistics, 2003, §7.1.
+
+    >>> median_ranks(128), median_ranks(5)
+    ((52, 75), None)
+    """
+    return _median_bounds(samples)[0]
+
+
+@cache
+def _median_bounds(samples: int) -> tuple[tuple[int, int] | None, float]:
+    """The places, and the probability that the median lies below the lower one."""
+    if samples > _EXACT_UP_TO:
+        k = int((samples - _Z * math.sqrt(samples)) / 2)
+        return (k - 1, samples - k), math.erfc((samples + 1 - 2 * k) / math.sqrt(2 * samples)) / 2
+    k, below, tail = 0, 0, 0.0
+    while (total := below + math.comb(samples, k)) / 2**samples <= (1 - LEVEL) / 2:
+        k, below, tail = k + 1, total, total / 2**samples
+    return ((k - 1, samples - k) if k else None), tail
+
+
+def drift_interval(row_sums: Sequence[float]) -> Interval | None:
+    """(c): of the mean cosine over pairs of K batches, by the jackknife over batches.
+
+        c = Σ_k s_k/K(K−1),  s_k = Σ_{j≠k} c_jk;  c₋ₖ = (Σ s − 2·s_k)/(K−1)(K−2)
+        p_k = K·c − (K−1)·c₋ₖ;  c ± t_{K−1}·sd(p)/√K
+
+    Args:
+        row_sums: s_k, k = 1..K.
+
+    Returns:
+        Within [−1, 1]; None for K < 3 or a value that is not finite.
+
+    Source: Arvesen, Annals of Mathematical Statistics 40, 1969 (jackknifing U-statistics).
+
+    >>> drift_interval([0.0] * 10)
+    (0.0, 0.0)
+    """
+    k, total = len(row_sums), sum(row_sums)
+    if k < 3 or not math.isfinite(total):
+        return None
+    c = total / (k * (k - 1))
+    pseudo = [k * c - (total - 2 * s) / (k - 2) for s in row_sums]
+    middle = sum(pseudo) / k
+    half = t_quantile(k - 1) * math.sqrt(sum((p - middle) ** 2 for p in pseudo) / (k * (k - 1)))
+    return max(-1.0, c - half), min(1.0, c + half)
+
+
+@cache
+def t_quantile(freedom: int) -> float:
+    """Student's t at (1 + LEVEL)/2, by its expansion about the normal: within 2e-4 from 5 degrees of freedom on.
+
+    Source: Abramowitz & Stegun, Handbook of Mathematical Functions, 1964, 26.7.5.
+
+    >>> round(t_quantile(9), 3)
+    2.262
+    """
+    z, v = _Z, float(freedom)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / v**power for power, term in enumerate(terms, start=1))
+
+
+def share_interval(hits: float, samples: int) -> Interval:
+    """Of a share hits/n counted on samples drawn at random: Wilson's interval.
+
+    Args:
+        hits: 0..n.
+        samples: n, 1 or more.
+
+    Source: Wilson, Journal of the American Statistical Association 22, 1927.
+
+    >>> low, high = share_interval(180, 360)
+    >>> round(low, 3), round(high, 3)
+    (0.449, 0.551)
+    """
+    p, z2 = hits / samples, _Z**2 / samples
+    middle = (p + z2 / 2) / (1 + z2)
+    half = math.sqrt(z2 * p * (1 - p) + z2**2 / 4) / (1 + z2)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def exact_share_interval(hits: int, samples: int) -> Interval:
+    """Of a share hits/n of few runs: Clopper and Pearson's bounds, which never cover less than `LEVEL`.
+
+    Of more than 1,000, Wilson's.
+
+    Source: Clopper & Pearson, Biometrika 26, 1934.
+
+    >>> low, high = exact_share_interval(3, 3)
+    >>> round(low, 3), high
+    (0.292, 1.0)
+    """
+    if samples > _EXACT_UP_TO:
+        return share_interval(hits, samples)
+    # the upper bound of the misses is the lower one of the hits
+    return 1 - _upper_bound(samples - hits, samples), _upper_bound(hits, samples)
+
+
+def _upper_bound(hits: int, samples: int) -> float:
+    """The p at which `hits` or fewer have probability (1 − LEVEL)/2, by bisection."""
+    low, high = hits / samples, 1.0
+    for _ in range(60 if hits < samples else 0):
+        p = (low + high) / 2
+        at_most = sum(math.comb(samples, i) * p**i * (1 - p) ** (samples - i) for i in range(hits + 1))
+        low, high = (p, high) if at_most > (1 - LEVEL) / 2 else (low, p)
+    return high
+
+
+def packed(right: Sequence[bool]) -> str:
+    """Which of n samples were classified rightly, as ``"n:base64 of the bits"``.
+
+    >>> packed([True, False, True])
+    '3:BQ=='
+    """
+    bits = int("".join("01"[hit] for hit in reversed(right)) or "0", 2)
+    return f"{len(right)}:{binascii.b2a_base64(bits.to_bytes((len(right) + 7) // 8, 'little'), newline=False).decode()}"
+
+
+def paired_margin(right: str, baseline_right: str) -> Interval | None:
+    """(d): of 100·(acc − baseline), both counted on the same n samples.
+
+        b samples are right in the run alone, c in the baseline alone: D = (b − c)/n, s² = ((b + c)/n − D²)/n
+        100·(D ± z·s); where b + c < 10, each of the four counts is taken as ½ more
+
+    Args:
+        right, baseline_right: as `packed` gives them, of the same samples in the same order.
+
+    Returns:
+        Percentage points; None where they are not of one length, or cannot be read.
+
+    Source: Agresti & Min, Statistics in Medicine 24, 2005 (the ½).
+
+    >>> low, high = paired_margin(packed([True] * 9 + [False] * 351), packed([False] * 357 + [True] * 3))
+    >>> round(low, 2), round(high, 2)
+    (-0.21, 3.54)
+    """
+    (samples, ours), (other_samples, theirs) = _bits_of(right), _bits_of(baseline_right)
+    if not samples or samples != other_samples:
+        return None
+    added = 0.0 if (ours ^ theirs).bit_count() >= _FEW else 0.5
+    b, c = (ours & ~theirs).bit_count() + added, (theirs & ~ours).bit_count() + added
+    n = samples + 4 * added
+    difference = (b - c) / n
+    half = _Z * math.sqrt(((b + c) / n - difference**2) / n)
+    return 100 * (difference - half), 100 * (difference + half)
+
+
+def _bits_of(text: str) -> tuple[int, int]:
+    """n and the bits; 0 and 0 for a text that is none of `packed`'s."""
+    count, _, code = text.partition(":")
+    try:
+        samples, bits = int(count), binascii.a2b_base64(code)
+    except ValueError:
+        return 0, 0
+    return (samples, int.from_bytes(bits, "little")) if len(bits) == (samples + 7) // 8 else (0, 0)
+
+
+def at_reference_batch(drift: float, batch_size: int) -> float:
+    """What (c) is expected to be at B = 128: c/(c + (1 − c)·B/128), from E c(B) = 1/(1 + N/B).
+
+    A cosine ≤ 0 holds no estimate of N and stays as it is.
+
+    >>> round(at_reference_batch(0.68, 1000), 2), at_reference_batch(-0.1, 1000)
+    (0.21, -0.1)
+    """
+    return drift if drift <= 0 else drift / (drift + (1 - drift) * batch_size / REFERENCE_BATCH)
+
+
+def noise_scale(drift: float, batch_size: int) -> float:
+    """N = B·(1/c − 1), the gradient noise scale in samples: at B = N half of a batch-mean gradient is noise.
+
+    Returns:
+        +inf for c ≤ 0, where the batches share no direction that K of them could show.
+
+    Source: McCandlish et al., An Empirical Model of Large-Batch Training, 2018.
+
+    >>> round(noise_scale(0.26, 128))
+    364
+    """
+    return math.inf if drift <= 0 else batch_size * (1 / drift - 1)

@@ -1,0 +1,86 @@
+"""Equilibrium propagation against a reference of its own: another network, NumPy, 60 decimal digits, no autograd."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import pytest
+import torch
+from torch import Tensor
+
+from fa_core.measure.credit import method_credit_quality
+from fa_core.methods import make_method
+from fa_core.models import StreamNet
+from tests.fa_core.methods.hand_net import Array, Reference, apart, as_arrays, cosine, samples
+
+
+def credit(net: StreamNet, x: Tensor, y: Tensor, **options: Any) -> list[Array]:
+    with torch.no_grad():
+        logits, stream = net(x, return_hidden=True)
+    return as_arrays(make_method("ep", net, **options).credit(net, stream, logits, y))
+
+
+@pytest.mark.parametrize(("L", "tolerance"), [(1, 1e-13), (4, 1e-10), (12, 1e-3)])
+def test_a_few_steps_are_right_to_many_digits_at_any_depth(L: int, tolerance: float) -> None:
+    net, x, y = samples(L, torch.float64)
+    with mpmath.workdps(60):
+        exact = Reference(net, x, y, "exact")
+        states, free = exact.descend(0.1, 0.1, max(5, L + 1)), exact.forward(exact.nothing())
+        moves = [(f - h) / mpmath.mpf(0.1) for f, h in zip(free, states, strict=True)]
+        errors = [-e / mpmath.mpf(0.1) for e in exact.errors(states)]
+    for found, expected in zip(credit(net, x, y), moves, strict=True):
+        assert apart(found, expected) < tolerance
+    for found, expected in zip(credit(net, x, y, estimator="prediction_error"), errors, strict=True):
+        assert apart(found, expected) < tolerance
+
+
+@pytest.mark.parametrize("beta", [0.1, 0.001])
+def test_the_settled_prediction_error_is_the_gradient_and_the_displacement_is_not(beta: float) -> None:
+    net, x, y = samples(3, torch.float64)
+    reference = Reference(net, x, y, "float64")
+    free = reference.forward(reference.nothing())
+    gradients = reference.gradients(free)
+    states, pushes = reference.settle(beta)
+    settled = {"beta": beta, "eta": 0.3, "steps": 700}
+    theorem = credit(net, x, y, estimator="prediction_error", **settled)
+    published = credit(net, x, y, **settled)
+    for l, g in enumerate(gradients):
+        assert apart(theorem[l], -pushes[l] / beta) < 1e-3
+        assert apart(published[l], (free[l] - states[l]) / beta) < 1e-3
+        assert apart(theorem[l], g) < 5 * beta
+        assert cosine(theorem[l], g) > 1 - 2 * beta
+    assert 0.8 < cosine(published[-1], gradients[-1]) < 0.95
+
+
+@pytest.mark.parametrize("estimator", ["displacement", "prediction_error"])
+def test_float32_loses_the_early_layers_and_says_how_much(estimator: str) -> None:
+    net, x, y = samples(8, torch.float32)
+    rule = make_method("ep", net, arithmetic="float32", estimator=estimator)
+    found = method_credit_quality(net, rule, x, y, directions=0)
+    _, info = rule.loss(net, x, y)
+    trained = as_arrays(info.credit)
+    plain, exact = Reference(net, x, y, "float32"), Reference(net, x, y, "float64")
+    states, free = plain.descend(0.1, 0.1, 9), plain.forward(plain.nothing())
+    moves = [f - h for f, h in zip(free, states, strict=True)] if estimator == "displacement" else plain.errors(states)
+    assert found.zeros == [float((a == 0).mean()) for a in trained]
+    assert found.zeros == pytest.approx([float((move == 0).mean()) for move in moves], abs=0.25)
+    assert found.zeros[0] == 1.0
+    assert found.gamma[0] is None
+    last = [series[-2:] for series in (found.gamma, trained, exact.gradients(exact.forward(exact.nothing())))]
+    for value, a, g in zip(*last, strict=True):
+        assert value == pytest.approx(cosine(a, g), abs=1e-6)
+    assert not any(method_credit_quality(net, make_method("ep", net), x, y, directions=0).zeros)
+
+
+@pytest.mark.parametrize("name", ["ep", "dfa", "bp", "state_bridge"])
+def test_the_credit_that_is_measured_is_the_one_trained_with(name: str) -> None:
+    net, x, y = samples(4, torch.float32)
+    rule = make_method(name, net)
+    found = method_credit_quality(net, rule, x, y, directions=0)
+    with torch.no_grad():
+        logits, stream = net(x, return_hidden=True)
+    trained = as_arrays(rule.loss(net, x, y)[1].credit) or as_arrays(rule.credit(net, stream, logits, y))
+    exact = Reference(net, x, y, "float64")
+    for value, a, g in zip(found.gamma, trained, exact.gradients(exact.forward(exact.nothing())), strict=True):
+        assert value == pytest.approx(cosine(a, g), abs=1e-6)
