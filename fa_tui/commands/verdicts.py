@@ -92,7 +92,7 @@ def _walk_back(row: AuditRow, label: str) -> Iterator[str]:
     measured = f"{report.measured or 'nothing'} measured"
     if report.measured != report.coverage:
         measured += f", d by a baseline of {report.baseline_words()}"
-    doubt = report.doubt and f"; {report.doubt}{' alone' if report.flags <= report.undecided else ''}"
+    doubt = report.doubt and f"; {report.doubt}{', nothing decided fires' if report.flags <= report.undecided else ''}"
     yield f"{with_seed(label, row)}: {report.verdict}{doubt} [{measured}] ({printable(row.source)})"
     for what in report.nonfinite.values():
         yield f"  {what}"
