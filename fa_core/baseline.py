@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FROZEN = "frozen"
 """The control whose accuracy is the baseline."""
 
+CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
+"""What methods are compared with. They have options of their own, not those of the method they are trained with."""
+
 WITHOUT_BASELINE = frozenset({FROZEN, "shallow", "random_init"})
 """Controls that get no frozen baseline: two are baselines themselves, an untrained net claims nothing of its depth."""
 

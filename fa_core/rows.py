@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol
@@ -108,6 +109,39 @@ class Problem(msgspec.Struct, frozen=True):
 
     path: str
     message: str
+
+
+CONDITIONS = {
+    "batch_size": ("B", "(b) and (c) depend on it"),
+    "n_batches": ("K", "the interval of (c) depends on it"),
+    "norm_batches": ("batches behind (a) and (b)", "their intervals depend on it"),
+    "dtype": ("arithmetic", "the last digits, and what underflows, depend on it"),
+}
+"""Fields of a report that say how it was measured → what they are called, and what they change."""
+
+conditions_of = attrgetter(*CONDITIONS)
+"""How a report was measured: the values of `CONDITIONS`, None where that is not recorded."""
+
+
+def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
+    """A line per condition in which runs differ, so that their numbers do not compare as they are.
+
+    Args:
+        conditions: `conditions_of` reports → how many runs have them.
+
+    >>> uneven({(128, 10, 1, "float32"): 14, (64, 10, 1, "float32"): 1, (None, None, None, None): 15})
+    ['B is not the same in all runs: 128 (14 runs), 64 (1 run); (b) and (c) depend on it']
+    """
+    said = []
+    for place, (name, effect) in enumerate(CONDITIONS.values()):
+        runs: Counter[Any] = Counter()
+        for values, count in conditions.items():
+            runs[values[place]] += count
+        del runs[None]
+        if len(runs) > 1:
+            shares = ", ".join(f"{value} ({n} run{'s' * (n > 1)})" for value, n in runs.most_common())
+            said.append(f"{name} is not the same in all runs: {shares}; {effect}")
+    return said
 
 
 _EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18})$")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import gc
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import chain, groupby
@@ -23,7 +24,7 @@ from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds,
 from fa_core.errors import UsageError
 from fa_core.option_values import listed, unknown_name
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
-from fa_core.rows import AuditRow, LazyRow, Problem, RowStore
+from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
 from fa_core.runs import canonical_method
 
 _MANY = 10_000
@@ -77,6 +78,7 @@ class AuditTable:
     _has_baseline: Mask
     _rebased: Mask
     _inexact: Mask
+    _conditions: Objects
     _rows: Objects
 
     def __post_init__(self) -> None:
@@ -115,6 +117,7 @@ class AuditTable:
         nonfinite, coverage = depth_utility_bits(nonfinite, nonfinite | measured, acc, baseline, has_acc, has_baseline)
         low, high = (_with_margins(ends, baseline, rebased) for ends in _ends_of(column("intervals")))
         texts: dict[str | None, str | None] = {}  # one object for all equal ones
+        known: dict[tuple[Any, ...], tuple[Any, ...]] = {}
         recorded = [texts.setdefault(text, text) for text in column("recorded_verdict")]
         return cls(
             recorded_verdict=objects(recorded),
@@ -135,6 +138,7 @@ class AuditTable:
             _has_baseline=has_baseline,
             _rebased=rebased,
             _inexact=np.array(list(map(bool, column("evidence"))), np.bool_),
+            _conditions=objects([known.setdefault(each, each) for each in map(conditions_of, reports)]),
             _rows=objects([None] * len(reports)),
         )
 
@@ -251,6 +255,11 @@ class AuditTable:
         by = " and ".join(f"{acc:.4g} ({listed(names)})" for acc, names in methods.items())
         runs = f"on {int(where.sum())} of {len(self)} runs"
         return (f"(d) is assumed, not measured, {runs}: against a frozen baseline of {by}",)
+
+    @property
+    def uneven_notes(self) -> tuple[str, ...]:
+        """What was measured in another way on some runs, so that numbers do not compare as they are (`uneven`)."""
+        return tuple(uneven(Counter(self._conditions.tolist())))
 
     def row(self, index: int) -> AuditRow:
         """One row with its whole report, its baseline as in this table."""

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fa_core.analysis import Result
+from fa_core.baseline import CONTROLS
 from fa_core.errors import UsageError
 from fa_core.option_values import nearest
 from fa_core.runs import canonical_method, home_of
@@ -23,7 +24,7 @@ DEFAULT_HEALTHY = ("bp", "fa", "ep")
 
 
 def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tuple[Mask, Mask]:
-    """Masks of the healthy and the degenerate runs.
+    """Masks of the healthy and the degenerate runs; controls are in neither, unless they are named.
 
     Args:
         table: n runs.
@@ -38,7 +39,7 @@ def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tup
     else:
         chosen = [_known(canonical_method(name), set(methods.tolist())) for name in healthy]
     mask = np.isin(methods, chosen) if chosen else np.zeros(len(methods), dtype=np.bool_)
-    return mask, ~mask
+    return mask, ~mask & ~np.isin(methods, CONTROLS)
 
 
 def _known(name: str, present: set[str]) -> str:

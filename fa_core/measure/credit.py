@@ -185,6 +185,8 @@ class CreditQuality:
         rho_relative: ρ_l with steps of 1e-3·‖h_l‖.
         nudge: mean change of CE (nats) when h_l moves by −η·a_l/‖a_l‖, η = 0.01; negative is good.
         nudge_relative: the same with η·‖h_l‖, comparable across scales.
+        zeros: share of the entries of a_l, over samples, that are exactly 0, in [0, 1]: what the credit's own
+            arithmetic lost, or a unit that takes no part.
         samples: B.
         directions: M per sample.
         missing: what is None for a reason other than a norm or variance of 0.
@@ -197,6 +199,7 @@ class CreditQuality:
     rho_relative: Series
     nudge: Series
     nudge_relative: Series
+    zeros: Series
     samples: int
     directions: int
     missing: dict[str, str] = field(default_factory=dict)
@@ -222,7 +225,7 @@ class CreditQuality:
         return {**named, **summary, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
-_SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative")
+_SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "zeros")
 
 
 def credit_quality(
@@ -272,7 +275,8 @@ def credit_quality(
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": "the method gives no credit signal"}
-    return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, len(y), directions, missing)
+    zeros = [None if a is None else float((a == 0).to(torch.float64).mean()) for a in signal]
+    return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing)
 
 
 def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None]:
@@ -360,7 +364,7 @@ class CreditRule(Protocol):
 
     def fresh(self: M, generator: torch.Generator) -> M: ...
 
-    def double(self: M) -> M: ...
+    def to(self: M, dtype: torch.dtype) -> M: ...
 
 
 @dataclass(frozen=True)
@@ -414,18 +418,18 @@ class NullGamma:
 def method_credit_quality(
     net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
 ) -> CreditQuality:
-    """`credit_quality` of a method's own signal, computed in float64 from copies of network and method.
+    """`credit_quality` of the signal that a method trains with: in the network's own arithmetic (see `borrow`).
 
     Args:
         net: a network with its own stream.
-        method: as trained, its feedback loaded.
+        method: as trained, its feedback loaded; left as it is.
         x: inputs (B, ...).
         y: (B,) class indices.
         directions: as for `credit_quality`.
         seed: as for `credit_quality`.
     """
-    with borrow(net, "float64") as borrowed:
-        credit = _credit(borrowed.model, copy.deepcopy(method).double(), *_batch(borrowed.device, x, y))
+    with _training_credit(net, x, y) as credit_of:
+        credit = credit_of(copy.deepcopy(method))
     return credit_quality(net, credit, x, y, directions, seed)
 
 
@@ -477,26 +481,25 @@ def null_gamma(
 
 @contextmanager
 def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
-    """Γ_l of rules against one batch's float64 gradients; a rule is turned to float64 in place."""
-    with borrow(net, "float64") as borrowed:
-        x, y = _batch(borrowed.device, x, y)
-        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, x, y)
+    """Γ_l of what rules train with, against one batch's float64 gradients."""
+    with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
+        done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
         flatten = choose_flatten(done.hidden, done.gradients[-1])
 
         def gammas(rule: CreditRule) -> list[float | None]:
-            credit = _credit(borrowed.model, rule.double(), x, y)
+            credit = credit_of(rule)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else vectors(a, flatten), vectors(g, flatten)) for a, g in pairs]
+            return [gamma(None if a is None else vectors(wide(a), flatten), vectors(g, flatten)) for a, g in pairs]
 
         yield gammas
 
 
-def _credit(net: nn.Module, rule: CreditRule, x: Tensor, y: Tensor) -> list[Tensor | None]:
-    with torch.no_grad():
-        logits, stream = net(x, return_hidden=True)
-    return rule.credit(net, list(stream), logits, y)
-
-
-def _batch(device: torch.device, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    return x.to(device, torch.float64 if x.is_floating_point() else None), y.to(device)
+@contextmanager
+def _training_credit(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[Tensor | None]]]:
+    """The credit that rules give in training, in the network's arithmetic; a rule is brought to it in place."""
+    with borrow(net) as own:
+        x, y = placed((x, y), 0, own)
+        with torch.no_grad():
+            logits, stream = own.model(x, return_hidden=True)
+        yield lambda rule: rule.to(dtype=logits.dtype).credit(own.model, list(stream), logits, y)

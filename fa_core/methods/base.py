@@ -116,12 +116,9 @@ class Method(nn.Module, ABC):
             logits: (B, C) of the same pass.
             y: labels (B,).
 
-        In float64 (``net.double()``), a rule with learned nets must be in float64 as well (``method.double()``).
+        Training and measuring both ask this, in the network's own arithmetic. In float64 (``net.double()``), a rule
+        with learned nets must be in float64 as well (``method.double()``).
         """
-
-    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        """The credit as the training loss uses it; `credit`, unless measuring deserves more precision."""
-        return self.credit(net, stream, logits, y)
 
     def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
         """The scalar to differentiate for one step.
@@ -149,7 +146,7 @@ class Method(nn.Module, ABC):
 
         seen = logits.detach()
         with untracked_statistics(net):
-            credit = self.training_credit(net, stream, seen, y)
+            credit = self.credit(net, stream, seen, y)
             targets = self.extra_targets(net, stream, seen, y)
         local = logits.new_zeros(())
         for output, a in zip([embedded, *branches], credit, strict=True):
@@ -212,12 +209,13 @@ def gaussian_(matrix: Tensor, variance: float, generator: torch.Generator) -> No
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
     """e_T = softmax(logits) − onehot(y), (B, C): the gradient of the summed CE by the logits.
 
+    The label's entry is −Σ of the others: p_y − 1 would keep no digit of a sample of loss 1e-7 in float32.
+
     >>> output_error(torch.zeros(1, 2), torch.tensor([1]))
     tensor([[ 0.5000, -0.5000]])
     """
-    error = logits.detach().softmax(1)
-    error[torch.arange(len(y), device=y.device), y] -= 1
-    return error
+    others = logits.detach().softmax(1).scatter(1, y[:, None], 0.0)
+    return others.scatter(1, y[:, None], -others.sum(1, keepdim=True))
 
 
 @contextmanager

@@ -42,9 +42,6 @@ class Control(Method):
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return self.rule.credit(net, stream, logits, y)
 
-    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return self.rule.training_credit(net, stream, logits, y)
-
     def trained_parameters(self, net: StreamNet) -> list[nn.Parameter]:
         return self.rule.trained_parameters(net)
 
@@ -83,9 +80,6 @@ class FrozenBlocks(Control):
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return [super().credit(net, stream, logits, y)[0], *[None] * net.n_blocks]
-
-    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        return [super().training_credit(net, stream, logits, y)[0], *[None] * net.n_blocks]
 
     def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
         """The local loss; the blocks stop requiring gradients, so nothing is computed for them."""

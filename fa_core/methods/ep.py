@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
+from itertools import chain
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -10,18 +13,38 @@ from torch.nn import functional as F
 
 from fa_core.methods.base import Credit, Method
 from fa_core.models.base import StreamNet
+from fa_core.option_values import unknown_name
+
+ESTIMATORS = ("displacement", "prediction_error")
+ARITHMETIC = {"float64": torch.float64, "float32": torch.float32}
 
 
 class EquilibriumPropagation(Method):
-    """a_l = −(h_l^nudged − h_l^free)/β, l = 0..L, on the network's own stack.
+    """a_l of the nudged phase on the network's own stack, l = 0..L, by one of two estimators:
 
-    At β = 0 the forward pass minimises the energy (see `energies`); the nudged phase is a few descent
-    steps on all states at once at small β. The credit has the gradient's direction, not its scale.
+        displacement       −(h_l^nudged − h_l^free)/β
+        prediction_error   −ε_l/β,   ε_0 = h_0 − embed(x),   ε_{l+1} = h_{l+1} − h_l − f_l(h_l),   at h^nudged
+
+    At β = 0 the forward pass minimises the energy (see `energies`); the nudged phase is a few descent steps on all
+    states at once at small β. `displacement` is the published estimator, with K = 5, η = 0.1, β = 0.1: after so few
+    steps h_l has moved along −g_l, far less than the gradient at the early layers (about η per layer).
+    `prediction_error` is the theorem's: where the nudged phase has settled, ∂E/∂h_l = 0 reads ε_L = −β·g_L and
+    ε_l = (∂h_{l+1}/∂h_l)ᵀ·ε_{l+1}, so a_l = g_l up to O(β), scale included. A settled displacement is the sum of the
+    errors of all earlier layers, carried forward to l, and so biased (L = 4: cosine to g_L 0.9 at init, 0.7 trained).
+
+    Moves are far below float32's resolution of h_l, so they are computed in float64 and relative to the free phase:
+    nothing is subtracted from a state. Training and measuring use the same credit.
 
     Args:
         beta: β.
         eta: step size η at the start, per sample.
         steps: descent steps K; default 5, or L+1 where that is more (a nudge travels one layer a step).
+        estimator: ``"displacement"`` or ``"prediction_error"``.
+        arithmetic: ``"float64"``; or ``"float32"``, which descends on the states themselves in float32, to show what
+            that costs: moves below half an ulp of h_l are lost, and the credit there is exactly 0.
+
+    Raises:
+        UsageError: an unknown estimator or arithmetic.
 
     Source: docs/protocol.md §5; Scellier & Bengio, Frontiers in Computational Neuroscience 11, 2017.
     """
@@ -35,71 +58,135 @@ class EquilibriumPropagation(Method):
         beta: float = 0.1,
         eta: float = 0.1,
         steps: int | None = None,
+        estimator: str = "displacement",
+        arithmetic: str = "float64",
     ) -> None:
         super().__init__(net, generator)
+        for kind, name, known in (("estimator", estimator, ESTIMATORS), ("arithmetic", arithmetic, ARITHMETIC)):
+            if name not in known:
+                raise unknown_name(f"{kind} of ep", name, known)
         self.beta = beta
         self.eta = eta
         self.steps = max(5, net.n_blocks + 1) if steps is None else steps
+        self.estimator = estimator
+        self.dtype = ARITHMETIC[arithmetic]
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        """The credit in float64: the free phase again from h_0, on a copy, so that no small move is lost."""
-        precise = copy.deepcopy(net).double()
-        free = [stream[0].detach().double()]
+        twin = twin_of(net, self.dtype)
+        free, y = [stream[0].detach().to(twin.head.weight)], y.to(twin.head.weight.device)
         with torch.no_grad():
             for l in range(net.n_blocks):
-                free.append(precise.advance(l, free[l]))
-        return [a.to(h.dtype) for a, h in zip(self._moves(precise, free, y), stream, strict=True)]
+                free.append(twin.advance(l, free[l]))
+        origin = free if self.dtype == torch.float64 else [torch.zeros_like(h) for h in free]
+        moved = nudged_phase(twin, free, y, self.beta, self.eta, self.steps, origin)
+        if self.estimator == "displacement":
+            moves = [m - (h - o) for m, h, o in zip(moved, free, origin, strict=True)]
+        else:
+            with torch.no_grad():
+                moves = prediction_errors(twin, moved, free[0], origin)
+        return [(-move / self.beta).to(h) for move, h in zip(moves, stream, strict=True)]
 
-    def training_credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
-        """The credit in the network's own precision."""
-        return list(self._moves(net, [h.detach() for h in stream], y))
 
-    def _moves(self, net: StreamNet, free: list[Tensor], y: Tensor) -> list[Tensor]:
-        nudged = nudged_phase(net, free, y, self.beta, self.eta, self.steps)
-        return [(settled - moved) / self.beta for settled, moved in zip(free, nudged, strict=True)]
+_TWINS: WeakKeyDictionary[StreamNet, StreamNet] = WeakKeyDictionary()
+
+
+def twin_of(net: StreamNet, dtype: torch.dtype) -> StreamNet:
+    """The network in another arithmetic, as it is now: a copy made once, then only filled again.
+
+    Args:
+        net: left as it is, batch statistics included; returned itself if it has that arithmetic.
+        dtype: of the copy. A device without float64 (Apple's MPS) has it on the CPU.
+    """
+    weight = net.head.weight
+    if weight.dtype == dtype:
+        return net
+    twin = _TWINS.get(net)
+    if twin is None or twin.head.weight.dtype != dtype:
+        place = torch.device("cpu") if weight.device.type == "mps" else weight.device
+        twin = _TWINS[net] = copy.deepcopy(net).requires_grad_(False).to(place, dtype)
+    for ours, theirs in zip(twin.modules(), net.modules(), strict=True):
+        ours.training = theirs.training
+    with torch.no_grad():
+        for kept, new in zip(
+            chain(twin.parameters(), twin.buffers()), chain(net.parameters(), net.buffers()), strict=True
+        ):
+            kept.copy_(new)
+    return twin
+
+
+def prediction_errors(
+    net: StreamNet, moved: Sequence[Tensor], h_0: Tensor, origin: Sequence[Tensor] | None = None
+) -> list[Tensor]:
+    """ε_0..ε_L: ε_0 = h_0 − embed(x), ε_{l+1} = h_{l+1} − h_l − f_l(h_l).
+
+    Args:
+        net: where it is not residual, f_l(h_l) alone takes the place of h_l + f_l(h_l).
+        moved: the states h_l less `origin`.
+        h_0: embed(x).
+        origin: default 0; with the free phase, moves far below an ulp of h_l keep their digits.
+    """
+    origin = [torch.zeros_like(h) for h in moved] if origin is None else origin
+    states = [o + m for o, m in zip(origin, moved, strict=True)]
+    expected = [h_0, *(net.advance(l, states[l]) for l in range(net.n_blocks))]
+    return [m - (e - o) for m, e, o in zip(moved, expected, origin, strict=True)]
 
 
 def energies(
-    net: StreamNet, states: list[Tensor], h_0: Tensor, y: Tensor, beta: float
+    net: StreamNet,
+    moved: Sequence[Tensor],
+    h_0: Tensor,
+    y: Tensor,
+    beta: float,
+    origin: Sequence[Tensor] | None = None,
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """E = ½‖h_0 − embed(x)‖² + Σ_l ½‖h_{l+1} − h_l − f_l(h_l)‖² + β·CE per sample (B,), and ∂(Σ_b E)/∂h_l.
+    """E = Σ_l ½‖ε_l‖² + β·CE per sample (B,), and ∂(Σ_b E)/∂h_l.
 
     Args:
-        net: the network; where it is not residual, f_l(h_l) alone takes the place of h_l + f_l(h_l).
-        states: h_0..h_L, free to differ from the forward pass.
+        net: the network.
+        moved: h_0..h_L less `origin`, free to differ from the forward pass.
         h_0: embed(x).
         y: labels (B,).
         beta: β.
+        origin: as for `prediction_errors`.
     """
     with torch.enable_grad():
-        leaves = [h.detach().requires_grad_() for h in states]
-        predicted = [h_0, *(net.advance(l, leaves[l]) for l in range(net.n_blocks))]
-        energy = beta * F.cross_entropy(net.readout(leaves[-1]), y, reduction="none")
-        for h, expected in zip(leaves, predicted, strict=True):
-            energy = energy + 0.5 * (h - expected).flatten(1).square().sum(1)
+        leaves = [m.detach().requires_grad_() for m in moved]
+        last = leaves[-1] if origin is None else origin[-1] + leaves[-1]
+        energy = beta * F.cross_entropy(net.readout(last), y, reduction="none")
+        for error in prediction_errors(net, leaves, h_0, origin):
+            energy = energy + 0.5 * error.flatten(1).square().sum(1)
         return energy.detach(), torch.autograd.grad(energy.sum(), leaves)
 
 
-def nudged_phase(net: StreamNet, free: list[Tensor], y: Tensor, beta: float, eta: float, steps: int) -> list[Tensor]:
+def nudged_phase(
+    net: StreamNet,
+    free: Sequence[Tensor],
+    y: Tensor,
+    beta: float,
+    eta: float,
+    steps: int,
+    origin: Sequence[Tensor] | None = None,
+) -> list[Tensor]:
     """`steps` simultaneous descent steps on all states from the free phase; a sample whose energy rises
     (or is no longer finite) keeps its state and halves its step size.
 
     Returns:
-        h_0..h_L of the nudged phase.
+        h_0..h_L of the nudged phase, less `origin` (see `prediction_errors`).
     """
-    states, size = free, free[0].new_full((len(y),), eta)
-    energy, gradients = energies(net, states, free[0], y, beta)
+    moved = list(free) if origin is None else [h - o for h, o in zip(free, origin, strict=True)]
+    size = free[0].new_full((len(y),), eta)
+    energy, gradients = energies(net, moved, free[0], y, beta, origin)
     for _ in range(steps):
-        proposed = [h - per_sample(size, h) * g for h, g in zip(states, gradients, strict=True)]
-        new_energy, new_gradients = energies(net, proposed, free[0], y, beta)
+        proposed = [m - per_sample(size, m) * g for m, g in zip(moved, gradients, strict=True)]
+        new_energy, new_gradients = energies(net, proposed, free[0], y, beta, origin)
         falls = new_energy <= energy
-        states = [torch.where(per_sample(falls, h), new, h) for new, h in zip(proposed, states, strict=True)]
+        moved = [torch.where(per_sample(falls, m), new, m) for new, m in zip(proposed, moved, strict=True)]
         gradients = tuple(
             torch.where(per_sample(falls, g), new, g) for new, g in zip(new_gradients, gradients, strict=True)
         )
         energy = torch.where(falls, new_energy, energy)
         size = torch.where(falls, size, size / 2)
-    return states
+    return moved
 
 
 def per_sample(values: Tensor, like: Tensor) -> Tensor:

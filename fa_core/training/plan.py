@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fa_core.baseline import FROZEN
+from fa_core.baseline import CONTROLS, FROZEN
 from fa_core.errors import UsageError
 from fa_core.option_values import check_data_set, unknown_name
 from fa_core.runs import canonical_method
@@ -72,9 +72,6 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
             return self.lr
         return self.lr * 0.5 * (1.0 + math.cos(math.pi * step / max(total, 1)))
 
-
-CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
-"""They have options of their own, which are not those of the method they are trained with."""
 
 UNPENALISED = (FROZEN, "shallow")
 """Controls with no block in training, so that λ changes nothing: they are trained once, without it."""

@@ -346,6 +346,7 @@ class RunPage:
             ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, self._glyphs.ellipsis)),
             ("deep Γ", _deep_gamma(report.credit or {})),
             ("null", _null((report.credit or {}).get("null"))),
+            ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", _reference(report)),
             # the line breaks of a note are no part of it; in a name they are shown
             ("notes", " ".join(report.notes.split())),
@@ -388,6 +389,13 @@ def _null(null: object) -> str:
     spread = null.get("deep_gamma_std")
     around = f" ± {spread:.2f}" if isinstance(spread, (int, float)) else ""
     return f"{signed(null['deep_gamma_mean'])}{around} over {null.get('draws')} draws of fresh feedback"
+
+
+def _zeros(shares: object) -> str:
+    """Where the training credit has entries that are exactly 0, and how many."""
+    layers = enumerate(shares) if isinstance(shares, list) else ()
+    found = [f"{percent(share)} at l = {l}" for l, share in layers if isinstance(share, (int, float)) and share > 0]
+    return f"of a_l exactly 0: {_listed(*found)}" if found else ""
 
 
 def _reference(report: DiagnosticReport) -> str:

@@ -146,6 +146,7 @@ _METRICS = {
     "rho_relative": "ρ, ε = 1e-3·‖h‖",
     "nudge": "nudge, η = 0.01",
     "nudge_relative": "nudge, η = 0.01·‖h‖",
+    "zeros": "share of a_l that is 0",
 }
 """Name in the file → in the table."""
 
@@ -158,14 +159,16 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
         (name, _METRICS.get(metric, metric), _shown(metric, _deep_mean(values)), *(_shown(metric, v) for v in values))
         for name, credit in zip(names, credits, strict=True)
         for metric, values in credit.items()
-        if _per_layer(values) and any(value is not None for value in values)
+        # where no credit is lost, its zeros are not listed
+        if _per_layer(values) and any(value if metric == "zeros" else value is not None for value in values)
     ]
     if rows:
         yield by_layer(
             ("run", "metric", "mean over l ≥ 1"),
             rows,
             "Credit quality per layer (mean over samples at each layer). nudge: change of the loss when h_l moves "
-            "by η against the credit, in nats; negative is good.",
+            "by η against the credit, in nats; negative is good. A share of the training credit that is exactly 0 is "
+            "listed where there is one: lost to its arithmetic, or of units that take no part.",
             words=2,
         )
     yield from _nulls(names, credits)
@@ -186,6 +189,8 @@ def _deep_mean(values: Sequence[float | None]) -> float | None:
 def _shown(metric: str, value: float | None) -> str:
     if value is None or math.isnan(value):
         return MISSING
+    if metric == "zeros":
+        return percent(value)
     # a loss changes by 1e-8 in a collapsed network: its sign is what counts
     return f"{brief(value, 3)}" if metric.startswith("nudge") else fixed(float(value), 4, sign=True)
 

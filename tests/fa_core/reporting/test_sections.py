@@ -191,3 +191,12 @@ def test_a_remark_on_a_thousand_runs_names_a_few_of_them() -> None:
     said += [block.text for block in blocks if isinstance(block, Paragraph)]
     assert any(" and 992 more: one seed" in line for line in said)
     assert max(map(len, said)) < 500
+
+
+def test_exact_zeros_of_the_credit_are_listed_where_there_are_any() -> None:
+    lost = row("ep", 1, credit={"gamma": [None, 0.9, 1.0], "zeros": [1.0, 0.25, 0.0]})
+    whole = row("bp", 1, credit={"gamma": [1.0, 1.0, 1.0], "zeros": [0.0, 0.0, 0.0]})
+    grid = next(block for block in credit_table(table(lost, whole)) if isinstance(block, Grid))
+    assert [line for line in grid.rows if line[1] != "Γ"] == [
+        ("ep_s1", "share of a_l that is 0", "12%", "100%", "25%", "0%")
+    ]

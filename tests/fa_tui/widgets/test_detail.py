@@ -206,6 +206,13 @@ def test_gamma_that_there_is_none_of_has_its_reason_and_a_null_its_draws() -> No
     assert "null        +0.00 ± 0.02 over 10 draws of fresh feedback" in shown
 
 
+def test_the_layers_whose_credit_has_zeros_are_listed() -> None:
+    report = DiagnosticReport(residual_norms=[1.0, 1.0], credit={"gamma": [None, 0.9], "zeros": [1.0, 0.004]})
+    assert "zeros       of a_l exactly 0: 100% at l = 0, <1% at l = 1" in text(run(report))
+    none = DiagnosticReport(residual_norms=[1.0, 1.0], credit={"gamma": [1.0, 0.9], "zeros": [0.0, 0.0]})
+    assert "zeros" not in text(run(none))
+
+
 def test_provenance_is_listed() -> None:
     report = DiagnosticReport(
         residual_norms=[1.0, 1.0], batch_size=128, n_batches=10, dtype="float32",
