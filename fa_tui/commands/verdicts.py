@@ -56,11 +56,11 @@ def check_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Exit with 0 if every run is trustworthy and decided, 1 if some is not trustworthy, 4 if some is undecided.
+    """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input, 4 undecided.
 
-    2 is wrong usage, 3 unreadable input. A run nobody measured is not trustworthy. What is not is named on stdout, one
-    line each; then what is undecided: where the 95 % interval of a number holds the threshold, a line per diagnostic
-    with what would decide. It is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is one.
+    A run nobody measured is not trustworthy. What is not is named on stdout, one line each. Undecided is a diagnostic
+    whose threshold lies within the 95 % interval of its number: a line each names the runs and what would decide. The
+    code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is still 1, and says so.
 
     Examples:
 
