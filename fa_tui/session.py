@@ -276,9 +276,13 @@ class Session:
         """The verdict text of a run under the thresholds."""
         return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]))
 
+    def doubt(self, index: int) -> str:
+        """What is undecided of a run, as `doubt_text` says it."""
+        return doubt_text(letters_of(self.undecided[index]))
+
     def words(self, index: int) -> str:
         """The verdict of a run, and behind it what is undecided."""
-        return "; ".join(filter(None, [self.verdict(index), doubt_text(letters_of(self.undecided[index]))]))
+        return "; ".join(filter(None, [self.verdict(index), self.doubt(index)]))
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
