@@ -1,17 +1,19 @@
 """The frozen baseline that (d) compares with: recorded, measured in the same audit, given by the user, or assumed.
 
-Which runs get none, and why.
+Which frozen run is the baseline of which run: one trained by the same rule. Which runs get none, and why.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
 
 from fa_core.errors import UsageError
+from fa_core.intervals import paired_margin
 
 if TYPE_CHECKING:
     from fa_core.report import DiagnosticReport
@@ -28,6 +30,15 @@ WITHOUT_BASELINE = frozenset({FROZEN, "shallow", "random_init"})
 
 BASELINE_FROM = "frozen_baseline_from"
 """Provenance member that says where a recorded baseline came from that was not in the run's manifest."""
+
+BASELINE_RULE = "frozen_baseline_rule"
+"""And that says which rule trained the frozen net, where that is not the run's own."""
+
+OTHER_BASELINES = "other_frozen_baselines"
+"""And that holds the accuracies of frozen nets trained by other rules: rule → fraction."""
+
+TRAINED_BY = {FROZEN: "dfa", "random_targets": "bp"}
+"""Controls that train by another rule, and by which one unless they say (`fa_core.methods.controls`)."""
 
 GIVEN = "given"
 """What it says of one that the user gave while measuring the run."""
@@ -110,36 +121,134 @@ class FrozenBaseline(msgspec.Struct, frozen=True):
         return replace(row, report=report.with_frozen_baseline(acc))
 
 
-def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
-    """Fill in (d)'s baseline where a run has none and a frozen-blocks run was measured in the same audit.
+def rule_of(method: str, args: Mapping[str, Any]) -> str:
+    """The rule that trains a run, with its options: of a control the one that it trains by.
 
-    It must have the same network, arguments, data and seed; one of the same recipe goes before others.
+    >>> rule_of("frozen", {}), rule_of("frozen", {"of": "bp"}), rule_of("ep", {"steps": 5})
+    ('dfa', 'bp', 'ep(steps=5)')
     """
+    options = dict(args)
+    rule = options.pop("of", TRAINED_BY[method]) if method in TRAINED_BY else method
+    listed = ", ".join(f"{name}={value}" for name, value in sorted(options.items()))
+    return f"{rule}({listed})" if listed else str(rule)
+
+
+class FrozenRun(msgspec.Struct, frozen=True):
+    """A run with frozen blocks whose accuracy is known.
+
+    Attributes:
+        source: its folder or file.
+        rule: see `rule_of`.
+        facts: see `facts_of`.
+        acc: its accuracy, a fraction.
+        right: which samples it classified rightly, where that was recorded (`fa_core.intervals.packed`).
+    """
+
+    source: str
+    rule: str
+    facts: Mapping[str, Any]
+    acc: float
+    right: str | None = None
+
+
+def facts_of(known: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+    """What a run must share with its baseline: network and arguments, data, seed and recipe.
+
+    λ is left out: with frozen blocks the penalty trains nothing.
+
+    Args:
+        known: the run's manifest as a mapping, or its report's provenance.
+        seed: the run's.
+
+    Returns:
+        Name → value; empty where the network or the seed is not known.
+    """
+    if seed is None or known.get("arch") is None:
+        return {}
+    facts = {"seed": seed, **{name: known.get(name) for name in ("arch", "data", "data_hash")}}
+    for name in ("arch_args", "recipe"):
+        value = known.get(name)
+        facts |= value if isinstance(value, Mapping) else {name: value}
+    return {name: value for name, value in facts.items() if name != "lam"}
+
+
+class FrozenRuns:
+    """The frozen baselines that are at hand.
+
+    Args:
+        runs: in the order in which one is taken before another that fits as well.
+    """
+
+    def __init__(self, runs: Iterable[FrozenRun]) -> None:
+        self._alike: defaultdict[bytes, list[FrozenRun]] = defaultdict(list)
+        self._same_net: defaultdict[tuple[object, object], list[FrozenRun]] = defaultdict(list)
+        for run in runs:
+            self._alike[_ORDERED.encode(run.facts)].append(run)
+            self._same_net[run.facts.get("seed"), run.facts.get("arch")].append(run)
+
+    def judge(self, report: DiagnosticReport, rule: str, facts: Mapping[str, Any]) -> DiagnosticReport:
+        """A run's report with its baseline: of the frozen runs alike, the one trained by the same rule.
+
+        One of another rule is taken where the run has no baseline yet, and `BASELINE_RULE` says so; those that are
+        not judged by are kept as `OTHER_BASELINES`. One of another recipe, network or data is never taken: the reason
+        why (d) was not measured names it. A baseline that the user gave stays.
+        """
+        given = report.provenance.get(BASELINE_FROM) == GIVEN
+        alike = self._alike.get(_ORDERED.encode(facts), []) if facts else []
+        same = [run for run in alike if run.rule == rule]
+        best = next(iter(same or (alike if report.frozen_baseline_acc is None else ())), None)
+        if given or not facts or (best is None and report.frozen_baseline_acc is not None):
+            return report
+        if best is None:
+            near = self._same_net.get((facts["seed"], facts["arch"]), [])
+            why = min((_difference(run, facts) for run in near), default=None, key=lambda found: found[0])
+            return report if why is None else replace(report, unmeasured={**report.unmeasured, "d": why[1]})
+        found = {BASELINE_FROM: best.source, BASELINE_RULE: "" if best.rule == rule else best.rule}
+        found[OTHER_BASELINES] = {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule}
+        kept = {name: value for name, value in report.provenance.items() if name not in found}
+        judged = replace(report.with_frozen_baseline(best.acc), provenance=kept | {k: v for k, v in found.items() if v})
+        paired = paired_margin(report.right, best.right) if report.right and best.right else None
+        return judged if paired is None else replace(judged, intervals={**judged.intervals, "margin_pp": paired})
+
+
+def _difference(run: FrozenRun, facts: Mapping[str, Any]) -> tuple[int, str]:
+    """In how many facts a frozen run differs, and the sentence that names them."""
+    names = [name for name in {**facts, **run.facts} if facts.get(name) != run.facts.get(name)]
+    listed = "; ".join(f"{name} {run.facts.get(name, '(none)')}, not {facts.get(name, '(none)')}" for name in names)
+    why = f"the frozen run {run.source} has {listed}; give its accuracy with --frozen-baseline to use it"
+    return len(names), why
+
+
+def with_measured_baselines(rows: Iterable[AuditRow]) -> list[AuditRow]:
+    """The rows with (d) judged by the frozen-blocks runs that were measured in the same audit (`FrozenRuns.judge`)."""
     rows = list(rows)
-    frozen = [row for row in rows if row.method == FROZEN and row.report.headline_acc is not None]
-    return [_with_baseline(row, frozen) for row in rows]
+    frozen = FrozenRuns(
+        FrozenRun(row.checkpoint or row.source, _rule(row), _facts(row), row.report.headline_acc, row.report.right)
+        for row in rows
+        if row.method == FROZEN and row.report.headline_acc is not None
+    )
+    return [
+        row
+        if row.method in WITHOUT_BASELINE
+        else replace(row, report=frozen.judge(row.report, _rule(row), _facts(row)))
+        for row in rows
+    ]
 
 
 def with_baseline(row: AuditRow, acc: float | None, source: str) -> AuditRow:
     """The row with this baseline, and where it came from."""
     report = row.report.with_frozen_baseline(acc)
-    return replace(row, report=replace(report, provenance={**report.provenance, BASELINE_FROM: source}))
+    facts = {name: value for name, value in report.provenance.items() if name != BASELINE_RULE}
+    return replace(row, report=replace(report, provenance={**facts, BASELINE_FROM: source}))
 
 
-def _with_baseline(row: AuditRow, frozen: list[AuditRow]) -> AuditRow:
-    shared = _shared_with_baseline(row)
-    if row.method in WITHOUT_BASELINE or row.report.frozen_baseline_acc is not None or shared is None:
-        return row
-    fitting = [candidate for candidate in frozen if _shared_with_baseline(candidate) == shared]
-    recipe = row.report.provenance.get("recipe")
-    # of several that are as good, the first
-    best = max(fitting, key=lambda other: other.report.provenance.get("recipe") == recipe, default=None)
-    return row if best is None else with_baseline(row, best.report.headline_acc, best.checkpoint or best.source)
+def _rule(row: AuditRow) -> str:
+    args = row.report.provenance.get("method_args")
+    return rule_of(row.method, args if isinstance(args, Mapping) else {})
 
 
-def _shared_with_baseline(row: AuditRow) -> tuple[object, ...] | None:
-    """What a run and its baseline share; None where the network is not known."""
-    facts = row.report.provenance
-    if row.seed is None or "arch" not in facts:
-        return None
-    return (facts["arch"], facts.get("arch_args"), facts.get("data"), facts.get("data_hash"), row.seed)
+def _facts(row: AuditRow) -> dict[str, Any]:
+    return facts_of(row.report.provenance, row.seed)
+
+
+_ORDERED = msgspec.json.Encoder(order="deterministic")

@@ -250,9 +250,10 @@ def _bits_of(text: str) -> tuple[int, int]:
     """n and the bits; 0 and 0 for a text that is none of `packed`'s."""
     count, _, code = text.partition(":")
     try:
-        return int(count), int.from_bytes(binascii.a2b_base64(code), "little")
+        samples, bits = int(count), binascii.a2b_base64(code)
     except ValueError:
         return 0, 0
+    return (samples, int.from_bytes(bits, "little")) if len(bits) == (samples + 7) // 8 else (0, 0)
 
 
 def at_reference_batch(drift: float, batch_size: int) -> float:

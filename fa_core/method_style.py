@@ -53,12 +53,21 @@ def method_style(method: str) -> MethodStyle:
     if method in METHOD_STYLES:
         return METHOD_STYLES[method]
     checksum = crc32(method.encode(errors="backslashreplace"))
-    bases = [name for name in METHOD_STYLES if method.startswith((f"{name}_", f"{name}-", f"{name} ", f"{name}+"))]
-    if not bases:
+    if not (known := known_method(method)):
         return MethodStyle(_COLOURS[checksum % len(_COLOURS)], MARKERS[checksum // len(_COLOURS) % len(MARKERS)])
-    base = METHOD_STYLES[max(bases, key=len)]
+    base = METHOD_STYLES[known]
     others = MARKERS.replace(base.marker, "")
     return MethodStyle(base.colour, others[checksum % len(others)])
+
+
+def known_method(method: str) -> str:
+    """The known method that this is, or is a variant of; ``""`` if there is none.
+
+    >>> known_method("dfa_penalty"), known_method("dfa"), known_method("dfax")
+    ('dfa', 'dfa', '')
+    """
+    bases = [name for name in METHOD_STYLES if f"{method} ".startswith(tuple(f"{name}{end}" for end in "_- +"))]
+    return max(bases, key=len, default="")
 
 
 def method_styles(methods: Iterable[str]) -> dict[str, MethodStyle]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.baseline import BASELINE_FROM, GIVEN, why_no_baseline
+from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES, why_no_baseline
 from fa_core.diagnostics import (
     DIAGNOSTICS,
     LETTERS,
@@ -118,9 +118,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         batch_size: B of the gradient norms (they carry 1/B).
         n_batches: K, the batches behind (c).
         norm_batches: how many of them (a) and (b) used.
-        dtype: the arithmetic measured in, e.g. ``"float32"``.
+        dtype: the arithmetic that ran, e.g. ``"float32"``, or ``"float32, bfloat16 inside"`` the network.
         tap_names: names of h_0..h_L.
-        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, ``"cls token"``).
+        flatten: how a hidden state became one vector per sample (``"as is"``, ``"flattened"``, or by the token that
+            the head reads: ``"cls token"``, ``"last token"``, ``"read token"``).
         error_norm: median over samples of ‖e_T‖₂, e_T = softmax(logits) − onehot(y).
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
@@ -424,7 +425,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
                 said = [diagnostic.pattern.format(value), self.range_words(letter), self.basis(letter)]
                 number = " ".join([said[0], *(f"[{more}]" for more in said[1:] if more)])
                 bound = f"{diagnostic.bound} {diagnostic.limit(self.thresholds):g}"
-                lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){self.at_reference(letter)}")
+                more = (
+                    f"; {others}" if letter == "d" and (others := self.other_margins()) else self.at_reference(letter)
+                )
+                lines.append(f"({letter}) {state}: {diagnostic.name} {number} ({bound}){more}")
         return lines
 
     def range_words(self, letter: str) -> str:
@@ -448,7 +452,24 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         kind = self.kinds.get(letter, "")
         if letter == "d" and not kind and self.provenance.get(BASELINE_FROM) == GIVEN:
             return f"baseline {self.baseline_words()} given by hand"
+        rule = self.provenance.get(BASELINE_RULE)
+        if letter == "d" and not kind and rule:
+            return f"baseline {self.baseline_words()} of frozen blocks trained by {rule}"
         return f"baseline {self.baseline_words()}" if kind == ASSUMED else kind
+
+    def other_margins(self) -> str:
+        """(d)'s number against frozen blocks that another rule trained, where there are any, as text.
+
+        >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
+        >>> DiagnosticReport(headline_acc=0.62, provenance=provenance).other_margins()
+        '+6.30 pp against frozen blocks trained by dfa'
+        """
+        others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
+        if acc is None or not isinstance(others, Mapping):
+            return ""
+        pattern = f"{DIAGNOSTICS['d'].pattern} against frozen blocks trained by {{}}"
+        known = [(100.0 * (acc - other), rule) for rule, other in others.items() if isinstance(other, float)]
+        return ", ".join(pattern.format(*one) for one in known)
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.

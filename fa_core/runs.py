@@ -44,7 +44,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         format: ``"fa-run/1"``.
         method: canonical method name: ``bp``, ``fa``, ``dfa``, ``state_bridge``, ``credit_bridge``, ``ep``,
             or a control: ``frozen``, ``shallow``, ``random_init``, ``random_targets``.
-        arch: built-in network name: ``resmlp``, ``vit_mini``, ``studentnet``, ``smallcnn``.
+        arch: built-in network name: ``resmlp``, ``resmlp_wide``, ``vit_mini``, ``studentnet``, ``smallcnn``.
         arch_args: its arguments (``input_dim``, ``d``, ``L``, ``terminal_ln``, ``num_classes``, ...).
         data: the data SPEC, e.g. ``"synthetic:alpha=1.0,input=16"``.
         data_hash: hash of the evaluation samples.
@@ -57,6 +57,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         axes: what distinguishes the run in a sweep: ``lam``, ``d``, ``L``, ``arch``.
         headline_acc: test accuracy at the end, a fraction.
         frozen_baseline_acc: accuracy of the same net with frozen blocks, if it was trained.
+        frozen_baseline_rule: the rule that trained its embedding and head, where that is not the run's own.
         epochs_done: complete epochs in the trace.
         stopped: why it ended early, if it did.
         versions: library versions it was trained with.
@@ -78,6 +79,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     axes: dict[str, Any] = {}
     headline_acc: float | None = None
     frozen_baseline_acc: float | None = None
+    frozen_baseline_rule: str | None = None
     epochs_done: int = 0
     stopped: str | None = None
     versions: dict[str, str] = {}

@@ -20,7 +20,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from fa_core.atomic import write_bytes, write_json
-from fa_core.baseline import FROZEN, WITHOUT_BASELINE
+from fa_core.baseline import BASELINE_RULE, FROZEN, WITHOUT_BASELINE, FrozenRun, FrozenRuns, facts_of, rule_of
 from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
@@ -180,7 +180,7 @@ class Run:
     def train(self, stop_on: frozenset[str], on_moment: Callable[[Moment], None]) -> None:
         """Train the epochs that are left."""
         steps = steps_per_epoch(self.data, self.recipe) if self.optimizer else 0
-        self.baseline = sibling_baseline(self.writer.folder, self.manifest)
+        self.baseline = _judged(DiagnosticReport(), self.writer.folder, self.manifest).frozen_baseline_acc
         while self.optimizer and self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
             epoch = self.manifest.epochs_done + 1
             moment = Moment(run=self.name, epoch=epoch, epochs=self.recipe.epochs, step=0, steps=steps)
@@ -317,37 +317,39 @@ def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any)
     return diagnose(net, batches, headline_acc=accuracy(net, test), **given)
 
 
-def sibling_baseline(folder: Path, manifest: Manifest) -> float | None:
-    """Accuracy of the finished frozen-blocks run next to `folder` with the same network, data, seed and recipe.
-
-    λ may differ: with frozen blocks the penalty trains nothing. Controls in `WITHOUT_BASELINE` have none.
-
-    Args:
-        folder: the run's folder; its siblings are searched.
-        manifest: what the run is.
-
-    Returns:
-        A fraction, or None if there is no such run.
-    """
-    if manifest.method in WITHOUT_BASELINE:
-        return None
-    wanted = _alike(manifest)
+def siblings(folder: Path) -> FrozenRuns:
+    """The finished frozen-blocks runs next to a run folder."""
+    found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
-        if other == folder or not is_run(other):
-            continue
         try:
-            candidate = read_manifest(other)
+            manifest = read_manifest(other) if other != folder and is_run(other) else None
         except FaError:
             continue
-        finished = candidate.epochs_done == candidate.recipe.get("epochs")
-        if candidate.method == FROZEN and finished and _alike(candidate) == wanted:
-            return candidate.headline_acc
-    return None
+        if manifest is None or manifest.method != FROZEN or manifest.epochs_done != manifest.recipe.get("epochs"):
+            continue
+        if manifest.headline_acc is not None:
+            rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
+            found.append(FrozenRun(other.name, rule, facts, manifest.headline_acc, _right(other)))
+    return FrozenRuns(found)
 
 
-def _alike(manifest: Manifest) -> tuple[object, ...]:
-    recipe = {name: value for name, value in manifest.recipe.items() if name != "lam"}
-    return (manifest.arch, manifest.arch_args, manifest.data, manifest.seed, recipe)
+def _right(folder: Path) -> str | None:
+    """Which samples an audited run classified rightly."""
+    try:
+        return DiagnosticReport.from_dict(json.loads((folder / AUDIT).read_bytes())).right
+    except (OSError, ValueError, FaError):
+        return None
+
+
+def _facts(manifest: Manifest) -> dict[str, Any]:
+    return facts_of(msgspec.structs.asdict(manifest), manifest.seed)
+
+
+def _judged(report: DiagnosticReport, folder: Path, manifest: Manifest) -> DiagnosticReport:
+    """The report with (d)'s baseline from the run folders next to its own."""
+    if manifest.method in WITHOUT_BASELINE:
+        return report
+    return siblings(folder).judge(report, rule_of(manifest.method, manifest.method_args), _facts(manifest))
 
 
 class _Silent:
@@ -371,12 +373,16 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = N
     Raises:
         FaError: it cannot be read or measured, or the report cannot be written.
     """
-    writer = RunWriter(folder)
-    manifest = read_manifest(folder)
-    manifest = msgspec.structs.replace(manifest, frozen_baseline_acc=sibling_baseline(folder, manifest))
-    writer.manifest(manifest)
+    manifest = msgspec.structs.replace(read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None)
+    RunWriter(folder).manifest(manifest)
     report = measure_run(Job(id=folder.name, checkpoint=str(folder)), str(device), _Silent(), samples)
-    writer.manifest(msgspec.structs.replace(manifest, headline_acc=report.headline_acc))
+    report = _judged(report, folder, manifest)
+    found = {
+        "headline_acc": report.headline_acc,
+        "frozen_baseline_acc": report.frozen_baseline_acc,
+        "frozen_baseline_rule": report.provenance.get(BASELINE_RULE),
+    }
+    RunWriter(folder).manifest(msgspec.structs.replace(manifest, **found))
     provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
     report = msgspec.structs.replace(report, provenance=provenance)
     write_json(folder / AUDIT, report.to_dict())

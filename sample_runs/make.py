@@ -1,15 +1,20 @@
-"""Make the sample runs again: ``python sample_runs/make.py`` (about an hour on one core, no download).
+"""Make the sample runs again: ``python sample_runs/make.py`` (some minutes on sixteen cores, no download).
 
-Every run is one plan below; nothing was chosen by looking at its verdict. One thread, so that a machine
-of the same kind with the same library versions gets the same weights.
+Every run is one plan below; nothing was chosen by looking at its verdict. One thread per run, so that a machine
+of the same kind with the same library versions gets the same weights, however many runs are trained at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import fnmatch
+import os
 import sys
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import lru_cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +23,10 @@ from safetensors import safe_open
 from safetensors.torch import save
 
 from fa_core.atomic import write_bytes
+from fa_core.baseline import FROZEN, rule_of
 from fa_core.data import DataSet, eval_batches, load_data
 from fa_core.engine.loading import Evaluation
-from fa_core.report import DiagnosticReport
-from fa_core.runs import WEIGHTS
+from fa_core.runs import CREDIT, WEIGHTS
 from fa_core.train import Recipe, RunPlan, audit_run, plan_runs, train_run
 
 SEEDS = (42, 123, 456)
@@ -31,23 +36,45 @@ HERE = Path(__file__).parent
 def main_set() -> list[RunPlan]:
     """Every method under one recipe on the task where depth helps: input 16, d = 64, L = 4."""
     task: dict[str, Any] = {"arch": "resmlp", "data": "synthetic:alpha=1.0,input=16", "widths": [64], "depths": [4]}
-    recipe = Recipe(epochs=20, lr=3e-3, weight_decay=0.01, schedule="cosine")
-    methods = ["frozen", "bp", "dfa", "fa", "state_bridge", "ep", "random_init"]
-    published = plan_runs(["credit_bridge"], SEEDS, recipe=recipe, method_args={"variant": "published"}, **task)
+    recipe = Recipe(epochs=12, lr=3e-3, weight_decay=0.01, schedule="cosine")
+    return every_method(recipe, task)
+
+
+def every_method(recipe: Recipe, task: dict[str, Any]) -> list[RunPlan]:
+    """Every method and the untrained net on every seed, and for each rule the frozen blocks that it trains."""
+    methods = [FROZEN, "bp", "dfa", "fa", "state_bridge", "ep", "random_init"]
+    published = plan_runs([FROZEN, "credit_bridge"], SEEDS, recipe=recipe, method_args={"variant": "published"}, **task)
     return plan_runs(methods, SEEDS, recipe=recipe, **task) + published
 
 
+def wide() -> list[RunPlan]:
+    """16 latents seen in 1,024 values at a high learning rate: the published regime in a minute a run."""
+    data = "synthetic:input=16,ambient=1024"
+    task: dict[str, Any] = {"arch": "resmlp", "data": data, "widths": [64], "depths": [4]}
+    recipe = Recipe(epochs=8, lr=1e-2, weight_decay=0.01, schedule="cosine")
+    single: dict[str, Any] = {"method_args": {"arithmetic": "float32"}, "axes": {"arithmetic": "float32"}}
+    bare: dict[str, Any] = {"arch_args": {"terminal_ln": False}, "axes": {"ln": "none"}}
+    hot: dict[str, Any] = {"recipe": Recipe(epochs=8, lr=3e-2, weight_decay=0.01), "axes": {"lr": 3e-2}}
+    return [
+        *every_method(recipe, task),
+        *plan_runs([FROZEN, "ep"], SEEDS, recipe=recipe, **single, **task),
+        *plan_runs(["dfa"], SEEDS, recipe=recipe, lams=[1e-3, 1e-2], **task),
+        *plan_runs([FROZEN, "dfa"], SEEDS, recipe=recipe, **bare, **task),
+        *plan_runs([FROZEN, "dfa"], SEEDS, recipe=recipe, **(task | {"arch": "studentnet"})),
+        *plan_runs([FROZEN, "dfa"], [42], **hot, **task),
+    ]
+
+
 def controls() -> list[RunPlan]:
-    """What the collapse needs and what prevents it, on the wide input: input 128, d = 128, L = 4."""
+    """What the collapse needs and what prevents it, on a wide Gaussian input: input 128, d = 128, L = 4."""
     recipe = Recipe(epochs=16, lr=3e-3, weight_decay=0.01, schedule="cosine")
     task: dict[str, Any] = {"data": "synthetic:alpha=1.0,input=128", "recipe": recipe, "axes": {"input": 128}}
-    wide: dict[str, Any] = {"arch": "resmlp", "widths": [128], "depths": [4], **task}
-    bare: dict[str, Any] = wide | {"arch_args": {"terminal_ln": False}, "axes": {"input": 128, "ln": "none"}}
+    net: dict[str, Any] = {"arch": "resmlp", "widths": [128], "depths": [4], **task}
+    bare: dict[str, Any] = net | {"arch_args": {"terminal_ln": False}, "axes": {"input": 128, "ln": "none"}}
     return [
-        *plan_runs(["frozen", "bp", "dfa", "random_init"], [42], **wide),
-        *plan_runs(["dfa"], [42], lams=[1e-2], **wide),
-        *plan_runs(["frozen", "dfa"], [42], **bare),
-        *plan_runs(["frozen", "dfa"], [42], arch="studentnet", **task),
+        *plan_runs([FROZEN, "bp", "fa", "dfa", "random_init"], [42], **net),
+        *plan_runs(["dfa"], [42], lams=[1e-2], **net),
+        *plan_runs([FROZEN, "dfa"], [42], **bare),
     ]
 
 
@@ -55,48 +82,87 @@ def floor() -> list[RunPlan]:
     """Two runs under (b)'s floor for opposite reasons: DFA by cancellation, BP by convergence."""
     hot = Recipe(epochs=8, lr=1e-2, weight_decay=0.01, schedule="cosine")
     small: dict[str, Any] = {"arch": "resmlp", "widths": [128], "depths": [4]}
-    long = Recipe(epochs=100, lr=1e-3, weight_decay=0.01, schedule="constant", batch_size=32)
+    long = Recipe(epochs=200, lr=1e-3, weight_decay=0.01, schedule="constant", batch_size=32)
     data = "synthetic:alpha=1.0,input=128"
     return [
-        *plan_runs(["frozen", "dfa"], [42], data=data, recipe=hot, axes={"lr": 1e-2}, **small),
-        *plan_runs(["frozen", "bp"], [42], data="digits", recipe=long, axes={"data": "digits"}, **small),
+        *plan_runs([FROZEN, "dfa"], [42], data=data, recipe=hot, axes={"lr": 1e-2}, **small),
+        *plan_runs([FROZEN, "bp"], [42], data="digits", recipe=long, axes={"data": "digits"}, **small),
     ]
 
 
-GROUPS = {"main": main_set, "controls": controls, "floor": floor}
-"""Folder → its runs, in the order they are made."""
+GROUPS = {"main": main_set, "wide": wide, "controls": controls, "floor": floor}
+"""Folder → its runs."""
+
+EFFORT = {"ep": 9.0, "credit_bridge": 5.0, "state_bridge": 3.0, "fa": 1.5}
+"""How long a step by a rule takes, in steps of backprop: the longest runs are begun first."""
 
 
-def make(out: Path, only: str) -> None:
-    """Train what is not there yet; an interrupted run goes on where it stopped."""
-    loaded: dict[str, DataSet] = {}
-    for group, plans in GROUPS.items():
-        for plan in plans():
-            name = f"{group}/{plan.name}"
-            if not fnmatch.fnmatch(name, only):
-                continue
-            if plan.data not in loaded:
-                loaded[plan.data] = load_data(plan.data)
-            start = time.perf_counter()
-            folder, data = out / group / plan.name, loaded[plan.data]
-            done = train_run(plan, data, folder, resume=True)
-            told = "there already" if done.report is None else store_half(folder, data, done.report)
-            print(f"{name}: {told} ({time.perf_counter() - start:.0f} s)", file=sys.stderr, flush=True)
+def keeps_weights(group: str, plan: RunPlan) -> bool:
+    """Whether a run's weights are part of the sample runs: of `wide` those of one seed, for their size."""
+    return group != "wide" or plan.seed == SEEDS[0]
 
 
-def store_half(folder: Path, data: DataSet, trained: DiagnosticReport) -> str:
-    """Keep the weights in float16 and audit those, unless that changes the verdict."""
-    path = folder / WEIGHTS
-    whole = path.read_bytes()
-    with safe_open(path, "pt") as file:
-        tensors = {name: file.get_tensor(name).half() for name in file.keys()}  # noqa: SIM118
-        label = file.metadata()
-    write_bytes(path, save(tensors, label))
+def effort(plan: RunPlan) -> float:
+    return plan.recipe.epochs * EFFORT.get(rule_of(plan.method, plan.method_args).partition("(")[0], 1.0)
+
+
+def make(out: Path, only: str, jobs: int) -> None:
+    """Train what is not there yet, then audit it; an interrupted run goes on where it stopped."""
+    chosen = [(group, plan) for group, plans in GROUPS.items() for plan in plans()]
+    chosen = [(group, plan) for group, plan in chosen if fnmatch.fnmatch(f"{group}/{plan.name}", only)]
+    chosen.sort(key=lambda one: -effort(one[1]))
+    frozen = [one for one in chosen if one[1].method == FROZEN]
+    with ProcessPoolExecutor(jobs, get_context("spawn"), torch.set_num_threads, (1,)) as pool:
+        for step, runs in ((train, chosen), (store, frozen), (store, [one for one in chosen if one not in frozen])):
+            each(pool, step, out, runs)
+    for group, plan in chosen:
+        if not keeps_weights(group, plan):
+            for name in (WEIGHTS, CREDIT):
+                (out / group / plan.name / name).unlink(missing_ok=True)
+
+
+Step = Callable[[Path, RunPlan], str]
+
+
+def each(pool: ProcessPoolExecutor, step: Step, out: Path, runs: Sequence[tuple[str, RunPlan]]) -> None:
+    """One step of every run, as many at once as there are processes; what became of it is printed."""
+    waiting = {pool.submit(step, out / group / plan.name, plan): f"{group}/{plan.name}" for group, plan in runs}
+    for done in as_completed(waiting):
+        print(f"{waiting[done]}: {done.result()}", file=sys.stderr, flush=True)
+
+
+@lru_cache(maxsize=4)
+def samples_of(spec: str) -> DataSet:
+    return load_data(spec)
+
+
+def train(folder: Path, plan: RunPlan) -> str:
+    start = time.perf_counter()
+    done = train_run(plan, samples_of(plan.data), folder, resume=True)
+    return "there already" if done.skipped else f"trained in {time.perf_counter() - start:.0f} s"
+
+
+def store(folder: Path, plan: RunPlan) -> str:
+    """Keep the tensors in float16 and audit those, unless that changes the verdict.
+
+    Every frozen run has to be trained, and those that a run is judged by stored, before this.
+    """
+    if not (folder / WEIGHTS).exists():
+        return "audited before"
+    data = samples_of(plan.data)
     held = Evaluation(data.test_x, data.test_y, eval_batches(data), data.hash)
+    trained = audit_run(folder, torch.device("cpu"), held)
+    whole = {path: path.read_bytes() for path in (folder / WEIGHTS, folder / CREDIT) if path.exists()}
+    for path in whole:
+        with safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name).half() for name in file.keys()}  # noqa: SIM118
+            label = file.metadata()
+        write_bytes(path, save(tensors, label))
     report = audit_run(folder, torch.device("cpu"), held)
     if report.verdict == trained.verdict:
         return report.verdict
-    write_bytes(path, whole)
+    for path, content in whole.items():
+        write_bytes(path, content)
     return f"{audit_run(folder, torch.device('cpu'), held).verdict} (in float32: float16 says {report.verdict})"
 
 
@@ -104,9 +170,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Make the sample runs again.")
     parser.add_argument("--out", type=Path, default=HERE, help="where the run folders go (default: here)")
     parser.add_argument("--only", default="*", help="a pattern such as 'main/dfa_*'")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="runs at once (default: one per core)")
     args = parser.parse_args()
-    torch.set_num_threads(1)
-    make(args.out, args.only)
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    make(args.out, args.only, args.jobs)
 
 
 if __name__ == "__main__":

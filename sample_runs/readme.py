@@ -97,26 +97,33 @@ def spread(values: Iterable[float | None], pattern: str) -> str:
     return low if low == high else f"{low} … {high}"
 
 
+def fired_by(report: DiagnosticReport) -> str:
+    """The letters that fire, and those that other samples might decide otherwise."""
+    undecided = "".join(sorted(report.undecided))
+    return ("".join(sorted(report.flags)) or "none") + (f", {undecided} undecided" if undecided else "")
+
+
 def verdicts(runs: Sequence[Run]) -> str:
     """Which letters fire, seed by seed."""
     found = defaultdict(list)
     for run in runs:
-        found["".join(sorted(run.report.flags)) or "none"].append(str(run.manifest.seed))
+        found[fired_by(run.report)].append(str(run.manifest.seed))
     return "; ".join(
         fired if len(found) == 1 else f"{fired} ({', '.join(seeds)})" for fired, seeds in sorted(found.items())
     )
 
 
-def main_table() -> str:
-    groups: Mapping[str, list[Run]] = defaultdict(list)
-    for run in runs_of("main"):
-        groups[run.manifest.method].append(run)
+def seeds_table(group: str, reference: Mapping[str, str]) -> str:
+    """A row per kind of run, its values from the smallest to the largest over the seeds."""
+    kinds: Mapping[str, list[Run]] = defaultdict(list)
+    for run in runs_of(group):
+        kinds[run.name.rpartition("_s")[0]].append(run)
     rows = []
-    for method, runs in groups.items():
+    for kind, runs in kinds.items():
         reports = [run.report for run in runs]
         rows.append(
             [
-                method,
+                f"`{kind}`",
                 spread((report.headline_acc for report in reports), "{:.3f}"),
                 spread((report.margin_pp for report in reports), "{:+.1f}"),
                 spread((report.max_per_block_growth for report in reports), "{:.3g}"),
@@ -125,21 +132,16 @@ def main_table() -> str:
                 spread((report.cross_batch_stability for report in reports), "{:+.2f}"),
                 spread((run.deep_gamma for run in runs), "{:+.2f}"),
                 verdicts(runs),
-                REFERENCE_MAIN.get(method, "–"),
+                *([reference.get(kind, "–")] if reference else []),
             ]
         )
     return table(
         [
-            "method",
-            "accuracy",
-            "(d) pp",
-            "(a) growth",
-            "‖h_L‖",
-            "(b) ‖g_L‖",
-            "(c) drift",
+            "runs",
+            *NUMBERS,
             "deep Γ",
             "fires",
-            "reference",
+            *(["reference"] if reference else []),
         ],
         rows,
     )
@@ -160,7 +162,7 @@ def single_table(group: str, reference: Mapping[str, str]) -> str:
                 _number(report.cross_batch_stability, "{:+.2f}"),
                 f"{run.gain:.1e}",
                 _number(report.error_norm, "{:.1e}"),
-                "".join(sorted(report.flags)) or "none",
+                fired_by(report),
                 report.coverage,
                 reference.get(run.name, "–"),
             ]
@@ -174,7 +176,7 @@ def single_table(group: str, reference: Mapping[str, str]) -> str:
 def timeline_table() -> str:
     """When (a) and (b) fire first in the runs where one of them does."""
     rows = []
-    for run in [*runs_of("main"), *runs_of("controls"), *runs_of("floor")]:
+    for run in (run for group in ("main", "wide", "controls", "floor") for run in runs_of(group)):
         fires = {letter: run.first_fire(letter) for letter in "ab"}
         if any(epoch is not None for epoch in fires.values()):
             epochs = [str(fires[letter]) if fires[letter] else "never" for letter in "ab"]
@@ -211,7 +213,8 @@ def text() -> str:
     """The README: the template with its tables filled in."""
     filled = (HERE / "README.template.md").read_text(encoding="utf-8")
     blocks = {
-        "main": main_table(),
+        "main": seeds_table("main", REFERENCE_MAIN),
+        "wide": seeds_table("wide", {}),
         "controls": single_table("controls", REFERENCE_CONTROLS),
         "floor": single_table("floor", REFERENCE_FLOOR),
         "timeline": timeline_table(),

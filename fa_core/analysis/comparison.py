@@ -20,7 +20,7 @@ class LayerSpread(Result, frozen=True, kw_only=True):
         ratio: largest over smallest; inf if some are finite and others NaN or ±inf, or if the smallest is 0;
             None with fewer than two values, or with no finite one.
         mean: of the finite values; None without one.
-        std: their population standard deviation; None with fewer than two.
+        std: their sample standard deviation; None with fewer than two.
     """
 
     layer: int
@@ -68,7 +68,7 @@ def _spread(layer: int, values: Sequence[float | None]) -> LayerSpread:
     mean = math.fsum(finite) / len(finite) if finite else None
     std = None
     if mean is not None and len(finite) > 1:
-        std = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / len(finite))
+        std = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / (len(finite) - 1))
     return LayerSpread(layer=layer, values=tuple(values), ratio=_ratio(known, finite), mean=mean, std=std)
 
 

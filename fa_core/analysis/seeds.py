@@ -1,4 +1,4 @@
-"""One method over its seeds: mean ± std of every number, verdict counts, and what the seeds disagree on."""
+"""One method over its seeds: mean and spread of every number, verdict counts, and what the seeds disagree on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import collections, varying_axes
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.intervals import Interval, exact_share_interval
 from fa_core.option_values import listed
 from fa_core.table import AuditTable, Bits, Floats, Indices, Mask
 
@@ -29,6 +30,9 @@ NUMBERS = {
 }
 """Name in the result → column of the table, the diagnostic whose mark says that it is non-finite, heading."""
 
+GEOMETRIC = frozenset({"growth", "h_L", "g_L"})
+"""Numbers that span decades over seeds: a mean would be that of the largest one."""
+
 
 class Stat(Result, frozen=True, kw_only=True):
     """A number over seeds.
@@ -37,9 +41,11 @@ class Stat(Result, frozen=True, kw_only=True):
         n: seeds with a finite value.
         nonfinite: seeds measured as NaN or ±inf: not in mean and std.
         mean: None without a finite value.
-        std: population standard deviation √(Σ(x−mean)²/n); None for fewer than two values.
+        std: sample standard deviation √(Σ(x−mean)²/(n−1)); None for fewer than two values.
         min: smallest finite value.
         max: largest finite value.
+        geometric_mean: exp of the mean of log x, of `GEOMETRIC` numbers; None where a finite value is not above 0.
+        factor: exp of the sample standard deviation of log x: the seeds lie within about ×/÷ this.
     """
 
     n: int
@@ -48,6 +54,8 @@ class Stat(Result, frozen=True, kw_only=True):
     std: float | None = None
     min: float | None = None
     max: float | None = None
+    geometric_mean: float | None = None
+    factor: float | None = None
 
 
 class SeedGroup(Result, frozen=True, kw_only=True):
@@ -62,6 +70,8 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         verdicts: verdict text → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
+        fired_share: letter → the share of all seeds it would fire on, a 95 % interval (exact binomial), where measured.
+        undecided: letter → runs on which it is undecided.
         verdict: ``trustworthy``, ``walk-back``, ``not measured``, or ``MIXED`` when seeds disagree.
         disagree: letters that fire on some of the runs they were measured on and pass others.
         evidence: letter → ``"bound"``, ``"proxy"`` or ``"assumed"`` where some run's number is not exact.
@@ -76,6 +86,8 @@ class SeedGroup(Result, frozen=True, kw_only=True):
     verdicts: dict[str, int]
     fired: dict[str, int]
     measured: dict[str, int]
+    fired_share: dict[str, Interval]
+    undecided: dict[str, int]
     verdict: str
     disagree: str
     evidence: dict[str, str] = {}
@@ -109,7 +121,7 @@ def over_seeds(
     Raises:
         UsageError: an axis that no run has.
 
-    Source: docs/protocol.md §9, seeds. Population std (ddof = 0).
+    Source: docs/protocol.md §9, seeds. Sample std (ddof = 1), as published.
     """
     axes_present = sorted({name for row in table.axes for name in row})
     for name in by or ():
@@ -122,13 +134,14 @@ def over_seeds(
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
         group = (home, method, *(repr(row_axes.get(name)) for name in axes))
         members[group].append(i)
-    flags = table.flags(thresholds)
+    flags, undecided = table.flags(thresholds), table.undecided(thresholds)
     texts = table.verdicts(thresholds)
     groups = tuple(
-        _group(table, np.frombuffer(rows, np.int64), axes, homes[rows[0]], flags, texts) for rows in members.values()
+        _group(table, np.frombuffer(rows, np.int64), axes, homes[rows[0]], flags, undecided, texts)
+        for rows in members.values()
     )
     notes = () if groups else ("no runs: nothing to average",)
-    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *notes))
+    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes))
 
 
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -152,12 +165,15 @@ def _group(
     axes: tuple[str, ...],
     home: str,
     flags: Bits,
+    undecided: Bits,
     texts: Sequence[str],
 ) -> SeedGroup:
     coverage = table.coverage[rows]
     nonfinite = table.nonfinite[rows]
-    fired = {x: int(((flags[rows] & bit) != 0).sum()) for x, bit in BIT.items()}
-    measured = {x: int(((coverage & bit) != 0).sum()) for x, bit in BIT.items()}
+    fired, measured, doubtful = (
+        {x: int(((bits & bit) != 0).sum()) for x, bit in BIT.items()}
+        for bits in (flags[rows], coverage, undecided[rows])
+    )
     seeds = tuple(table.seed[rows])
     first = int(rows[0])
     return SeedGroup(
@@ -166,12 +182,14 @@ def _group(
         collection=home,
         seeds=seeds,
         stats={
-            name: _stat(getattr(table, column)[rows], (nonfinite & BIT[letter]) != 0)
+            name: _stat(getattr(table, column)[rows], (nonfinite & BIT[letter]) != 0, name in GEOMETRIC)
             for name, (column, letter, _) in NUMBERS.items()
         },
         verdicts=dict(Counter(map(texts.__getitem__, rows.data))),
         fired=fired,
         measured=measured,
+        fired_share={x: exact_share_interval(fired[x], n) for x, n in measured.items() if n},
+        undecided={x: count for x, count in doubtful.items() if count},
         verdict=_verdict(flags[rows], coverage),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
         evidence=table.kinds(rows),
@@ -179,12 +197,14 @@ def _group(
     )
 
 
-def _stat(values: Floats, marked: Mask) -> Stat:
+def _stat(values: Floats, marked: Mask, geometric: bool) -> Stat:
     finite = values[np.isfinite(values)]
     nonfinite = int((marked & ~np.isfinite(values)).sum())
     if not len(finite):
         return Stat(n=0, nonfinite=nonfinite)
     lowest, highest = float(finite.min()), float(finite.max())
+    logs = np.log(finite) if geometric and lowest > 0 else finite[:0]
+    several = len(finite) > 1
     # near 1, by a power of two and so exactly: sums and squares of 1e200 overflow, those of 1e-200 vanish
     exponent = int(np.frexp(max(abs(lowest), abs(highest)))[1])
     scaled = np.ldexp(finite, -exponent, out=finite)
@@ -192,9 +212,11 @@ def _stat(values: Floats, marked: Mask) -> Stat:
         n=len(finite),
         nonfinite=nonfinite,
         mean=float(np.ldexp(scaled.mean(), exponent)),
-        std=float(np.ldexp(scaled.std(), exponent)) if len(finite) > 1 else None,
+        std=float(np.ldexp(scaled.std(ddof=1), exponent)) if several else None,
         min=lowest,
         max=highest,
+        geometric_mean=float(np.exp(logs.mean())) if len(logs) else None,
+        factor=float(np.exp(logs.std(ddof=1))) if several and len(logs) else None,
     )
 
 

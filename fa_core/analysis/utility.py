@@ -14,10 +14,11 @@ from fa_core.analysis import Result
 from fa_core.analysis.method_groups import run_names
 from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.report import DiagnosticReport
 from fa_core.table import AuditTable, Mask
 
-CHANCE = 0.1
-"""Accuracy of guessing among ten classes."""
+CLASSES = 10
+"""Assumed where a report does not say, as in the published audits."""
 
 
 class Strategy(Result, frozen=True, kw_only=True):
@@ -28,7 +29,8 @@ class Strategy(Result, frozen=True, kw_only=True):
         looks_at: as text.
         walked_back: names of the runs it withdraws, in table order.
         judged: runs that had what this strategy adds to accuracy; the others it judges by accuracy alone.
-        recall: share of what S_full walks back that it walks back too; None if S_full walks back nothing.
+        agreement: share of what S_full walks back that it walks back too; None if S_full walks back nothing. S_full is
+            a rule like the others, not the truth.
         by_method: method → walked-back runs.
     """
 
@@ -36,7 +38,7 @@ class Strategy(Result, frozen=True, kw_only=True):
     looks_at: str
     walked_back: tuple[str, ...]
     judged: int
-    recall: float | None
+    agreement: float | None
     by_method: dict[str, int]
 
 
@@ -45,7 +47,7 @@ class Utility(Result, frozen=True, kw_only=True):
 
     Attributes:
         runs: how many were judged (unmeasured rows left out).
-        chance: accuracy at or below which S0 withdraws a run.
+        chance: accuracy at or below which S0 withdraws a run; None where the runs' differ.
         strategies: S0, S1, S2 … S5, S_full.
         smallest_sets: every smallest set of diagnostics that, with S0, catches all that S_full catches;
             ``("",)`` if accuracy alone does, empty if S_full catches nothing.
@@ -54,7 +56,7 @@ class Utility(Result, frozen=True, kw_only=True):
     """
 
     runs: int
-    chance: float
+    chance: float | None
     strategies: tuple[Strategy, ...]
     smallest_sets: tuple[str, ...]
     missed_without: dict[str, tuple[str, ...]]
@@ -64,7 +66,7 @@ class Utility(Result, frozen=True, kw_only=True):
 def decision_utility(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
-    chance: float = CHANCE,
+    chance: float | None = None,
     gammas: Mapping[int, float] | None = None,
 ) -> Utility:
     """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5), by all (S_full).
@@ -76,7 +78,7 @@ def decision_utility(
     Args:
         table: n runs.
         thresholds: default: the protocol's.
-        chance: accuracy of guessing, a fraction.
+        chance: accuracy of guessing, a fraction; None = 1/C of each run's own number of classes C.
         gammas: row → deep Γ; None reads it from the reports' credit tables.
 
     Source: docs/protocol.md §9, decision utility.
@@ -87,7 +89,8 @@ def decision_utility(
     coverage = table.coverage[runs]
     acc = table.acc[runs]
     gamma = _gammas(table, runs.tolist(), gammas)
-    by_accuracy: Mask = acc <= chance
+    guessing = np.array([chance_of(table.report(i)) if chance is None else chance for i in runs.tolist()])
+    by_accuracy: Mask = acc <= guessing
     full: Mask = by_accuracy | (flags != 0)
     methods: list[str] = table.method[runs].tolist()
 
@@ -98,7 +101,7 @@ def decision_utility(
             looks_at=looks_at,
             walked_back=tuple(names[int(runs[i])] for i in hit),
             judged=int(judged.sum()),
-            recall=float((caught & full).sum() / full.sum()) if full.any() else None,
+            agreement=float((caught & full).sum() / full.sum()) if full.any() else None,
             by_method=dict.fromkeys(methods, 0) | Counter(methods[int(i)] for i in hit),
         )
 
@@ -121,15 +124,21 @@ def decision_utility(
     caught_rows = runs[full & ~by_accuracy]
     return Utility(
         runs=len(runs),
-        chance=chance,
+        chance=float(guessing[0]) if len(set(guessing.tolist())) == 1 else None,
         strategies=strategies,
         smallest_sets=_smallest_covers(needs) if full.any() else (),
         missed_without={
             x: tuple(names[int(i)] for i, bits in zip(caught_rows, needs, strict=True) if bits == BIT[x])
             for x in LETTERS
         },
-        skipped=(*table.assumed_notes, *_skipped(len(table) - len(runs), acc, gamma, coverage)),
+        skipped=(*table.assumed_notes, *table.uneven_notes, *_skipped(len(table) - len(runs), acc, gamma, coverage)),
     )
+
+
+def chance_of(report: DiagnosticReport) -> float:
+    """The accuracy of guessing: 1/C, C the classes that the network was measured with, or else `CLASSES`."""
+    classes = report.provenance.get("classes")
+    return 1 / (classes if isinstance(classes, int) and classes > 0 else CLASSES)
 
 
 def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
@@ -149,7 +158,8 @@ def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
 def _gammas(table: AuditTable, runs: list[int], given: Mapping[int, float] | None) -> Any:
     if given is not None:
         return np.array([given.get(i, math.nan) for i in runs], dtype=np.float64)
-    return np.array([deep_gamma(table.report(i).credit) for i in runs], dtype=np.float64)
+    reports = map(table.report, runs)
+    return np.array([deep_gamma(report.credit, report.method_name) for report in reports], dtype=np.float64)
 
 
 def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Data sets by SPEC, and the evaluation batches, fixed by a seed, that every audit of a run shares.
 
-synthetic[:alpha=1.0,input=128,train=50000,test=10000,seed=0]   the teacher-student task
+synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
 cifar10:DIR   cifar100:DIR   digits[:test=360,seed=0]   npz:FILE   module:callable
 """
 
@@ -208,13 +208,16 @@ def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[s
 
 _SYNTHETIC = {
     "alpha": Option(1.0, float, "nonlinearity of the teacher, in [0, 1]"),
-    "input": Option(128, at_least(1), "input dimension"),
+    "input": Option(128, at_least(1), "dimension of the teacher's input"),
+    "ambient": Option(0, at_least(0), "dimension of the space that the network sees it in; 0 = the teacher's own"),
     "train": Option(50_000, at_least(1), "training samples"),
     "test": Option(10_000, at_least(1), "test samples"),
     "seed": Option(0, at_least(0), "draws teacher and samples"),
 }
 WIDTH = 256
 CLASSES = 10
+NOISE = 0.1
+"""Deviation of the noise on every value of a sample that is seen in an ambient space."""
 
 
 def load_synthetic(spec: str, text: str) -> DataSet:
@@ -223,12 +226,14 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     x ~ N(0, I);  z1 = φ(2·x W1);  z2 = φ(3·z1 W2);  label = argmax z2 W3,
     φ(z) = (1−α)·z + α·tanh(z),  W_i with N(0, 1/fan_in) entries, widths 256, 256, 10.
 
+    With ``ambient=D`` the same x and labels are seen as x·M + 0.1·ε: see `seen_through_map`.
+
     Args:
         spec: the whole SPEC, kept in the data set.
         text: its options, e.g. ``"alpha=0.5,input=16"``.
 
     Returns:
-        train_x (50000, input), test_x (10000, input), labels in 0..9. Drawn with NumPy in float64
+        train_x (50000, input or D), test_x (10000, input or D), labels in 0..9. Drawn with NumPy in float64
         and labelled before rounding to float32, so that machines agree.
 
     Raises:
@@ -246,8 +251,34 @@ def load_synthetic(spec: str, text: str) -> DataSet:
     weights = [rng.standard_normal(shape) / np.sqrt(shape[0]) for shape in shapes]
     x = rng.standard_normal((train + test, inputs))
     y = np.concatenate([_teacher_labels(chunk, weights, alpha) for chunk in np.array_split(x, max(1, len(x) // 4096))])
-    samples, labels = torch.from_numpy(x.astype(np.float32)), torch.from_numpy(y)
+    ambient = int(options["ambient"])
+    seen = seen_through_map(x, ambient, int(options["seed"])) if ambient else x.astype(np.float32)
+    samples, labels = torch.from_numpy(seen), torch.from_numpy(y)
     return DataSet(spec, samples[:train], labels[:train], samples[train:], labels[train:], CLASSES)
+
+
+def seen_through_map(z: NDArray[np.float64], ambient: int, seed: int) -> NDArray[np.float32]:
+    """x = z·M + 0.1·ε, M (input, ambient) with N(0, 1/input) entries, ε ~ N(0, I): wide samples of few latents.
+
+    Args:
+        z: latents (N, input).
+        ambient: values per sample that the network sees.
+        seed: draws M, then ε, apart from what it draws for the latents and the teacher.
+
+    Returns:
+        (N, ambient). z and M are rounded to multiples of 2⁻²⁰: every product is then exact in float64, in whichever
+        order it is summed, so that machines agree.
+
+    Source: docs/protocol.md §7.
+    """
+    rng = np.random.Generator(np.random.PCG64([seed, ambient]))
+    drawn = rng.standard_normal((z.shape[1], ambient)) / np.sqrt(z.shape[1])
+    latents, mapped = (np.rint(values * 2.0**20) / 2.0**20 for values in (z, drawn))
+    seen = rng.standard_normal((len(z), ambient), dtype=np.float32)
+    for first in range(0, len(z), 4096):
+        rows = slice(first, first + 4096)
+        seen[rows] = latents[rows] @ mapped + NOISE * seen[rows].astype(np.float64)
+    return seen
 
 
 def _teacher_labels(x: NDArray[np.float64], weights: list[NDArray[np.float64]], alpha: float) -> NDArray[np.int64]:

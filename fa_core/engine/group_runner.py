@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
@@ -15,7 +14,8 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.baseline import why_no_baseline
+from fa_core.baseline import BASELINE_RULE, why_no_baseline
+from fa_core.engine.devices import processor_name
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
@@ -257,7 +257,7 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
 
 
 def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) -> dict[str, Any] | None:
-    """What goes into a report's ``credit``: Γ and nudge, at level ``"full"`` also ρ and the null with fresh feedback.
+    """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also ρ.
 
     Args:
         loaded: the job.
@@ -275,11 +275,9 @@ def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) ->
         rule = _rule(loaded, method)
         directions = DIRECTIONS if level == FULL else 0
         found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
-        if level == GAMMA:
-            return {name: value for name, value in found.items() if name not in NEEDS_DIRECTIONS}
         if rule.draws_feedback:
             found["null"] = null_gamma(network, rule, *batch).to_dict()
-        return found
+        return {name: value for name, value in found.items() if level == FULL or name not in NEEDS_DIRECTIONS}
     except FaError as error:
         return {"missing": {"gamma": str(error)}}
     except RuntimeError as error:
@@ -404,7 +402,9 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
     if loaded.manifest is not None:
-        facts.update(recipe=loaded.manifest.recipe)
+        facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
+        if loaded.manifest.frozen_baseline_rule:
+            facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
 
@@ -412,4 +412,4 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
 def _device_label(device: str) -> str:
     if device.startswith("cuda"):
         return torch.cuda.get_device_name(device)
-    return f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
+    return f"{processor_name()}, {torch.get_num_threads()} threads"

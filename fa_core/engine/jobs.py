@@ -37,8 +37,8 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         norm_batches: how many of them (a) and (b) use.
         eval_seed: which samples they hold; None = the manifest's, else 0.
         dtype: the arithmetic: None (half precision in float32, others as they are), ``"as-is"`` or ``"float64"``.
-        credit: ``"none"``, ``"gamma"`` (Γ per layer) or ``"full"`` (also ρ, nudge and the null); only where the
-            run saved its credit.
+        credit: ``"none"``, ``"gamma"`` (Γ and nudge per layer, and the null) or ``"full"`` (also ρ); only where
+            the run saved its credit.
         resamples: R of the bootstrap over batches and samples; 0 = none.
         precision: whether the gradients are compared with float64 ones.
     """

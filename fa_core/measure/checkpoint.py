@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.isolate import HALF, Draws
-from fa_core.models import build, recognise
+from fa_core.models import arch_of, build, recognise
 from fa_core.option_values import import_callable
 from fa_core.runs import MANIFEST, Manifest
 
@@ -315,7 +315,7 @@ def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     try:
-        planned = _planned(manifest.arch, manifest.arch_args)
+        planned = _planned(arch_of(manifest.arch, checkpoint.tensors), manifest.arch_args)
         # before it takes memory: a manifest can ask for a terabyte
         _check_shapes(planned.state_dict(), checkpoint.tensors, checkpoint.path)
         return planned.to_empty(device="cpu")

@@ -7,19 +7,21 @@ import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor, nn
 
+from fa_core.confidence import aggregation
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.measure.fused import Pass, fused_pass, placed
 from fa_core.measure.isolate import Borrowed, borrow, wide
 from fa_core.measure.norms import (
+    Reading,
     check_states,
-    choose_flatten,
+    choose_reading,
     gamma,
     into_state,
     mean_over,
@@ -190,6 +192,7 @@ class CreditQuality:
         samples: B.
         directions: M per sample.
         missing: what is None for a reason other than a norm or variance of 0.
+        free: layers whose credit comes free.
 
     Source: docs/protocol.md §4.
     """
@@ -203,24 +206,28 @@ class CreditQuality:
     samples: int
     directions: int
     missing: dict[str, str] = field(default_factory=dict)
+    free: list[int] = field(default_factory=list)
 
     def deep(self, metric: str = "gamma") -> float | None:
-        """Mean over l ≥ 1 of a metric, where defined."""
-        return mean_over(getattr(self, metric))
+        """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is defined."""
+        return mean_over(getattr(self, metric), without=self.free)
 
     @property
     def gamma_L(self) -> float | None:
-        """Γ at the last layer, which BP, State Bridge and Credit Bridge get almost for free."""
+        """Γ at the last layer, which BP, FA, State Bridge and Credit Bridge get almost for free."""
         return self.gamma[-1]
 
     def to_dict(self) -> dict[str, Any]:
         """What goes into a report's ``credit``: the series, with any single number named by its aggregation."""
         named = {name: getattr(self, name) for name in _SERIES}
         summary = {"deep_gamma": self.deep(), "deep_rho": self.deep("rho"), "gamma_L": self.gamma_L}
+        if self.free:
+            summary["deep_gamma_with_free"] = mean_over(self.gamma)
         facts = {
             "samples": self.samples,
             "directions": self.directions,
-            "aggregation": "mean over samples; deep = l >= 1",
+            "free_layers": self.free,
+            "aggregation": aggregation(self.free),
         }
         return {**named, **summary, **facts, **({"missing": self.missing} if self.missing else {})}
 
@@ -265,12 +272,12 @@ def credit_quality(
         done = fused_pass(resolve_taps(borrowed.model, taps), borrowed.model, x, y)
         check_states(done.hidden, done.names, len(y))
         check_credit(credit, done.hidden)
-        flatten = choose_flatten(done.hidden, done.gradients[-1])
-        signal = [None if a is None else vectors(wide(a).to(x.device), flatten) for a in credit]
-        aligned = [gamma(a, vectors(g, flatten)) for a, g in zip(signal, done.gradients, strict=True)]
+        reading = choose_reading(done.hidden, done.gradients[-1])
+        signal = [None if a is None else vectors(wide(a).to(x.device), reading) for a in credit]
+        aligned = [gamma(a, vectors(g, reading)) for a, g in zip(signal, done.gradients, strict=True)]
         tail, why = _tail(borrowed, x, taps)
         generator = torch.Generator().manual_seed(seed)
-        rows = [_moves(done, y, flatten, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
+        rows = [_moves(done, y, reading, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
@@ -289,7 +296,7 @@ def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None
 def _moves(
     done: Pass,
     y: Tensor,
-    flatten: str,
+    reading: Reading,
     tail: Tail | None,
     l: int,
     a: Tensor | None,
@@ -307,12 +314,12 @@ def _moves(
 
     def changed(steps: Tensor) -> Tensor:
         """CE's change per sample for every step: (M, B, D) → (M, B)."""
-        moved = into_state(steps, hidden, flatten)
+        moved = into_state(steps, hidden, reading)
         with torch.no_grad():
             logits = tail(l, moved.flatten(0, 1)).reshape(len(steps), len(y), -1)
         return ce_change(done.logits, logits, y)
 
-    sizes = sample_norms(vectors(hidden, flatten))[:, None]
+    sizes = sample_norms(vectors(hidden, reading))[:, None]
     length = sample_norms(a)
     pointed = length != 0
     # a step along nothing is no step: the sample is left out of the mean below
@@ -350,7 +357,8 @@ def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> N
             )
 
 
-NULL_DRAWS = 10
+NULL_DRAWS = 5
+"""Their mean errs by 0.45 of their spread; a draw costs a credit and its cosines."""
 
 M = TypeVar("M", bound="CreditRule")
 
@@ -372,10 +380,10 @@ class NullGamma:
     """Γ of one network under freshly drawn feedback.
 
     Attributes:
-        deep: deep Γ (mean over l ≥ 1) of every draw where it is defined.
+        deep: deep Γ (see `CreditQuality.deep`) of every draw where it is defined.
         observed: deep Γ under the training feedback, or None.
         layers: Γ_l averaged over the draws, l = 0..L. Where feedback does not reach (FA's a_L comes from the
-            head alone), Γ_l is no null but the rule's own.
+            head alone), Γ_l is no null but the rule's own, and the layer is none of the deep ones.
 
     Source: docs/protocol.md §4 (published: +0.002 ± 0.022 fresh against +0.151 ± 0.025 with the training feedback).
     """
@@ -391,10 +399,10 @@ class NullGamma:
 
     @property
     def std(self) -> float | None:
-        """Standard deviation over draws (population); NaN where a draw is not finite."""
+        """Sample standard deviation over draws (n − 1); NaN where a draw is not finite, None for fewer than two."""
         if not all(map(math.isfinite, self.deep)):
             return math.nan
-        return statistics.pstdev(self.deep) if self.deep else None
+        return statistics.stdev(self.deep) if len(self.deep) > 1 else None
 
     @property
     def rank(self) -> float | None:
@@ -430,7 +438,12 @@ def method_credit_quality(
     """
     with _training_credit(net, x, y) as credit_of:
         credit = credit_of(copy.deepcopy(method))
-    return credit_quality(net, credit, x, y, directions, seed)
+    return replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
+
+
+def _free(method: CreditRule, layers: Sequence[object]) -> list[int]:
+    """The layers whose credit comes free; a rule that does not say has none."""
+    return [len(layers) - 1] if getattr(method, "free_at_L", False) else []
 
 
 def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[float | None]:
@@ -473,9 +486,10 @@ def null_gamma(
         raise UsageError(f"{type(method).__name__} draws no feedback", hint="it has no null to compare with")
     generator = torch.Generator().manual_seed(seed)
     with _reference(net, x, y) as gammas:
-        observed = mean_over(gammas(copy.deepcopy(method)))
+        own = gammas(copy.deepcopy(method))
         drawn = [gammas(method.fresh(generator)) for _ in range(draws)]
-    deep = [value for value in map(mean_over, drawn) if value is not None]
+    observed, *found = (mean_over(layers, without=_free(method, layers)) for layers in [own, *drawn])
+    deep = [value for value in found if value is not None]
     return NullGamma(deep, observed, [mean_over(list(layer), first=0) for layer in zip(*drawn, strict=True)])
 
 
@@ -484,13 +498,13 @@ def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[Credi
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
-        flatten = choose_flatten(done.hidden, done.gradients[-1])
+        reading = choose_reading(done.hidden, done.gradients[-1])
 
         def gammas(rule: CreditRule) -> list[float | None]:
             credit = credit_of(rule)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
-            return [gamma(None if a is None else vectors(wide(a), flatten), vectors(g, flatten)) for a, g in pairs]
+            return [gamma(None if a is None else vectors(wide(a), reading), vectors(g, reading)) for a, g in pairs]
 
         yield gammas
 

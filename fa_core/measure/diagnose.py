@@ -14,8 +14,9 @@ from torch import nn
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.measure.accuracy import AccuracyMeter, Progress
+from fa_core.measure.batches import BatchLog
 from fa_core.measure.fused import counted, fused_pass, in_parts, placed
-from fa_core.measure.isolate import borrow
+from fa_core.measure.isolate import DREW, borrow
 from fa_core.measure.tally import Diagnosed, Tally
 from fa_core.measure.taps import Taps, resolve_taps
 from fa_core.report import DiagnosticReport
@@ -68,7 +69,7 @@ def diagnose(
 
     Raises:
         TapError: the stream cannot be tapped.
-        MeasureError: data that do not fit the network, or no data.
+        MeasureError: data that do not fit the network, no data, or the same samples in two batches.
         UsageError: an argument that cannot be meant.
 
     Source: docs/protocol.md §3; README, "From Python".
@@ -112,7 +113,7 @@ def run_diagnosis(
     batches, total = counted(eval_batches)
     with borrow(model, dtype, device) as net:
         tapped = resolve_taps(net.model, taps)
-        tally, meter = Tally(stability_layer, norm_batches), AccuracyMeter(net, tapped.logits)
+        tally, meter, log = Tally(stability_layer, norm_batches), AccuracyMeter(net, tapped.logits), BatchLog()
         with net.draws.over(batches):
             for index, batch in enumerate(batches):
                 x, y = placed(batch, index, net)
@@ -122,10 +123,11 @@ def run_diagnosis(
                     done = in_parts(run, x, y, largest_pass)
                     tally.add(done, where)
                     meter.update(x, y, done.logits)
+                log.add(x, y)
                 if on_batch is not None:
                     on_batch(index + 1, total)
         measured = tally.measured([right[None] for right in meter.right])[0]
-    return replace(measured, drew=net.draws.noticed)
+    return replace(measured, remarks=[log.judged(), DREW if net.draws.noticed else ""])
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -5,8 +5,9 @@ A batch too large for memory is measured in parts, with the same numbers as in o
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +18,8 @@ from torch.autograd.function import BackwardCFunction
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.isolate import Borrowed
-from fa_core.measure.taps import Tapped, activation_gradients
+from fa_core.measure.norms import check_states
+from fa_core.measure.taps import SELECTIONS, Tapped, activation_gradients
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
@@ -29,6 +31,9 @@ def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
     try:
         total = len(batches)  # type: ignore[arg-type]
     except TypeError:  # a generator, or a loader of unknown length
+        if not isinstance(batches, Iterable):
+            kind = type(batches).__name__
+            raise MeasureError(f"the batches are a {kind}", hint="give (x, y) pairs, e.g. a DataLoader") from None
         batches = list(batches)
         total = len(batches)
     if not total:
@@ -68,22 +73,32 @@ def pair(batch: Any, index: int) -> tuple[Tensor, Tensor]:
     """
     where = f"eval batch {index}"
     if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
-        raise MeasureError(f"it is a {type(batch).__name__}", where=where, hint="a batch is a pair (x, y)")
+        hint = "a batch is a pair (x, y), e.g. of a DataLoader"
+        if isinstance(batch, Mapping):
+            hint += f"; make pairs of its items {', '.join(map(repr, batch))}: [(b[...], b[...]) for b in batches]"
+        raise MeasureError(f"it is a {type(batch).__name__}", where=where, hint=hint)
     try:
         x, y = (_recordable(torch.as_tensor(part)) for part in batch)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise MeasureError(f"no tensors: {error}", where=where, hint="a batch is a pair (x, y) of arrays") from error
+        raise MeasureError(
+            f"no tensors: {error}", where=where, hint="a batch is a pair (x, y) of arrays, each of one shape"
+        ) from error
     if x.dim() == 0 or len(x) == 0:
         raise MeasureError("it has no samples", where=where, hint="drop empty batches")
     if y.dim() != 1 or len(y) != len(x):
+        remedy = ""
+        if y.dim() == 0:
+            remedy = ": give batches, e.g. DataLoader(dataset, batch_size=128, shuffle=True)"
+        elif y.dim() == 2 and len(y) == len(x):
+            remedy = ": y.squeeze(1)" if y.shape[1] == 1 else ": y.argmax(dim=1) where y is one-hot"
         raise MeasureError(
             f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}",
             where=where,
-            hint="labels are (B,) class indices",
+            hint=f"labels are (B,) class indices{remedy}",
         )
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         kind = str(y.dtype).removeprefix("torch.")
-        raise MeasureError(f"labels are {kind}", where=where, hint="labels are integer class indices")
+        raise MeasureError(f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()")
     return x, y
 
 
@@ -92,8 +107,8 @@ def _recordable(tensor: Tensor) -> Tensor:
     return tensor.clone() if tensor.is_inference() else tensor
 
 
-def custom_functions(output: Tensor) -> list[str]:
-    """Names of the custom `torch.autograd.Function`s in the graph of a tensor, sorted; torch's own left out.
+def custom_functions(nodes: Iterable[Any]) -> list[str]:
+    """Names of the custom `torch.autograd.Function`s among the nodes of a graph, sorted; torch's own left out.
 
     Feedback alignment is often written as a Function whose backward multiplies by a fixed random matrix.
     Autograd through such a network gives the method's credit signal where the BP gradient is wanted:
@@ -108,27 +123,45 @@ def custom_functions(output: Tensor) -> list[str]:
     ...     @staticmethod
     ...     def backward(ctx, g):
     ...         return -g
-    >>> custom_functions(Feedback.apply(torch.ones(1, requires_grad=True)) + 1)
+    >>> custom_functions(graph_nodes(Feedback.apply(torch.ones(1, requires_grad=True)) + 1))
     ['Feedback']
     """
-    functions = {node._forward_cls for node in backward_functions(output)}
+    functions = {node._forward_cls for node in backward_functions(nodes)}
     return sorted({function.__name__ for function in functions if function.__module__.split(".")[0] != "torch"})
 
 
-def backward_functions(output: Tensor) -> list[Any]:
-    """The nodes in the graph of a tensor that a Python `torch.autograd.Function` made, torch's own among them."""
+def backward_functions(nodes: Iterable[Any]) -> list[Any]:
+    """The nodes that a Python `torch.autograd.Function` made, torch's own among them."""
+    return [node for node in nodes if isinstance(node, BackwardCFunction)]
+
+
+def graph_nodes(output: Tensor) -> set[Any]:
+    """All nodes in the graph of a tensor."""
     seen: set[Any] = set()
     waiting: list[Any] = [output.grad_fn]
-    found = []
     while waiting:
         node = waiting.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         waiting += [source for source, _ in node.next_functions]
-        if isinstance(node, BackwardCFunction):
-            found.append(node)
-    return found
+    return seen
+
+
+def arithmetic(logits: Tensor, nodes: Iterable[Any]) -> str:
+    """The dtype of the logits, and those of operations on the way to them: what an autocast inside the network does.
+
+    >>> x = torch.ones(1, requires_grad=True)
+    >>> y = x.bfloat16().exp().float()
+    >>> arithmetic(y, graph_nodes(y)), arithmetic(x, graph_nodes(x))
+    ('float32, bfloat16 inside', 'float32')
+    """
+    operations = [node for node in nodes if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name()]
+    found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())} - {logits.dtype}
+    ours, *others = (
+        str(d).removeprefix("torch.") for d in (logits.dtype, *sorted(found, key=str)) if d.is_floating_point
+    )
+    return f"{ours}, {' and '.join(others)} inside" if others else ours
 
 
 class PassFailed(MeasureError, RuntimeError):
@@ -147,16 +180,18 @@ class Pass:
         logits: (B, C), outside the graph.
         hidden: h_0..h_L, outside the graph, in the network's own shapes.
         gradients: g_l at the asked layers, same shapes.
-        logit_gradient: ∂CE/∂logits = e_T/B, (B, C), in the arithmetic of the backward pass.
+        error: e_T, (B, C), in float64.
         names: names of h_0..h_L.
+        dtype: the arithmetic of the pass; that inside the network is looked for when all layers are asked for.
         custom_functions: the network's own backward functions, looked for when all layers are asked for.
     """
 
     logits: Tensor
     hidden: list[Tensor]
     gradients: list[Tensor]
-    logit_gradient: Tensor
+    error: Tensor
     names: list[str]
+    dtype: str
     custom_functions: list[str] = field(default_factory=list)
 
 
@@ -195,26 +230,49 @@ def explained(x: Tensor, where: str) -> Iterator[None]:
         yield
     except (torch.OutOfMemoryError, PassFailed):
         raise
-    except (RuntimeError, ValueError, IndexError) as error:
+    except (RuntimeError, ValueError, LookupError, TypeError, AttributeError, AssertionError) as error:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if not isinstance(error, (RuntimeError, ValueError, IndexError)):
+            first_line = f"{type(error).__name__}: {first_line}"
         inputs = f"inputs of shape {tuple(x.shape)}, {str(x.dtype).removeprefix('torch.')}"
-        raise PassFailed(
-            f"the network failed on {inputs}: {first_line}",
-            where=where,
-            hint="do these data belong to this network?",
-        ) from error
+        hint = next(hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
+        raise PassFailed(f"the network failed on {inputs}: {first_line}", where=where, hint=hint) from error
+
+
+_REMEDIES = (
+    ("use_reentrant", "checkpoint with use_reentrant=False, or switch checkpointing off while measuring"),
+    ("inference tensor", "load or copy the network outside torch.inference_mode()"),
+    ("same device|device type", "move the network to one device, or give device="),
+    (
+        "missing .*argument|takes .*argument|unexpected keyword|subscript|invalid data type|KeyError",
+        "it is called as model(x): wrap it in a module whose forward takes x alone and passes on what else it needs, "
+        "or give a function (model, x) -> (logits, states)",
+    ),
+    (
+        "shape|size|dimension|channel|dtype|scalar type|index out of range|number of values|samples of",
+        "do these data belong to this network?",
+    ),
+    ("", "run model(x) on this batch by itself; where it needs more than x, wrap it in a module that passes that on"),
+)
+"""What to do about what a network raises: the first pattern that its message holds."""
 
 
 def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
     stream = tapped.forward(model, x, layers)
     check_logits(stream.logits, y, where)
+    if layers is None and any(h.dim() > 2 and h.shape[0] == h.shape[1] == len(y) > 1 for h in stream.hidden):
+        # (B, B, d): one sample shows which axis is the batch
+        one = tapped.forward(model, x[:1], [])
+        check_logits(one.logits, y[:1], f"{where}, one sample")
+        check_states(one.hidden, one.names, 1)
     if layers and max(layers) >= len(stream.hidden):
         raise TapError(
             f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
             where=where,
             hint="the taps must be the same for every batch",
         )
-    own = custom_functions(stream.logits) if layers is None else []
+    nodes = graph_nodes(stream.logits) if layers is None else set()
+    own = custom_functions(nodes)
     if own:
         warnings.warn(
             f"the network's backward pass is partly its own ({', '.join(own)}): what is measured as the BP gradient "
@@ -222,9 +280,10 @@ def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequen
             CustomBackward,
             stacklevel=2,
         )
-    gradients, logit_gradient = activation_gradients(stream, y, layers)
+    gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
-    return Pass(stream.logits.detach(), hidden, gradients, logit_gradient, stream.names, own)
+    dtype = arithmetic(stream.logits, nodes)
+    return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, own)
 
 
 def check_logits(logits: object, y: Tensor, where: str) -> None:
@@ -236,7 +295,16 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
     if not (isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == len(y) and logits.is_floating_point()):
         raise PassFailed(
-            f"the network's output is {shape} for {len(y)} labels", where=where, hint="logits are (B, C) floats"
+            f"the network's output is {shape} for {len(y)} labels",
+            where=where,
+            hint="logits are (B, C) floats, returned alone, as .logits or as ['logits']: wrap the network in a module "
+            "that does so, or give a function (model, x) -> (logits, states)",
+        )
+    if logits.shape[1] == 1:
+        raise PassFailed(
+            "the network gives one logit per sample, and a softmax over one class is always 1",
+            where=where,
+            hint="for two classes, wrap it in a module that returns torch.cat([torch.zeros_like(z), z], dim=1)",
         )
     largest = int(y.max())
     if largest >= logits.shape[1]:
@@ -275,8 +343,9 @@ def in_parts(
             torch.cat([g * share for g, share in zip(gradients, shares, strict=True)], samples_axis)
             for gradients in zip(*(part.gradients for part in passes), strict=True)
         ],
-        logit_gradient=torch.cat([part.logit_gradient * share for part, share in parts], samples_axis),
+        error=torch.cat([part.error for part in passes], samples_axis),
         names=first.names,
+        dtype=first.dtype,
         custom_functions=first.custom_functions,
     )
 

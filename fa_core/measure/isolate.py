@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from fa_core import models
 from fa_core.errors import MeasureError, UsageError
@@ -136,9 +137,13 @@ def borrow(
 
     Raises:
         UsageError: an unknown dtype.
-        MeasureError: the network has to be copied and cannot be.
+        MeasureError: the network has to be copied and cannot be, or has no weights yet, or is a TorchScript program.
     """
     working = model = as_written(model)
+    if isinstance(model, torch.jit.ScriptModule):
+        raise MeasureError("a TorchScript program cannot be measured", hint="give the nn.Module it was made from")
+    if any(is_lazy(t) or t.is_meta for t in model.parameters()):
+        raise MeasureError("weights of the network hold no values yet", hint="load them; run a lazy network once")
     tensors = _floating(model)
     target, place = target_dtype(model, dtype), _device(model, device)
     # a network spread over devices is left so, unless one device was asked for

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -120,63 +121,115 @@ def sample_cosines(a: Tensor, b: Tensor) -> Tensor:
 AS_IS = "as is"
 FLATTENED = "flattened"
 CLS_TOKEN = "cls token"
+LAST_TOKEN = "last token"
+READ_TOKEN = "read token"
 
 
-def choose_flatten(hidden: Sequence[Tensor], g_L: Tensor) -> str:
-    """How this network's states become vectors: ``"as is"``, ``"flattened"`` or ``"cls token"``.
+@dataclass(frozen=True)
+class Reading:
+    """How states become one vector per sample.
 
-    (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at its first
-    token where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly zero at every
-    other token. Else it is flattened; also where that gradient is zero everywhere, as nothing shows then.
+    Attributes:
+        way: ``"as is"``, ``"flattened"``, ``"cls token"``, ``"last token"`` or ``"read token"``.
+        tokens: (..., B), which token the head reads of every sample; None where the whole state is the vector.
+    """
+
+    way: str
+    tokens: Tensor | None = None
+
+
+def choose_reading(hidden: Sequence[Tensor], g_L: Tensor) -> Reading:
+    """How this network's states become vectors.
+
+    (B, d) is taken as is and (B, C, H, W) flattened. A token stream (B, T, d) is read at one token per
+    sample where the head reads only that one, which shows in ∂CE/∂h_L: it is exactly zero at every other
+    token. ``"cls token"`` is the first of every sample, ``"last token"`` the last, ``"read token"`` any other
+    (the last before padding, say). Else it is flattened; also where that gradient is zero everywhere, as
+    nothing shows then.
 
     Args:
         hidden: h_0..h_L, each (B, ...).
         g_L: the gradient at h_L, shaped like it.
 
+    Raises:
+        TapError: one token is read, and a state has another number of tokens than h_L.
+
     Source: docs/protocol.md §2.
     """
-    return choose_flattens([h[None] for h in hidden], g_L[None])[0]
+    way = choose_ways([h[None] for h in hidden], g_L[None])[0]
+    return Reading(way, None if way in (AS_IS, FLATTENED) else read_tokens(g_L))
 
 
-def choose_flattens(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
-    """`choose_flatten` for N networks of one shape.
+def choose_ways(hidden: Sequence[Tensor], g_L: Tensor) -> list[str]:
+    """The ways of N networks of one shape, see `choose_reading`.
 
     Args:
         hidden: h_0..h_L, each (N, B, ...).
         g_L: the gradients at h_L, (N, B, ...).
 
     Returns:
-        N choices.
+        N of them.
     """
     if all(h.dim() == 3 for h in hidden):
         return [AS_IS] * len(g_L)
     if not all(h.dim() == 4 and h.shape[2] > 1 for h in hidden):
         return [FLATTENED] * len(g_L)
-    nothing_else = (g_L[:, :, 1:] == 0).flatten(1).all(dim=1)
-    something = (g_L[:, :, 0] != 0).flatten(1).any(dim=1)
-    return [CLS_TOKEN if only else FLATTENED for only in (nothing_else & something).tolist()]
+    shown = (g_L != 0).any(dim=-1).sum(dim=-1)
+    tokens, last = read_tokens(g_L), g_L.shape[2] - 1
+    columns = (shown.amax(dim=1) == 1, (tokens == 0).all(dim=1), (tokens == last).all(dim=1))
+    ways = [
+        FLATTENED if not single else CLS_TOKEN if first else LAST_TOKEN if final else READ_TOKEN
+        for single, first, final in torch.stack(columns, dim=1).tolist()
+    ]
+    for l, h in enumerate(hidden):
+        if h.shape[2] != last + 1 and set(ways) != {FLATTENED}:
+            raise TapError(
+                f"h_{l} has {h.shape[2]} tokens, h_{len(hidden) - 1} has {last + 1}, of which the head reads one",
+                hint="tap states that hold the same tokens, or give a function that returns that token's states (B, d)",
+            )
+    return ways
 
 
-def vectors(state: Tensor, flatten: str) -> Tensor:
+def read_tokens(g_L: Tensor) -> Tensor:
+    """The token at which a sample's gradient is not zero, the first of several.
+
+    Where it is zero at all of them (a loss of exactly 0): the lower median of the other samples' tokens.
+
+    Args:
+        g_L: (..., B, T, d).
+
+    Returns:
+        (..., B) int64.
+
+    >>> g = torch.tensor([[0.0, 1.0], [0.0, 0.0], [0.0, 2.0]])
+    >>> read_tokens(g[..., None]).tolist()
+    [1, 1, 1]
+    """
+    shown = (g_L != 0).any(dim=-1)
+    dark = ~shown.any(dim=-1)
+    tokens = shown.int().argmax(dim=-1)
+    usual = torch.where(dark, torch.nan, tokens.float()).nanmedian(dim=-1, keepdim=True).values
+    return torch.where(dark, usual.nan_to_num().long(), tokens)
+
+
+def vectors(state: Tensor, reading: Reading, samples_axis: int = 0) -> Tensor:
     """`state` as one vector per sample.
 
     Args:
-        state: (B, ...).
-        flatten: from `choose_flatten`.
+        state: (B, ...), or (N, B, ...) of N networks.
+        reading: from `choose_reading`; of N networks with tokens (N, B).
+        samples_axis: where the samples are.
 
     Returns:
-        (B, D), a view where possible.
+        (B, D) or (N, B, D).
 
     >>> import torch
-    >>> vectors(torch.zeros(2, 5, 3), CLS_TOKEN).shape
+    >>> vectors(torch.zeros(2, 5, 3), Reading(LAST_TOKEN, torch.tensor([4, 4]))).shape
     torch.Size([2, 3])
     """
-    return (state[:, 0] if flatten == CLS_TOKEN else state).flatten(1)
-
-
-def member_vectors(state: Tensor, flatten: str) -> Tensor:
-    """`vectors` for N networks of one shape: (N, B, ...) → (N, B, D)."""
-    return (state[:, :, 0] if flatten == CLS_TOKEN else state).flatten(2)
+    if reading.tokens is None:
+        return state.flatten(samples_axis + 1)
+    return torch.take_along_dim(state, reading.tokens[..., None, None], dim=-2).squeeze(-2)
 
 
 def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:
@@ -189,29 +242,31 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
         if h.dim() < 2 or h.shape[0] != batch_size:
             raise TapError(
                 f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
-                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W)",
+                hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is a later axis, give a "
+                "function (model, x) -> (logits, states) that moves it to the front, e.g. h.transpose(0, 1)",
             )
 
 
-def into_state(steps: Tensor, state: Tensor, flatten: str) -> Tensor:
+def into_state(steps: Tensor, state: Tensor, reading: Reading) -> Tensor:
     """The state moved by steps given as vectors: the inverse of `vectors`, for M steps at once.
 
     Args:
         steps: (M, B, D).
         state: (B, ...).
-        flatten: from `choose_flatten`.
+        reading: from `choose_reading`.
 
     Returns:
         (M, B, ...).
 
     >>> import torch
-    >>> into_state(torch.ones(4, 2, 3), torch.zeros(2, 5, 3), CLS_TOKEN).sum(dim=(1, 3))[0].tolist()
-    [6.0, 0.0, 0.0, 0.0, 0.0]
+    >>> reading = Reading(READ_TOKEN, torch.tensor([0, 1]))
+    >>> into_state(torch.ones(4, 2, 3), torch.zeros(2, 5, 3), reading).sum(dim=(1, 3))[0].tolist()
+    [3.0, 3.0, 0.0, 0.0, 0.0]
     """
-    if flatten != CLS_TOKEN:
+    if reading.tokens is None:
         return state + steps.reshape(len(steps), *state.shape)
     moved = state.expand(len(steps), *state.shape).clone()
-    moved[:, :, 0] += steps
+    moved[:, torch.arange(len(state), device=state.device), reading.tokens] += steps
     return moved
 
 
@@ -254,13 +309,18 @@ def mean_where(values: Tensor, defined: Tensor) -> float | None:
     return float(values[defined].mean()) if bool(defined.any()) else None
 
 
-def mean_over(values: list[float | None], first: int = 1) -> float | None:
+def mean_over(values: list[float | None], first: int = 1, without: Sequence[int] = ()) -> float | None:
     """The mean over layers l ≥ `first` of what is defined there: 1 = the deep mean, without the embedding.
+
+    Args:
+        values: layer by layer.
+        first: layer.
+        without: layers that are left out: those whose credit comes free.
 
     Source: docs/protocol.md §4 ("deep Γ = mean over l ≥ 1").
 
     >>> mean_over([0.9, 0.25, None, 0.75])
     0.5
     """
-    kept = [value for value in values[first:] if value is not None]
+    kept = [value for l, value in enumerate(values) if l >= first and l not in without and value is not None]
     return sum(kept) / len(kept) if kept else None

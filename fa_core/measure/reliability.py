@@ -18,7 +18,7 @@ from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
     check_states,
-    choose_flatten,
+    choose_reading,
     lower_median,
     mean_where,
     sample_cosines,
@@ -58,9 +58,9 @@ def reference_precision(
     """
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
-    flatten = choose_flatten(reference.hidden, reference.gradients[-1])
+    reading = choose_reading(reference.hidden, reference.gradients[-1])
     pairs = [
-        (vectors(g, flatten), vectors(exact, flatten))
+        (vectors(g, reading), vectors(exact, reading))
         for g, exact in zip(judged.gradients, reference.gradients, strict=True)
     ]
     cosines = [_cosines(g, exact) for g, exact in pairs]
@@ -70,7 +70,7 @@ def reference_precision(
         norm_ratio=[_ratio(g, exact) for g, exact in pairs],
         lost=[lost for _, _, lost in cosines],
         samples=len(reference.logits),
-        dtype=str(judged.logits.dtype).removeprefix("torch."),
+        dtype=judged.dtype,
     )
 
 
@@ -107,10 +107,9 @@ def bootstrap(
 ) -> Resampling:
     """Resample what a report was computed from; `fa_core.confidence` judges the resamples.
 
-    Batches are drawn with replacement, then samples within each. (a), (b): medians over the drawn samples
-    of the norm batches. (c): the mean cosine over pairs of *different* batches among the drawn ones (a batch
-    with itself has cosine 1 and says nothing). Accuracy: over the drawn samples of all batches, or, where it
-    was counted on n other samples, Binomial(n, accuracy)/n; one that was given instead stays as given.
+    (a), (b): medians over samples of the norm batches, drawn with replacement, the same ones at every layer. (c): the
+    mean cosine over pairs of *different* batches among K drawn ones (a batch with itself has cosine 1 and says
+    nothing). Accuracy: Binomial(n, accuracy)/n, n the samples it was counted on; one that was given stays as given.
 
     Args:
         samples: from the same diagnosis as `report`.
@@ -127,7 +126,8 @@ def bootstrap(
     if resamples < 1:
         raise UsageError(f"{resamples} resamples", hint="give at least 1")
     generator = torch.Generator().manual_seed(seed)
-    index = two_stage([norms.shape[1] for norms in samples.residual_norms], resamples, generator)
+    pooled = sum(norms.shape[1] for norms in samples.residual_norms)
+    index = torch.randint(pooled, (resamples, pooled), generator=generator)
     h, g = (_resampled_medians(norms, index) for norms in (samples.residual_norms, samples.bp_grad_norms))
     drift = resampled_drift(samples.drift_cosines, resamples, generator)
     return Resampling(
@@ -137,28 +137,6 @@ def bootstrap(
         headline_acc=_resampled_accuracy(samples.right, report, resamples, generator, counted_on),
         seed=seed,
     )
-
-
-def two_stage(sizes: list[int], resamples: int, generator: torch.Generator) -> Tensor:
-    """Indices into the pooled samples: batches with replacement, then samples within each.
-
-    Args:
-        sizes: samples per batch.
-        resamples: R.
-        generator: on the CPU.
-
-    Returns:
-        (R, Σ sizes) int64.
-
-    >>> two_stage([3], 2, torch.Generator().manual_seed(0)).shape
-    torch.Size([2, 3])
-    """
-    counts = torch.tensor(sizes)
-    starts = counts.cumsum(0) - counts
-    slots = torch.arange(len(sizes)).repeat_interleave(counts)
-    chosen = torch.randint(len(sizes), (resamples, len(sizes)), generator=generator)[:, slots]
-    within = torch.rand(chosen.shape, generator=generator, dtype=torch.float64) * counts[chosen]
-    return starts[chosen] + within.long()
 
 
 def resampled_drift(cosines: Tensor, resamples: int, generator: torch.Generator) -> list[float]:
@@ -197,15 +175,11 @@ def _resampled_accuracy(
     right: list[Tensor], report: DiagnosticReport, resamples: int, generator: torch.Generator, counted_on: int | None
 ) -> list[float]:
     """Drawing n samples with replacement gets Binomial(n, their accuracy) right."""
-    if counted_on is not None and report.headline_acc is not None:
-        counts, shares = torch.tensor([counted_on]).double(), torch.tensor([report.headline_acc], dtype=torch.float64)
-    elif (report.headline_acc_source or "").startswith("measured"):
-        counts = torch.tensor([len(batch) for batch in right], dtype=torch.float64)
-        shares = torch.stack([batch.double().mean() for batch in right])
-    else:
+    if counted_on is None:
+        counted_on = sum(map(len, right)) if (report.headline_acc_source or "").startswith("measured") else None
+    if counted_on is None or report.headline_acc is None:
         return []
-    chosen = torch.randint(len(shares), (resamples, len(shares)), generator=generator)
-    drawn = counts[chosen]
-    hits = torch.binomial(drawn, shares[chosen], generator=generator)
-    values: list[float] = (hits.sum(dim=1) / drawn.sum(dim=1)).tolist()
+    count = torch.full((resamples,), counted_on, dtype=torch.float64)
+    hits = torch.binomial(count, torch.full_like(count, report.headline_acc), generator=generator)
+    values: list[float] = (hits / counted_on).tolist()
     return values

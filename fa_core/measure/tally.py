@@ -20,12 +20,14 @@ from torch import Tensor
 from fa_core.errors import TapError, UsageError
 from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.fused import Pass
-from fa_core.measure.isolate import DREW
 from fa_core.measure.norms import (
+    AS_IS,
+    FLATTENED,
+    Reading,
     check_states,
-    choose_flattens,
+    choose_ways,
     lower_median,
-    member_vectors,
+    read_tokens,
     unit_rows,
     vector_norms,
     vectors,
@@ -152,13 +154,13 @@ class Diagnosed:
         numbers: all of its report that was measured, but for the accuracy.
         accuracy: on the eval batches.
         samples: fetches what the numbers were computed from: values before any median or mean, on the CPU.
-        drew: the network drew random numbers.
+        remarks: what the report has to say of the measurement.
     """
 
     numbers: DiagnosticReport
     accuracy: Counted
     samples: Callable[[], Samples]
-    drew: bool = False
+    remarks: Sequence[str] = ()
 
     def report(self, **given: Any) -> DiagnosticReport:
         """What was measured, with the fields the caller knows."""
@@ -168,8 +170,7 @@ class Diagnosed:
             given["headline_acc"] = hits / samples
             given["intervals"] = {**self.numbers.intervals, "acc": share_interval(hits, samples)}
             source = f"measured on {samples} eval samples"
-        if self.drew:
-            given["notes"] = "; ".join(filter(None, [given.get("notes"), DREW]))
+        given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
 
@@ -198,9 +199,9 @@ class Tally:
         self._layer = stability_layer
         self._axis = samples_axis
         self._norm_batches = norm_batches
-        self._flatten = ""
+        self._way = ""
         self._names: list[str] = []
-        self._custom_functions: list[str] = []
+        self._facts: dict[str, Any] = {}
         self._dtype = ""
         self._batch_size = 0
         self._h: list[Tensor] = []
@@ -220,7 +221,8 @@ class Tally:
             # None has the graph searched for the network's own backward functions, too: once is enough
             return list(range(len(self._names))) or None
         assert self._layer is not None
-        return [self._layer]
+        # which token is read shows at h_L, batch by batch
+        return [self._layer] if self._whole else sorted({self._layer, len(self._names) - 1})
 
     def add(self, done: Pass, where: str = "") -> None:
         """Add one batch: logits (B, C) and states (B, ...), or (N, B, C) and (N, B, ...) of a group.
@@ -239,11 +241,12 @@ class Tally:
                 where=where,
                 hint="the taps must be the same for every batch",
             )
+        reading = Reading(self._way, None if self._whole else read_tokens(done.gradients[-1]))
         if for_norms:
-            self._add_norms(done)
+            self._add_norms(done, reading)
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
-        self._means.append(summed_gradients(self._rows(at_layer)))
+        self._means.append(summed_gradients(vectors(at_layer, reading, self._axis)))
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
@@ -284,10 +287,10 @@ class Tally:
                 norm_batches=len(self._e),
                 dtype=self._dtype,
                 tap_names=list(self._names),
-                flatten=self._flatten,
+                flatten=self._way,
                 error_norm=error_norm,
                 intervals={name: ends for name, ends in found.items() if ends is not None},
-                provenance={"custom_backward": list(self._custom_functions)} if self._custom_functions else {},
+                provenance=dict(self._facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
             )
             fetch = partial(_samples, per_batch, means, index)
@@ -307,28 +310,32 @@ class Tally:
             self._layer = last // 2
         if not 0 <= self._layer <= last:
             raise UsageError(f"stability_layer {self._layer} does not exist", hint=f"the taps are layers 0..{last}")
-        ways = choose_flattens(hidden, self._by_member(done.gradients[-1]))
+        ways = choose_ways(hidden, self._by_member(done.gradients[-1]))
         if len(set(ways)) > 1:
             raise Divided(ways)
-        self._flatten = ways[0]
+        self._way = ways[0]
         self._names = done.names
-        self._custom_functions = done.custom_functions
-        self._dtype = str(done.logits.dtype).removeprefix("torch.")
+        device = done.logits.device.type
+        self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        if done.custom_functions:
+            self._facts["custom_backward"] = list(done.custom_functions)
+        self._dtype = done.dtype
 
-    def _add_norms(self, done: Pass) -> None:
+    @property
+    def _whole(self) -> bool:
+        return self._way in (AS_IS, FLATTENED)
+
+    def _add_norms(self, done: Pass, reading: Reading) -> None:
         batch_size = done.logits.shape[self._axis]
         # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
-        norms = torch.stack([vector_norms(self._rows(state)) for state in (*done.hidden, *done.gradients)], dim=-2)
+        states = (*done.hidden, *done.gradients)
+        norms = torch.stack([vector_norms(vectors(state, reading, self._axis)) for state in states], dim=-2)
         depth = len(done.hidden)
         self._h.append(norms[..., :depth, :])
         g = norms[..., depth:, :]
         # a smaller last batch has a larger 1/B: brought to the first one's
         self._g.append(g if batch_size == self._batch_size else g * (batch_size / self._batch_size))
-        self._e.append(vector_norms(done.logit_gradient) * batch_size)
-
-    def _rows(self, state: Tensor) -> Tensor:
-        """(B, ...) → (B, D), (N, B, ...) → (N, B, D)."""
-        return member_vectors(state, self._flatten) if self._axis else vectors(state, self._flatten)
+        self._e.append(vector_norms(done.error))
 
     def _by_member(self, tensor: Tensor) -> Tensor:
         return tensor if self._axis else tensor[None]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -12,12 +13,11 @@ from functools import partial
 from typing import Any, Protocol, TypeAlias
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import TapError
-from fa_core.measure.isolate import lent
+from fa_core.measure.isolate import lent, wide
 
 _MOST_SUGGESTIONS = 8
 
@@ -57,7 +57,7 @@ def match_modules(model: nn.Module, patterns: str | Sequence[str]) -> list[str]:
 
 
 def candidates(model: nn.Module) -> str:
-    """Patterns worth trying: lists of like blocks first, then the modules around them.
+    """Patterns worth trying: lists of like blocks, and the modules before them.
 
     >>> candidates(nn.Sequential(nn.Linear(2, 2), nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))))
     "['0', '1.*']"
@@ -65,6 +65,9 @@ def candidates(model: nn.Module) -> str:
     names: list[str] = []
     for name, module in model.named_children():
         names += [f"{name}.*"] if _is_list(module) else _inside(name, module)
+    lists = [place for place, name in enumerate(names) if name.endswith(".*")]
+    # what comes after the blocks (norm, head) is no stream
+    names = names[: lists[-1] + 1] if lists else names
     shown = names[:_MOST_SUGGESTIONS]
     more = ["..."] if len(names) > len(shown) else []
     return str(shown + more) if shown else "(it has no submodules: give a function)"
@@ -85,7 +88,7 @@ def _matches(name: str, pattern: str) -> bool:
 
 
 _COPYING = "Alias Clone Permute ReshapeAlias Select Slice Squeeze T ToCopy Transpose UnsafeView Unsqueeze View"
-_SELECTIONS = {"SqueezeBackward1", *(f"{name}Backward0" for name in _COPYING.split())}
+SELECTIONS = {"SqueezeBackward1", *(f"{name}Backward0" for name in _COPYING.split())}
 """Autograd nodes that copy or pick entries: their Jacobian's rows are rows of the identity."""
 
 
@@ -108,67 +111,74 @@ class Stream:
     returned: bool = False
 
 
-def batch_mean_ce(logits: Tensor, y: Tensor) -> Tensor:
-    """CE averaged over the batch, −(1/B)·Σ_i log softmax(logits_i)[y_i]; half-precision logits in float32.
+def output_error(logits: Tensor, y: Tensor) -> Tensor:
+    """e_T = softmax(logits) − onehot(y) of every sample, in float64.
+
+    The label's own entry is −Σ_{c≠y} p_c: p_y − 1 would lose the digits of a sample that is nearly certain.
 
     Args:
-        logits: (B, C).
+        logits: (..., B, C).
         y: (B,) class indices.
 
     Returns:
-        A scalar in nats.
+        (..., B, C) float64, on the CPU where the device has no float64.
 
-    >>> round(batch_mean_ce(torch.zeros(3, 4), torch.tensor([0, 1, 2])).item(), 6)
-    1.386294
+    Source: docs/protocol.md §2.
+
+    >>> output_error(torch.tensor([[100.0, 0.0]]), torch.tensor([0])).tolist()
+    [[-3.720075976020836e-44, 3.720075976020836e-44]]
     """
-    wide_enough = logits if logits.dtype in (torch.float32, torch.float64) else logits.float()
-    return F.cross_entropy(wide_enough, y)
+    error = wide(logits).softmax(dim=-1)
+    own = y.to(error.device).expand(error.shape[:-1])[..., None]
+    error.scatter_(-1, own, 0.0)
+    return error.scatter_(-1, own, -error.sum(dim=-1, keepdim=True))
 
 
-def activation_gradients(
-    stream: Stream,
-    y: Tensor,
-    layers: Sequence[int] | None = None,
-    loss_of: Callable[[Tensor, Tensor], Tensor] = batch_mean_ce,
-) -> tuple[list[Tensor], Tensor]:
-    """g_l = ∂CE/∂h_l at the asked layers, and ∂CE/∂logits, from one backward pass.
+def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> tuple[list[Tensor], Tensor]:
+    """g_l = ∂CE/∂h_l at the asked layers, and e_T, from one backward pass.
 
-    CE is averaged over the batch, so a sample's gradient carries 1/B. Parameters get no gradient.
+    CE is averaged over the batch: the pass starts from ∂CE/∂logits = e_T/B, rounded once to the logits' dtype.
+    Parameters get no gradient. Networks stacked as (N, B, C) each have their own mean.
 
     Args:
         stream: a forward pass.
         y: (B,) class indices.
         layers: which l; None = all.
-        loss_of: (logits, y) → CE.
 
     Returns:
-        ([g_l, each shaped like h_l], ∂CE/∂logits (B, C) = e_T/B).
+        ([g_l, each shaped like h_l], e_T (B, C) in float64).
 
     Raises:
         TapError: a tap that the logits do not depend on.
 
     Source: docs/protocol.md §2.
     """
+    logits = stream.logits
+    if not logits.requires_grad:
+        raise TapError(
+            "the network's logits carry no gradient",
+            hint="its forward must run without .detach(), torch.no_grad() and torch.inference_mode() after the taps",
+        )
     chosen = range(len(stream.edges)) if layers is None else layers
-    edges = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
-    loss = loss_of(stream.logits, y)
+    edges: Any = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
+    error = output_error(logits, y)
+    start = (error / len(y)).to(logits)
     # a side branch is only known by its missing gradient; finding its source takes the graph once more
-    inputs: Any = [stream.logits, *edges]
-    found = torch.autograd.grad(loss, inputs, allow_unused=True, retain_graph=stream.returned)
+    found = torch.autograd.grad(logits, edges, start, allow_unused=True, retain_graph=stream.returned)
     gradients = []
-    for layer, gradient in zip(chosen, found[1:], strict=True):
+    for layer, gradient in zip(chosen, found, strict=True):
         if gradient is None and stream.returned:
-            gradient = _side_branch_gradient(loss, stream.hidden[layer])
+            gradient = _side_branch_gradient(logits, start, stream.hidden[layer])
         if gradient is None:
             raise TapError(
                 f"the logits do not depend on tap {layer} ({stream.names[layer]})",
-                hint="tap the tensor that the next block reads, not a by-product of it",
+                hint="tap the tensor that the next block reads, not a by-product of it; no .detach() may lie behind it",
             )
         gradients.append(gradient)
-    return gradients, found[0]
+    return gradients, error
 
 
-def _side_branch_gradient(loss: Tensor, state: Tensor) -> Tensor | None:
+def _side_branch_gradient(logits: Tensor, start: Tensor, state: Tensor) -> Tensor | None:
     """The gradient at the stream entries that a returned copy, view or slice shows.
 
     The state is S·h for a selection S, and the logits depend on h only. Walking back from the state
@@ -178,12 +188,13 @@ def _side_branch_gradient(loss: Tensor, state: Tensor) -> Tensor | None:
     node: Any = state.grad_fn
     v = torch.zeros_like(state).requires_grad_()
     adjoint: Tensor = v
-    while node is not None and node.name() in _SELECTIONS:
+    while node is not None and node.name() in SELECTIONS:
         adjoint = node(adjoint)
         source, output = node.next_functions[0]
         if source is None:
             return None
-        (gradient,) = torch.autograd.grad(loss, [GradientEdge(source, output)], allow_unused=True, retain_graph=True)
+        edge = GradientEdge(source, output)
+        (gradient,) = torch.autograd.grad(logits, [edge], start, allow_unused=True, retain_graph=True)
         if gradient is not None:
             return torch.autograd.grad(adjoint, v, gradient)[0]
         node = source
@@ -250,14 +261,32 @@ def _returns_hidden(model: nn.Module) -> bool:
 
 
 def read_logits(output: Any) -> Any:
-    """The logits in what a forward pass returned: a tensor, ``.logits``, ``["logits"]``, or the first item."""
+    """The logits in what a forward pass returned: a tensor, ``.logits``, ``["logits"]``, or the first item.
+
+    Raises:
+        TapError: the first of several items, where another one may as well be the logits: (features, logits).
+    """
     if isinstance(output, Tensor):
         return output
     if hasattr(output, "logits"):
         return output.logits
     if isinstance(output, dict):
-        return output.get("logits")
-    return output[0] if isinstance(output, (tuple, list)) and output else output
+        return output.get("logits", output)
+    if not isinstance(output, (tuple, list)) or not output:
+        return output
+    rivals = [item for item in output[1:] if _is_matrix(item) and _is_matrix(output[0]) and len(item) == len(output[0])]
+    for rival in rivals:
+        if rival.shape != output[0].shape:
+            raise TapError(
+                f"the forward returns {_kind(output[0])} and {_kind(rival)}: either may be the logits",
+                hint="wrap the network in a module whose forward returns the logits alone, e.g. self.net(x)[1], "
+                "and tap its blocks through it: net.blocks.*",
+            )
+    return output[0]
+
+
+def _is_matrix(item: Any) -> bool:
+    return isinstance(item, Tensor) and item.dim() == 2 and item.is_floating_point()
 
 
 def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
@@ -294,6 +323,7 @@ class ReturnedStream:
         self._function = function
         self._name = name
         self._from_parameters = False
+        self._looked = False
 
     def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         logits, hidden = self._run(model, x)
@@ -309,6 +339,13 @@ class ReturnedStream:
                 )
         _refuse_overwritten(hidden, self._name)
         names = [f"h_{layer}" for layer in range(len(hidden))]
+        after_norm = not self._looked and follows_norm([h.grad_fn for h in hidden])
+        if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])):
+            raise TapError(
+                f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows",
+                hint=f"tap the blocks instead: taps={blocks}; or return what the norm reads as {names[-1]}",
+            )
+        self._looked = True
         return Stream(logits, hidden, hidden, names, returned=True)
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
@@ -320,13 +357,19 @@ class ReturnedStream:
         with thawed:
             output = self._function(model, lent(model, x, gradients=True))
         if not (isinstance(output, (tuple, list)) and len(output) == 2 and isinstance(output[1], (tuple, list))):
-            raise TapError(f"{self._name} returned {_kind(output)}", hint="it must return (logits, [h_0, ..., h_L])")
+            raise TapError(
+                f"{self._name} returned {_kind(output)}",
+                hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
+            )
         hidden = list(output[1])
         if not hidden:
-            raise TapError(f"{self._name} returned an empty stream", hint="it must return (logits, [h_0, ..., h_L])")
+            raise TapError(
+                f"{self._name} returned an empty stream",
+                hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
+            )
         for layer, h in enumerate(hidden):
             if not (isinstance(h, Tensor) and h.is_floating_point()):
-                raise TapError(f"h_{layer} from {self._name} is {_kind(h)}", hint="a hidden state is a float tensor")
+                raise TapError(f"h_{layer} from {self._name} is {_kind(h)}", hint="return float tensors, one per layer")
         return read_logits(output[0]), hidden
 
 
@@ -345,10 +388,12 @@ class ModuleTaps:
         names: list[str] = []
         hidden: list[Tensor] = []
         edges: list[GradientEdge | None] = []
+        nodes: list[Any] = []
 
         def tap(name: str, state: Tensor) -> Tensor:
             layer = len(hidden)
             names.append(name)
+            nodes.append(state.grad_fn)
             hidden.append(state.detach())
             with torch.enable_grad():
                 if layers is not None and layer not in layers:
@@ -363,9 +408,19 @@ class ModuleTaps:
             logits = read_logits(model(lent(model, x)))
         if not hidden:
             raise TapError(
-                f"none of the tapped modules ran: {', '.join(self._names)}", hint=f"candidates: {candidates(model)}"
+                f"none of the tapped modules ran: {', '.join(self._names)}",
+                hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
+            )
+        # a block that ends in a norm is a tap like any other; a norm by itself is none
+        if follows_norm(nodes) and self._is_leaf(model, names[-1]):
+            raise TapError(
+                f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
+                hint="leave it out: the last block's output is h_L",
             )
         return Stream(logits, hidden, edges, names)
+
+    def _is_leaf(self, model: nn.Module, name: str) -> bool:
+        return not any(model.get_submodule(name.split(" ")[0]).children())
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         return plain_logits(model, x)
@@ -388,7 +443,8 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
     def hook(name: str, module: nn.Module, args: Any, output: Any) -> Any:
         first = first_tensor(output)
         if first is None:
-            raise TapError(f"module {name} returns {_kind(output)}", hint="tap a module that returns a tensor")
+            hint = "tap a module that returns a tensor, or give a function (model, x) -> (logits, states)"
+            raise TapError(f"module {name} returns {_kind(output)}", hint=hint)
         if not first.is_floating_point():
             raise TapError(f"module {name} returns {_kind(first)}", hint="tap a module that returns a float tensor")
         calls[name] += 1
@@ -401,6 +457,82 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
     finally:
         for handle in handles:
             handle.remove()
+
+
+_NORM = re.compile(r"(layer|rms)_?norm", re.IGNORECASE)
+_AFFINE = SELECTIONS | {f"{name}Backward{n}" for name in ("Add", "Clamp", "ClampMin", "Mul", "Expand") for n in (0, 1)}
+_ROOTS = re.compile(r"Rsqrt|Sqrt|Std|VectorNorm|^Norm|Reciprocal")
+
+
+def follows_norm(nodes: Sequence[Any]) -> bool:
+    """Whether h_L is what a LayerNorm or RMSNorm gave, and h_{L−1} is not: the final norm, not a post-norm block.
+
+    It does not change when the last block's output is scaled, so that neither (a) nor (b) sees that block.
+
+    Args:
+        nodes: where h_0..h_L are in the graph; None for one that is not in it.
+    """
+    return len(nodes) > 1 and _is_normed(nodes[-1]) and not _is_normed(nodes[-2])
+
+
+def _is_normed(node: Any) -> bool:
+    """Whether a tensor is a LayerNorm or RMSNorm of another one: torch's, or spelled out as x·rsqrt(…) or x/√(…)."""
+    while node is not None:
+        sources = _sources(node)
+        if _NORM.search(node.name()):
+            return True
+        if len(sources) == 2 and node.name() in ("MulBackward0", "DivBackward0"):
+            return any(map(_is_root, sources))
+        node = sources[0] if len(sources) == 1 and node.name() in _AFFINE else None
+    return False
+
+
+def _is_root(node: Any) -> bool:
+    while node is not None and not _ROOTS.search(node.name()):
+        sources = _sources(node)
+        node = sources[0] if len(sources) == 1 and node.name() in _AFFINE else None
+    return node is not None
+
+
+def _sources(node: Any) -> list[Any]:
+    """Where a node's inputs come from, parameters and other leaves left out."""
+    return [source for source, _ in node.next_functions if source and "AccumulateGrad" not in source.name()]
+
+
+def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
+    """Patterns for the modules that made the states before a final norm; candidates where they cannot be found.
+
+    "" where the norm is the end of a block: of a module that gives h_L and does not hold what gives h_{L−1}.
+    """
+    made: dict[Any, list[str]] = {}
+    read: dict[Any, Any] = {}
+
+    def hook(name: str, module: nn.Module, args: Any, output: Any) -> None:
+        given, got = first_tensor(args), first_tensor(output)
+        if got is not None and not _is_list(module):
+            # from the inside out
+            made.setdefault(got.grad_fn, []).append(name)
+            read.setdefault(got.grad_fn, given.grad_fn if given is not None else None)
+
+    handles = [module.register_forward_hook(partial(hook, name)) for name, module in model.named_modules() if name]
+    try:
+        *before, last = [_behind_copies(h.grad_fn, made) for h in run()]
+    finally:
+        for handle in handles:
+            handle.remove()
+    previous = made.get(before[-1], [])
+    around = made.get(last, [])[1:]
+    if previous and any(not name.startswith(f"{block}.") for block in around for name in previous):
+        return ""
+    outermost = [made[node][-1] for node in (*before, read.get(last)) if node in made]
+    found = list(dict.fromkeys(re.sub(r"\.\d+$", ".*", name) for name in outermost))
+    return str(found) if found else candidates(model)
+
+
+def _behind_copies(node: Any, made: Container[Any]) -> Any:
+    while node is not None and node not in made and node.name() in SELECTIONS:
+        node = next(iter(_sources(node)), None)
+    return node
 
 
 @contextmanager

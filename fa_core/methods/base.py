@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from fa_core.confidence import FREE_AT_L
 from fa_core.errors import UsageError
 from fa_core.models.base import StreamNet
 from fa_core.option_values import nearest, unknown_name
@@ -101,6 +102,11 @@ class Method(nn.Module, ABC):
     name: ClassVar[str]
     trains: ClassVar[bool] = True
     draws_feedback: bool = False
+
+    @property
+    def free_at_L(self) -> bool:
+        """Whether a_L comes free, so that deep Γ leaves l = L out."""
+        return self.name in FREE_AT_L
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         """A subclass registers its buffers or submodules for `net`, then draws them with `redraw(generator)`."""

@@ -11,7 +11,7 @@ from fa_core.models.base import StreamNet
 
 
 class Backprop(Method):
-    """a_l = ∂(Σ_b CE_b)/∂h_l, so Γ = 1 at every layer by definition.
+    """a_l = ∂(Σ_b CE_b)/∂h_l, so Γ = 1 at every layer, less what the arithmetic of training loses.
 
     Source: docs/protocol.md §5; Rumelhart, Hinton & Williams, Nature 323, 1986.
     """

@@ -39,6 +39,10 @@ class Control(Method):
         self.rule = rule(net, generator, **args)
         self.draws_feedback = self.rule.draws_feedback
 
+    @property
+    def free_at_L(self) -> bool:
+        return self.rule.free_at_L
+
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
         return self.rule.credit(net, stream, logits, y)
 

@@ -34,8 +34,14 @@ class RandomFeedback(Method):
 class FeedbackAlignment(RandomFeedback):
     """a_L = e_T·W_head, then a_l = a_{l+1}·B_l with fixed Gaussian B_l (d × d) of variance 1/d, l < L.
 
-    The terminal LayerNorm is left out of a_L on purpose, so Γ_L < 1. Where layers differ in size, B_l is
-    (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token stream every token gets its sample's vector.
+    The error enters by the head's true weights (weight transport at l = L), so Γ_L is near 1 whatever B_l is, and no
+    evidence of alignment; the terminal LayerNorm is left out on purpose, so Γ_L < 1. Where layers differ in size, B_l
+    is (d_{l+1} × d_l) of variance 1/d_{l+1}. On a token stream every token gets its sample's vector.
+
+    In a convolutional network h_l is the flattened feature map and B_l is dense: every unit of a map receives a mixture
+    of all units of the next one, without the locality and weight sharing that a transposed convolution with random
+    kernels has, as FA for such networks is often meant. Its Γ there is of this rule, and B_l is large (4·10⁷ entries
+    in `smallcnn`).
 
     Source: docs/protocol.md §5; Lillicrap et al., Nature Communications 7, 2016.
     """
@@ -56,7 +62,7 @@ class FeedbackAlignment(RandomFeedback):
 class DirectFeedbackAlignment(RandomFeedback):
     """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
 
-    On a token stream every token gets its sample's vector.
+    On a token stream every token gets its sample's vector; on a feature map every unit has its own column of B_l.
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """

@@ -10,14 +10,14 @@ import torch
 
 from fa_core.errors import UnknownNetwork, UsageError
 from fa_core.models.base import Shape, StreamNet
-from fa_core.models.residual_mlp import ResMLP, StudentNet
+from fa_core.models.residual_mlp import ResMLP, StudentNet, WideResMLP
 from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.vit_mini import ViTMini
 from fa_core.option_values import nearest, unknown_name
 
-__all__ = ["ARCHS", "StreamNet", "build", "recognise"]
+__all__ = ["ARCHS", "StreamNet", "arch_of", "build", "recognise"]
 
-ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP, ViTMini, StudentNet, SmallCNN)}
+ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP, WideResMLP, ViTMini, StudentNet, SmallCNN)}
 """Registry name → network class."""
 
 
@@ -47,6 +47,20 @@ def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return ARCHS[arch](**args)
+
+
+def arch_of(named: str, tensors: Mapping[str, object]) -> str:
+    """The network that a manifest names, by the tensors next to it: ``resmlp`` with a ``head`` is `WideResMLP`.
+
+    Args:
+        named: the manifest's ``arch``.
+        tensors: the checkpoint's, by name.
+
+    >>> arch_of("resmlp", {"head.weight": 0}), arch_of("resmlp", {"out_head.weight": 0})
+    ('resmlp_wide', 'resmlp')
+    """
+    earlier = f"{WideResMLP.last}.weight" in tensors and f"{ResMLP.last}.weight" not in tensors
+    return WideResMLP.arch if named == ResMLP.arch and earlier else named
 
 
 def recognise(tensors: Mapping[str, Sequence[int]]) -> tuple[str, dict[str, Any]]:

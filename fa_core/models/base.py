@@ -133,13 +133,13 @@ def terminal_norm(width: int, on: bool) -> nn.Module:
     return nn.LayerNorm(width) if on else nn.Identity()
 
 
-def common_args(shapes: Mapping[str, Shape]) -> dict[str, Any]:
+def common_args(shapes: Mapping[str, Shape], head: str = "head") -> dict[str, Any]:
     """L, from names such as ``blocks.3.fc1.weight``, and what the layers after the blocks show."""
     blocks = [int(name.split(".")[1]) for name in shapes if name.startswith("blocks.")]
     return {
         "L": 1 + max(blocks, default=-1),
         "terminal_ln": "out_ln.weight" in shapes,
-        "num_classes": shapes["head.weight"][0],
+        "num_classes": shapes[f"{head}.weight"][0],
     }
 
 

@@ -1,8 +1,9 @@
-"""The residual MLPs: ResMLP, whose stream explodes under direct feedback, and StudentNet without any LayerNorm."""
+"""The residual MLPs: ResMLP as published, a wider one, and StudentNet without any LayerNorm."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from inspect import signature
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -12,7 +13,7 @@ from fa_core.models.base import Shape, StreamNet, checked_args, common_args, ter
 
 
 class ResidualMLP(StreamNet):
-    """h_0 = W·x + b; L residual blocks; perhaps a terminal LN; linear head. Initialised as PyTorch does.
+    """h_0 = W·x + b; L residual blocks; perhaps a terminal LN; linear head.
 
     Args:
         input_dim: values per sample.
@@ -24,7 +25,11 @@ class ResidualMLP(StreamNet):
     """
 
     block: ClassVar[type[nn.Module]]
-    """``block(d, hidden)`` makes an f_l, with a linear layer ``fc1`` from d to hidden."""
+    """``block(d, hidden)`` makes an f_l: its two linear layers, from d to hidden and back, around a GELU."""
+    inner: ClassVar[str] = "fc1"
+    outer: ClassVar[str] = "fc2"
+    last: ClassVar[str] = "head"
+    """What a block's two linear layers and the head are called."""
 
     def __init__(
         self,
@@ -36,23 +41,64 @@ class ResidualMLP(StreamNet):
         num_classes: int = 10,
     ) -> None:
         hidden = 2 * d if hidden is None else hidden
-        super().__init__(checked_args(ResidualMLP, locals()), (input_dim,), [(d,)] * (L + 1))
+        super().__init__(checked_args(type(self), locals()), (input_dim,), [(d,)] * (L + 1))
         self.embed = nn.Linear(input_dim, d)
         self.blocks = nn.ModuleList(self.block(d, hidden) for _ in range(L))
         self.out_ln = terminal_norm(d, terminal_ln)
-        self.head = nn.Linear(d, num_classes)
+        self.add_module(self.last, nn.Linear(d, num_classes))
 
     @classmethod
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
         d, input_dim = shapes["embed.weight"]
-        common = common_args(shapes)
-        return {
-            "input_dim": input_dim,
-            "d": d,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
-            **common,
-        }
+        common = common_args(shapes, cls.last)
+        hidden = shapes[f"blocks.0.{cls.inner}.weight"][0] if common["L"] else 2 * d
+        found = {"input_dim": input_dim, "d": d, "hidden": hidden, **common}
+        return {name: found[name] for name in signature(cls).parameters}
+
+
+class PublishedBlock(nn.Module):
+    """f(h) = W2·GELU(W1·LN(h)), both d → d; (B, d) → (B, d). W2 starts at N(0, 0.01²), its bias at 0."""
+
+    def __init__(self, d: int, hidden: int) -> None:
+        super().__init__()
+        self.ln = nn.LayerNorm(d)
+        self.w1 = nn.Linear(d, hidden)
+        self.w2 = nn.Linear(hidden, d)
+        nn.init.normal_(self.w2.weight, std=0.01)
+        nn.init.zeros_(self.w2.bias)
+
+    def forward(self, h: Tensor) -> Tensor:
+        added: Tensor = self.w2(F.gelu(self.w1(self.ln(h))))
+        return added
+
+
+class ResMLP(ResidualMLP):
+    """The published network: h_0 = W·x + b; L pre-LN GELU blocks d → d → d; terminal LN; linear head.
+
+    Args:
+        input_dim: values per sample (3072 = a flattened 3×32×32 image).
+        d: width of the stream.
+        L: number of blocks (0 = the shallow control).
+        terminal_ln: whether the head reads LN(h_L).
+        num_classes: C.
+
+    Source: docs/protocol.md §6 (d=256, L=4; d=512; depths 2–12); its tensors have the published names.
+    """
+
+    arch = "resmlp"
+    block = PublishedBlock
+    inner, outer, last = "w1", "w2", "out_head"
+
+    def __init__(
+        self, input_dim: int = 3072, d: int = 256, L: int = 4, terminal_ln: bool = True, num_classes: int = 10
+    ) -> None:
+        super().__init__(input_dim, d, L, d, terminal_ln, num_classes)
+
+    @property
+    def head(self) -> nn.Linear:  # type: ignore[override]
+        """The head, ``out_head``."""
+        return self.out_head
 
 
 class PreNormBlock(nn.Module):
@@ -69,21 +115,19 @@ class PreNormBlock(nn.Module):
         return added
 
 
-class ResMLP(ResidualMLP):
-    """h_0 = W·x + b; L pre-LN GELU blocks; terminal LN; linear head.
+class WideResMLP(ResidualMLP):
+    """As `ResMLP`, but wider inside its blocks, and initialised as PyTorch does.
+
+    It was called ``resmlp`` before that had the published block: see `fa_core.models.arch_of`.
 
     Args:
-        input_dim: values per sample (3072 = a flattened 3×32×32 image).
-        d: width of the stream.
-        L: number of blocks (0 = the shallow control).
+        input_dim, d, L, terminal_ln, num_classes: as for `ResMLP`.
         hidden: width inside a block (default 2d).
-        terminal_ln: whether the head reads LN(h_L).
-        num_classes: C.
 
-    Source: docs/protocol.md §6 (d=256, L=4; d=512; depths 2–12). Initialised as PyTorch does.
+    Source: docs/protocol.md §6.
     """
 
-    arch = "resmlp"
+    arch = "resmlp_wide"
     block = PreNormBlock
 
 

@@ -114,6 +114,15 @@ def spread(mean: float | None, std: float | None) -> str:
     return f"({text})e{exponent}" if exponent else text
 
 
+def factor_spread(mean: float | None, factor: float | None) -> str:
+    """A geometric mean and its factor, three digits and two.
+
+    >>> factor_spread(5.18e8, 1.52), factor_spread(1.5, None), factor_spread(None, None)
+    ('5.18e8 ×/÷ 1.5', '1.50', 'N/A')
+    """
+    return significant(mean, 3) if factor is None else f"{significant(mean, 3)} ×/÷ {significant(factor, 2)}"
+
+
 def _exponent(value: float) -> int:
     return int(f"{value:.16e}".split("e")[1])
 

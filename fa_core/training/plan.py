@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fa_core.baseline import CONTROLS, FROZEN
+from fa_core.baseline import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.errors import UsageError
 from fa_core.option_values import check_data_set, unknown_name
 from fa_core.runs import canonical_method
@@ -131,7 +131,7 @@ def plan_runs(
     """Every combination, the frozen-blocks runs first, since the others' (d) needs their accuracy.
 
     Args:
-        methods: canonical names.
+        methods: canonical names; ``frozen`` next to rules means one frozen run by each rule, with its options.
         seeds: one run each.
         arch: built-in network name.
         data: the data SPEC.
@@ -140,21 +140,31 @@ def plan_runs(
         widths: values of ``d``; an axis if there are several.
         depths: values of ``L``; an axis if there are several.
         arch_args: further network arguments.
-        method_args: further method options; controls trained with other methods do not get them.
+        method_args: further method options; controls trained with other methods do not get them, but frozen does.
         axes: further coordinates to put on every run.
         eval_seed: picks the evaluation batches.
     """
     plans = []
-    ordered = sorted(methods, key=lambda method: method != FROZEN)
+    options = dict(method_args or {})
+    alone = len(methods) == 1
+    by = {TRAINED_BY.get(m, m): {} if m in CONTROLS else options for m in methods if m not in WITHOUT_BASELINE}
+    by = by or {TRAINED_BY[FROZEN]: options if alone else {}}
+    trained = [
+        (FROZEN, args if rule == TRAINED_BY[FROZEN] else {"of": rule, **args})
+        for rule, args in (by.items() if FROZEN in methods else ())
+    ]
+    trained += [(name, options if name not in CONTROLS or alone else {}) for name in methods if name != FROZEN]
     sizes = list(itertools.product(widths or (None,), depths or (None,)))
     penalties = tuple(lams) or (recipe.lam,)
     runs = [
-        (method, lam, *size, seed)
-        for method in ordered
+        (method, args, lam, *size, seed)
+        for method, args in trained
         for lam, size, seed in itertools.product((0.0,) if method in UNPENALISED else penalties, sizes, seeds)
     ]
-    for method, lam, d, L, seed in runs:
+    for method, args, lam, d, L, seed in runs:
         chosen = dict(axes or {})
+        if method == FROZEN and "of" in args:
+            chosen["of"] = args["of"]
         if arch != "resmlp":
             chosen["arch"] = arch
         if lam or (len(penalties) > 1 and method not in UNPENALISED):
@@ -170,7 +180,7 @@ def plan_runs(
                 data=data,
                 seed=seed,
                 recipe=msgspec.structs.replace(recipe, lam=lam),
-                method_args=dict(method_args or {}) if method not in CONTROLS or len(methods) == 1 else {},
+                method_args=dict(args),
                 arch_args=dict(arch_args or {}) | {k: v for k, v in (("d", d), ("L", L)) if v is not None},
                 axes=chosen,
                 eval_seed=eval_seed,
@@ -191,7 +201,7 @@ def _text(value: Any) -> str:
 METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
 """The built-in credit rules and controls (`fa_core.methods.METHODS`)."""
 
-ARCHS = ("resmlp", "vit_mini", "studentnet", "smallcnn")
+ARCHS = ("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn")
 """The built-in networks (`fa_core.models.ARCHS`)."""
 
 

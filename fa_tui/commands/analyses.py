@@ -123,12 +123,15 @@ def sweep_command(
     _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
 
 
-ChanceOption = Annotated[float, typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it).")]
+ChanceOption = Annotated[
+    float | None,
+    typer.Option(metavar="ACC", help="Accuracy of guessing, a fraction (S0 withdraws it); default 1/classes."),
+]
 
 
 def utility_command(
     paths: options.PathsArgument = None,
-    chance: ChanceOption = 0.1,
+    chance: ChanceOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
     filter: options.FilterOption = "",
@@ -147,7 +150,7 @@ def utility_command(
     from fa_core.analysis.utility import decision_utility
     from fa_core.reporting.sections.analyses import utility_blocks
 
-    if not 0.0 <= chance <= 1.0:
+    if chance is not None and not 0.0 <= chance <= 1.0:
         raise UsageError(f"--chance {chance:g} lies outside [0, 1]", hint="write 0.1 for ten classes")
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds, audits=True).filtered(filter, criteria.thresholds)
     analysis = decision_utility(runs.table, criteria.thresholds, chance)

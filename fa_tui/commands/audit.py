@@ -43,7 +43,7 @@ def audit_command(
     ] = "auto",
     credit: Annotated[
         Literal["none", "gamma", "full"],
-        typer.Option(help="Credit quality: none, Γ per layer, or also ρ, nudge and the null."),
+        typer.Option(help="Credit quality: none, Γ per layer with its null, or also ρ."),
     ] = "gamma",
     resamples: Annotated[
         int,

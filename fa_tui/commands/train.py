@@ -25,12 +25,12 @@ Number = TypeVar("Number", int, float)
 def train_command(
     method: Annotated[list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")],
     out: Annotated[Path, typer.Option(help="Folder for the run folders.")],
-    arch: Annotated[str, typer.Option(help="resmlp, vit_mini, studentnet or smallcnn.")] = "resmlp",
+    arch: Annotated[str, typer.Option(help="resmlp, resmlp_wide, vit_mini, studentnet or smallcnn.")] = "resmlp",
     data: Annotated[
         str,
         typer.Option(
             metavar="SPEC",
-            help="synthetic[:alpha=1.0,input=128,…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable.",
+            help="synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable.",
         ),
     ] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006
@@ -117,7 +117,7 @@ def plans_of(given: Mapping[str, Any]) -> list[RunPlan]:
         depths=_numbers("--L", given["L"], int),
         arch_args=arch_args,
         method_args=_arguments("--method-arg", given["method_arg"]),
-        axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"] == "resmlp" else {},
+        axes={"terminal_ln": False} if given["terminal_ln"] is False and given["arch"].startswith("resmlp") else {},
         eval_seed=given["eval_seed"],
     )
     if not plans:

@@ -66,7 +66,7 @@ Analyses of the runs, as the commands of the same names print them
   2 utility   which runs would each reporting habit withdraw: accuracy (S0), with Γ (S1), with one
               diagnostic (S2 to S5), with all (S_full)? Beside it, where there is room, of each method.
               Below: which it withdraws and which it lets pass.
-  3 seeds     every method over its seeds: mean ± population std, fired letters, and where seeds disagree.
+  3 seeds     every method over its seeds: mean and spread, fired letters, and where seeds disagree.
 
   1 2 3, tab    choose an analysis
   ↑ ↓ or k j    another line

@@ -54,7 +54,7 @@ class Analysed:
     def read(self) -> None:
         """Read the session's runs again: some came, went or changed."""
         self._gammas = {
-            row: deep_gamma(each.report.credit)
+            row: deep_gamma(each.report.credit, each.report.method_name)
             for row, each in enumerate(self._session.rows)
             if not has_no_credit(each)
         }

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from fa_core.confidence import deep_gamma
+from fa_core.confidence import deep_gamma, null_gamma
 from fa_core.errors import UsageError, printable
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
@@ -91,7 +91,12 @@ _COSINE = "{:+.3f}".format
 
 
 def _gamma(report: DiagnosticReport) -> float | None:
-    value = deep_gamma(report.credit)
+    value = deep_gamma(report.credit, report.method_name)
+    return None if math.isnan(value) else value
+
+
+def _null(report: DiagnosticReport) -> float | None:
+    value, _ = null_gamma(report.credit, report.method_name)
     return None if math.isnan(value) else value
 
 
@@ -104,6 +109,7 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
     Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _ACCURACY),
     Quantity("gamma", "deep Γ", "", _gamma, "", _COSINE),
+    Quantity("null", "null Γ", "", _null, "", _COSINE),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 
@@ -117,7 +123,7 @@ def values_of(quantity: Quantity, session: Session, rows: Iterable[int]) -> Iter
         values, measured = _column(session.table, quantity.column)
         return (values[row] if measured[row] else None for row in rows)
     runs = map(session.rows.__getitem__, rows)
-    return (None if quantity.name == "gamma" and has_no_credit(run) else quantity.of(run.report) for run in runs)
+    return (None if quantity.name in OF_CREDIT and has_no_credit(run) else quantity.of(run.report) for run in runs)
 
 
 def _column(table: AuditTable, name: str) -> tuple[memoryview, bytes]:
@@ -144,6 +150,9 @@ def has_no_credit(run: AuditRow) -> bool:
 
 OF_BASELINE = ("margin", "frozen")
 """The quantities that come of a frozen baseline."""
+
+OF_CREDIT = ("gamma", "null")
+"""The quantities that come of a credit table."""
 
 BY_NAME = {quantity.name: quantity for quantity in QUANTITIES}
 

@@ -4,7 +4,7 @@ Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
     name:text       method, source, key, run (source:key), seed, verdict, flag, covers, undecided, is,
                     or an axis such as lam; ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
-    number<value    growth, g_L, stability, margin, acc, h_L, frozen, gamma, seed or an axis; < <= > >= =
+    number<value    growth, g_L, stability, margin, acc, h_L, frozen, gamma, null, seed or an axis; < <= > >= =
 and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured; ``undecided:c``;
 ``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:undecided``, ``is:differs``, ``is:nonfinite``.
 Names may be typed in another case, or as the screen spells them.

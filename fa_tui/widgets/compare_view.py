@@ -95,7 +95,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
 
   max/min      the largest of the line over its smallest; more than ×{PARTS_AT:g} stands out
   ‹ parts      the first layer at which the runs lie more than ×{PARTS_AT:g} apart
-  mean ± std   over the runs (population std); left out where there is no room
+  mean ± std   over the runs (sample std); left out where there is no room
   ▲            the block in which a run grows most; red where (a) fires on it
 
   n p          the next method, the one before

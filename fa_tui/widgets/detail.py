@@ -12,7 +12,16 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from fa_core.confidence import LEVEL, Confidence, confidence, percent
+from fa_core.confidence import (
+    LEVEL,
+    Confidence,
+    aggregation,
+    confidence,
+    deep_gamma,
+    free_layers,
+    null_gamma,
+    percent,
+)
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.gain import floor_in_words
 from fa_core.report import DiagnosticReport
@@ -45,6 +54,8 @@ _SHORTER = {
     "weights_dtype": "weights in",
     "device_label": "hardware",
     "frozen_baseline_from": "baseline of",
+    "frozen_baseline_rule": "baseline by",
+    "other_frozen_baselines": "other ones",
     "custom_backward": "backward by",
 }
 """Names that their column would cut."""
@@ -238,9 +249,9 @@ class RunPage:
         block = self._peak if letter == "a" else None
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
-            number, _, more = rest.partition(" (")
-            limit, _, there = more.partition(")")
-            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{there}"
+            number, _, limit = rest.rpartition(" (")
+            limit, _, more = limit.partition(")")
+            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{more}"
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:
@@ -344,8 +355,8 @@ class RunPage:
             ("source", cut_start(self._say(row.source), room, self._glyphs.ellipsis)),
             ("run", row.key),
             ("checkpoint", cut_start(self._say(row.checkpoint or ""), room, self._glyphs.ellipsis)),
-            ("deep Γ", _deep_gamma(report.credit or {})),
-            ("null", _null((report.credit or {}).get("null"))),
+            ("deep Γ", _deep_gamma(report)),
+            ("null", _null(report)),
             ("zeros", _zeros((report.credit or {}).get("zeros"))),
             ("reference", _reference(report)),
             # the line breaks of a note are no part of it; in a name they are shown
@@ -372,23 +383,27 @@ class RunPage:
         return lines
 
 
-def _deep_gamma(credit: Mapping[str, Any]) -> str:
+def _deep_gamma(report: DiagnosticReport) -> str:
     """Γ as one number, with how it was averaged; where there is none, the reason."""
-    deep, last, missing = credit.get("deep_gamma"), credit.get("gamma_L"), credit.get("missing")
-    if isinstance(deep, (int, float)):
-        parts = [signed(deep), f"Γ_L {signed(last)}" if isinstance(last, (int, float)) else ""]
-        return _listed(*parts, credit.get("aggregation", ""))
+    credit = report.credit or {}
+    deep, free = deep_gamma(credit, report.method_name), free_layers(credit, report.method_name)
+    every = deep_gamma({"gamma": credit.get("gamma")})
+    last, missing = credit.get("gamma_L"), credit.get("missing")
+    if math.isfinite(every):
+        parts = [signed(deep) if math.isfinite(deep) else "N/A", f"{signed(every)} over l >= 1" if free else ""]
+        parts.append(f"Γ_L {signed(last)}" if isinstance(last, (int, float)) else "")
+        return _listed(*parts, aggregation(free))
     reasons = dict.fromkeys(map(str, missing.values())) if isinstance(missing, Mapping) else {}
     return f"N/A: {'; '.join(reasons)}" if reasons else ""
 
 
-def _null(null: object) -> str:
+def _null(report: DiagnosticReport) -> str:
     """Deep Γ with freshly drawn feedback, to compare the measured one with."""
-    if not isinstance(null, Mapping) or not isinstance(null.get("deep_gamma_mean"), (int, float)):
+    mean, std = null_gamma(report.credit, report.method_name)
+    if math.isnan(mean):
         return ""
-    spread = null.get("deep_gamma_std")
-    around = f" ± {spread:.2f}" if isinstance(spread, (int, float)) else ""
-    return f"{signed(null['deep_gamma_mean'])}{around} over {null.get('draws')} draws of fresh feedback"
+    around = "" if math.isnan(std) else f" ± {std:.2f}"
+    return f"{signed(mean)}{around} over {(report.credit or {})['null'].get('draws')} draws of fresh feedback"
 
 
 def _zeros(shares: object) -> str:

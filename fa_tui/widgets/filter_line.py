@@ -47,7 +47,7 @@ The filter: only the runs that match are shown
   is:walkback         also is:trustworthy, is:measured, is:undecided, is:marked,
                       is:nonfinite, is:differs (from the recorded verdict)
   g_L<1e-6            also growth, stability, margin, acc, h_L, frozen,
-                      gamma, seed, and axes such as lam; < <= > >= =
+                      gamma, null, seed, and axes such as lam; < <= > >= =
 """
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -13,6 +13,7 @@ from fa_core.rows import AuditRow
 norms = st.floats(min_value=0.0, max_value=1e300)
 accuracies = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.349, 0.369, 0.1, 0.5]))
 cosines = st.floats(-1.0, 1.0)
+INTERVALS = ["growth", "g_L", "stability", "acc", "margin_pp"]
 broken = st.sampled_from([float("nan"), float("inf")])
 
 
@@ -32,7 +33,16 @@ def reports(draw: st.DrawFn, nonfinite: bool = False) -> DiagnosticReport:
         headline_acc=draw(st.none() | acc),
         frozen_baseline_acc=draw(st.none() | acc),
         growth_bound=draw(st.none() | number),
+        intervals=draw(
+            st.dictionaries(st.sampled_from(["growth", "g_L", "stability", "acc", "margin_pp"]), intervals())
+        ),
     )
+
+
+def intervals() -> st.SearchStrategy[tuple[float, float]]:
+    """(low, high), of numbers that may lie on either side of a threshold."""
+    number = st.one_of(st.floats(-1e300, 1e300), st.sampled_from([1e-7, 50.0, 0.3, 2.0, 0.369]))
+    return st.tuples(number, number).map(lambda ends: (min(ends), max(ends)))
 
 
 @st.composite

@@ -55,6 +55,16 @@ def test_vectorised_flags_equal_those_of_each_report(
     assert [letters_of(mask) for mask in table.coverage] == [r.coverage for r in judged]
     assert [letters_of(mask) for mask in table.nonfinite] == ["".join(sorted(r.nonfinite)) for r in judged]
     assert table.verdicts(limits) == [r.verdict for r in judged]
+    assert [letters_of(mask) for mask in table.undecided(limits)] == ["".join(sorted(r.undecided)) for r in judged]
+
+
+@given(st.lists(reports(nonfinite=True), min_size=1, max_size=6), thresholds(), st.floats(0, 1))
+def test_vectorised_undecided_equals_that_of_each_report_against_an_assumed_baseline(
+    measured: list[DiagnosticReport], limits: DiagnosticThresholds, baseline: float
+) -> None:
+    table = table_of(measured).with_frozen_baseline(by_method={"bp": baseline})
+    judged = [r.with_assumed_baseline(baseline).with_thresholds(limits) for r in measured]
+    assert [letters_of(mask) for mask in table.undecided(limits)] == ["".join(sorted(r.undecided)) for r in judged]
 
 
 @given(st.lists(reports(nonfinite=True), max_size=6))

@@ -132,8 +132,11 @@ async def test_numbers_come_with_a_legend_of_their_shades(app: ExplorerApp) -> N
         assert len(shades) >= 8
         await pilot.press("V", "V")
         await pilot.pause()
+        assert app.explorer.status.text == " null Γ was measured on no run here"
+        await pilot.press("V")
+        await pilot.pause()
         assert app.explorer.status.text == " deep Γ was measured on no run here"
-        await pilot.press("v")
+        await pilot.press("v", "v")
         await pilot.pause()
         assert "letter fires" in app.explorer.status.text
 

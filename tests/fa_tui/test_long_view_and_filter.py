@@ -82,7 +82,7 @@ async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tell
         table = app.explorer.runs
         header = table.render_line(0).text
         assert header.rstrip().endswith("›")
-        await pilot.press(*["right"] * 11)
+        await pilot.press(*["right"] * 12)
         await pilot.pause()
         lines = [table.render_line(y).text for y in range(4)]
         assert lines[0][table.frozen_width] == "‹"

@@ -6,7 +6,7 @@ A group takes one forward pass per test batch, one forward and one backward pass
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -16,12 +16,27 @@ from torch import Tensor, nn
 
 from fa_core.errors import FaError, MeasureError, UsageError, is_device_lost
 from fa_core.measure.accuracy import Float64Twin, LogitsFunction, Progress, classified, near_ties, run_accuracy
+from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.fused import Pass, counted, cut, in_parts, is_out_of_memory, on_device, pair
+from fa_core.measure.fused import (
+    Pass,
+    arithmetic,
+    counted,
+    cut,
+    fused_pass,
+    graph_nodes,
+    in_parts,
+    is_out_of_memory,
+    on_device,
+    pair,
+    placed,
+)
 from fa_core.measure.group.stack import CannotStack, Stack, difference, make_stack, obstacle
-from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, measuring_arithmetic, target_dtype
+from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, borrow, measuring_arithmetic, target_dtype
+from fa_core.measure.norms import check_states
 from fa_core.measure.tally import Diagnosed, Divided, Tally
-from fa_core.measure.taps import Taps, activation_gradients, batch_mean_ce, plain_logits, resolve_taps
+from fa_core.measure.taps import Taps, activation_gradients, plain_logits, resolve_taps
+from fa_core.models.base import StreamNet
 
 Pairs = list[tuple[Tensor, Tensor]]
 
@@ -196,10 +211,26 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
     draws = Draws()
     with measuring_arithmetic(device, as_is), draws.passing():
         stack = make_stack(networks, request.taps, target)
+        if request.taps is not None or not isinstance(first, StreamNet):
+            _try_one(first, request)
         found = _measured(networks, stack, test, eval_batches, request)
     if draws.noticed:
         raise CannotStack("it draws random numbers from Python or NumPy")
     return found
+
+
+def _try_one(network: nn.Module, request: Request) -> None:
+    """Look at a network's stream as if it was measured by itself, with one sample: inside vmap less of it can be seen.
+
+    Raises:
+        FaError: the stream cannot be used: it follows the final norm, its first axis is not the batch.
+    """
+    for batch in request.batches[:1]:
+        with borrow(network, request.dtype) as net:
+            x, y = (part[:1] for part in placed(batch, 0, net))
+            with net.draws.passing():
+                done = fused_pass(resolve_taps(net.model, request.taps), net.model, x, y)
+        check_states(done.hidden, done.names, 1)
 
 
 def _measured(
@@ -225,7 +256,9 @@ def _measured(
     settle(networks, [tested, seen])
     counts = [*seen.right, *tested.right] if request.count_batches else tested.right
     right = torch.cat(counts, dim=1).cpu()
-    return [Member(each, found, None) for each, found in zip(right, tally.measured(seen.right), strict=True)]
+    remarks = [eval_batches.judged()]
+    diagnosed = [replace(found, remarks=remarks) for found in tally.measured(seen.right)]
+    return [Member(each, found, None) for each, found in zip(right, diagnosed, strict=True)]
 
 
 class GroupCount:
@@ -299,8 +332,9 @@ def stacked_pass(
     """
     stream = stack.forward(x, layers)
     check_members(stream.logits, y, int(y.max()) if highest is None else highest)
-    gradients, logit_gradient = activation_gradients(stream, y, layers, members_ce)
-    return Pass(stream.logits.detach(), [h.detach() for h in stream.hidden], gradients, logit_gradient, stream.names)
+    gradients, error = activation_gradients(stream, y, layers)
+    dtype = arithmetic(stream.logits, graph_nodes(stream.logits) if layers is None else ())
+    return Pass(stream.logits.detach(), [h.detach() for h in stream.hidden], gradients, error, stream.names, dtype)
 
 
 def check_members(logits: Tensor, y: Tensor, highest: int) -> None:
@@ -311,22 +345,8 @@ def check_members(logits: Tensor, y: Tensor, highest: int) -> None:
     """
     if logits.dim() != 3 or logits.shape[1] != len(y) or not logits.is_floating_point():
         raise CannotStack(f"the output is {tuple(logits.shape[1:])} for {len(y)} labels")
-    if highest >= logits.shape[2]:
+    if highest >= logits.shape[2] or logits.shape[2] == 1:
         raise CannotStack(f"label {highest}, {logits.shape[2]} classes")
-
-
-def members_ce(logits: Tensor, y: Tensor) -> Tensor:
-    """Σ_n CE_n, each member's CE averaged over the batch: no member's gradient depends on another's logits.
-
-    Args:
-        logits: (N, B, C).
-        y: (B,) class indices.
-
-    >>> round(members_ce(torch.zeros(2, 3, 4), torch.tensor([0, 1, 2])).item(), 6)
-    2.772589
-    """
-    # the mean over N·B samples carries 1/(N·B), a member's own mean 1/B
-    return batch_mean_ce(logits.flatten(0, 1), y.repeat(len(logits))) * len(logits)
 
 
 class _Batches:
@@ -355,6 +375,13 @@ class _Batches:
 
     def __len__(self) -> int:
         return len(self._pairs)
+
+    def judged(self) -> str:
+        """What the reports have to say of the batches, see `BatchLog`."""
+        log = BatchLog()
+        for x, y in self._pairs:
+            log.add(x, y)
+        return log.judged()
 
     def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
         return on_device(*self._pairs[index], self._device, self._dtype)

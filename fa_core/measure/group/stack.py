@@ -26,7 +26,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fa_core.measure.fused import backward_functions
+from fa_core.measure.fused import backward_functions, graph_nodes
 from fa_core.measure.isolate import borrow, target_dtype
 from fa_core.measure.taps import (
     Stream,
@@ -38,7 +38,7 @@ from fa_core.measure.taps import (
     resolve_taps,
     tapped_outputs,
 )
-from fa_core.models.residual_mlp import ResidualMLP, ResMLP, StudentNet
+from fa_core.models.residual_mlp import ResidualMLP, ResMLP, StudentNet, WideResMLP
 
 _HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 _OF_EVERY_MODULE = frozenset(nn.Module().__dict__)
@@ -268,7 +268,7 @@ class FunctionalStack:
 
     def forward(self, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         found = self._by_modules(x, layers) if self._patterns is not None else self._by_return(x)
-        if layers is None and backward_functions(found.logits):
+        if layers is None and backward_functions(graph_nodes(found.logits)):
             raise CannotStack("part of its backward pass is its own")
         return found
 
@@ -375,13 +375,13 @@ class _MemberTaps:
 
 
 def is_residual_mlp(network: nn.Module) -> TypeGuard[ResidualMLP]:
-    """Whether a network is a ResMLP or StudentNet exactly as built here, in one floating-point dtype.
+    """Whether a network is a residual MLP exactly as built here, in one floating-point dtype.
 
     >>> is_residual_mlp(ResMLP(4, 8, L=1)), is_residual_mlp(nn.Linear(1, 1))
     (True, False)
     """
     dtypes = {tensor.dtype for tensor in network.state_dict().values()}
-    if not isinstance(network, (ResMLP, StudentNet)) or len(dtypes) != 1:
+    if not isinstance(network, (ResMLP, WideResMLP, StudentNet)) or len(dtypes) != 1:
         return False
     try:
         with torch.device("meta"):
@@ -405,6 +405,7 @@ class ResidualStack:
         self._tensors = stack_tensors(networks, dtype)
         self._inputs = first.input_shape[0]
         self._depth = first.n_blocks
+        self._inner, self._outer, self._head = first.inner, first.outer, first.last
         self._block_norm = getattr(first.blocks[0], "ln", None) if first.n_blocks else None
         self._out_norm = first.out_ln if isinstance(first.out_ln, nn.LayerNorm) else None
 
@@ -441,10 +442,10 @@ class ResidualStack:
     def _advance(self, l: int, h: Tensor) -> Tensor:
         at = f"blocks.{l}"
         u = h if self._block_norm is None else self._normed(h, f"{at}.ln", self._block_norm)
-        return h + self._linear(F.gelu(self._linear(u, f"{at}.fc1")), f"{at}.fc2")
+        return h + self._linear(F.gelu(self._linear(u, f"{at}.{self._inner}")), f"{at}.{self._outer}")
 
     def _readout(self, h: Tensor) -> Tensor:
-        return self._linear(h if self._out_norm is None else self._normed(h, "out_ln", self._out_norm), "head")
+        return self._linear(h if self._out_norm is None else self._normed(h, "out_ln", self._out_norm), self._head)
 
     def _linear(self, h: Tensor, name: str) -> Tensor:
         """(N, B, i) → (N, B, o)."""

@@ -11,10 +11,11 @@ from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
-from fa_core.reporting.numbers import MISSING, brief, brief_in, fixed, plain, spread
+from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "cosine", "d": "margin"}
 _RANGE_CELLS = 7
@@ -22,7 +23,7 @@ _RANGE_CELLS = 7
 
 
 def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
-    """Mean ± population std per method, how many seeds each diagnostic fires on, and disagreement."""
+    """Mean and spread per method, how many seeds each diagnostic fires on, and disagreement."""
     apart = any(group.collection for group in analysis.groups)
     yield Grid(
         headings=(
@@ -35,8 +36,8 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             *(heading for _, _, heading in NUMBERS.values()),
         ),
         rows=tuple(_seed_row(group, apart) for group in analysis.groups),
-        caption="Over seeds: mean ± population standard deviation; fires on: seeds of those measured; disagree: "
-        "diagnostics that fire on some seeds only.",
+        caption="Over seeds: mean ± sample standard deviation, of norms and growth the geometric mean ×/÷ its factor; "
+        "fires on: seeds of those measured; disagree: diagnostics that fire on some seeds only.",
         words=4 + apart + len(analysis.by),
         marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
     )
@@ -45,8 +46,30 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         for note in (*group.notes, *_inexact(group)):
             concerned.setdefault(note, []).append(group_name(group))
     notes = [f"{listed(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]
-    if notes or analysis.notes:
-        yield Bullets((*analysis.notes, *notes))
+    if said := (*analysis.notes, *_shares(analysis), *notes):
+        yield Bullets(said)
+
+
+def _shares(analysis: SeedTable) -> Iterator[str]:
+    """What the counts of seeds say of other seeds: few seeds bound a share from one side at best."""
+    shares = {
+        (group.fired[x], group.measured[x]): share
+        for group in analysis.groups
+        for x, share in group.fired_share.items()
+    }
+    said = [f"{hits} of {n}: {share_words(share)}" for (hits, n), share in sorted(shares.items()) if hits and n > 1]
+    if said:
+        yield f"Share of all seeds that a count of seeds stands for (exact binomial, 95 %): {'; '.join(said)}"
+
+
+def share_words(share: Interval) -> str:
+    """An interval of a share.
+
+    >>> share_words((0.292, 1.0)), share_words((0.0084, 0.906))
+    ('at least 29 %', '1 to 91 %')
+    """
+    low, high = (f"{100 * end:.0f}" for end in share)
+    return f"at least {low} %" if share[1] == 1 else f"{low} to {high} %"
 
 
 def group_name(group: SeedGroup) -> str:
@@ -92,7 +115,8 @@ def _basis(group: SeedGroup, letter: str) -> str:
 
 
 def _stat(stat: Stat) -> str:
-    words = spread(stat.mean, stat.std)
+    geometric = stat.geometric_mean is not None
+    words = factor_spread(stat.geometric_mean, stat.factor) if geometric else spread(stat.mean, stat.std)
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
 
 
@@ -162,17 +186,17 @@ def plateau_words(one: Sensitivity) -> str:
 def utility_blocks(analysis: Utility) -> Iterator[Block]:
     """Which reporting habit would have withdrawn what."""
     yield Grid(
-        headings=("strategy", "looks at", "walks back", "recall"),
+        headings=("strategy", "looks at", "walks back", "agreement"),
         rows=tuple(
             (
                 one.name,
                 one.looks_at,
                 f"{len(one.walked_back)}/{analysis.runs}",
-                MISSING if one.recall is None else f"{one.recall:.0%}",
+                MISSING if one.agreement is None else f"{one.agreement:.0%}",
             )
             for one in analysis.strategies
         ),
-        caption="Decision utility: runs that each reporting habit would withdraw; recall against S_full.",
+        caption="Decision utility: runs that each reporting habit would withdraw; agreement with S_full.",
         words=2,
     )
     yield Bullets((smallest_words(analysis.smallest_sets), *analysis.skipped))

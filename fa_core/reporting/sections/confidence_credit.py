@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fa_core.analysis.method_groups import run_names
-from fa_core.confidence import Confidence, confidence, deep_gamma, percent
+from fa_core.confidence import Confidence, confidence, deep_gamma, free_layers, null_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.intervals import Interval
 from fa_core.option_values import listed
@@ -154,25 +154,27 @@ _METRICS = {
 def credit_table(table: AuditTable) -> Iterator[Block]:
     """Γ, ρ and nudge of each run that saved its credit, per layer, with the deep mean named, and the null."""
     names = run_names(table)
-    credits: list[Mapping[str, Any]] = [table.report(i).credit or {} for i in range(len(table))]
+    reports = [table.report(i) for i in range(len(table))]
     rows = [
-        (name, _METRICS.get(metric, metric), _shown(metric, _deep_mean(values)), *(_shown(metric, v) for v in values))
-        for name, credit in zip(names, credits, strict=True)
-        for metric, values in credit.items()
+        (name, _METRICS.get(metric, metric), _deep_mean(report, metric), *(_shown(metric, v) for v in values))
+        for name, report in zip(names, reports, strict=True)
+        for metric, values in (report.credit or {}).items()
         # where no credit is lost, its zeros are not listed
         if _per_layer(values) and any(value if metric == "zeros" else value is not None for value in values)
     ]
     if rows:
         yield by_layer(
-            ("run", "metric", "mean over l ≥ 1"),
+            ("run", "metric", "deep mean"),
             rows,
-            "Credit quality per layer (mean over samples at each layer). nudge: change of the loss when h_l moves "
-            "by η against the credit, in nats; negative is good. A share of the training credit that is exactly 0 is "
-            "listed where there is one: lost to its arithmetic, or of units that take no part.",
+            "Credit quality per layer (mean over samples at each layer). The deep mean is over l ≥ 1 without l = L "
+            "where the credit there comes free (the head's true weights in BP, FA and State Bridge; matching to the "
+            "gradient in Credit Bridge); in brackets over all l ≥ 1. nudge: change of the loss when h_l moves by η "
+            "against the credit, in nats; negative is good. The share of the training credit that is exactly 0 is "
+            "listed where it is not 0: lost to its arithmetic, or of units that take no part.",
             words=2,
         )
-    yield from _nulls(names, credits)
-    yield from _reasons(table, names, credits)
+    yield from _nulls(names, reports)
+    yield from _reasons(table, names, [report.credit or {} for report in reports])
 
 
 def _per_layer(values: Any) -> bool:
@@ -181,9 +183,11 @@ def _per_layer(values: Any) -> bool:
     )
 
 
-def _deep_mean(values: Sequence[float | None]) -> float | None:
-    mean = deep_gamma({"gamma": values})
-    return None if math.isnan(mean) else mean
+def _deep_mean(report: DiagnosticReport, metric: str) -> str:
+    """The deep mean of a metric, and that over all l ≥ 1 where it is another."""
+    deep = _shown(metric, deep_gamma(report.credit, report.method_name, metric))
+    every = deep_gamma({"gamma": (report.credit or {}).get(metric)})
+    return f"{deep} ({_shown(metric, every)})" if free_layers(report.credit, report.method_name) else deep
 
 
 def _shown(metric: str, value: float | None) -> str:
@@ -195,20 +199,21 @@ def _shown(metric: str, value: float | None) -> str:
     return f"{brief(value, 3)}" if metric.startswith("nudge") else fixed(float(value), 4, sign=True)
 
 
-def _nulls(names: Sequence[str], credits: Sequence[Mapping[str, Any]]) -> Iterator[Block]:
+def _nulls(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
     """Deep Γ with the feedback of the training next to that with fresh feedback."""
     rows = []
-    for name, credit in zip(names, credits, strict=True):
-        null = credit.get("null")
-        if not isinstance(null, Mapping) or not isinstance(null.get("deep_gamma_mean"), float):
+    for name, report in zip(names, reports, strict=True):
+        mean, std = null_gamma(report.credit, report.method_name)
+        if math.isnan(mean):
             continue
-        fresh = f"{fixed(null['deep_gamma_mean'], 4, sign=True)} ± {fixed(null.get('deep_gamma_std'), 4)}"
-        rank = null.get("rank")
+        null = (report.credit or {})["null"]
+        fresh = fixed(mean, 4, sign=True) + ("" if math.isnan(std) else f" ± {fixed(std, 4)}")
+        rank = None if math.isnan(std) else null.get("rank")
         layers: list[float | None] = null["gamma"] if _per_layer(null.get("gamma")) else []
         rows.append(
             (
                 name,
-                _shown("gamma", credit.get("deep_gamma")),
+                _deep_mean(report, "gamma"),
                 fresh,
                 str(null.get("draws")),
                 MISSING if rank is None else brief(rank, 2),
@@ -219,10 +224,9 @@ def _nulls(names: Sequence[str], credits: Sequence[Mapping[str, Any]]) -> Iterat
         yield by_layer(
             ("run", "deep Γ", "with fresh feedback", "draws", "rank"),
             rows,
-            "Null: deep Γ (mean over l ≥ 1) with the feedback of the training, and with freshly drawn feedback as mean "
-            "± std over draws; rank: share of draws that reach the former; then the fresh Γ per layer. A layer that "
-            "drawn feedback does not reach (FA's last: its credit comes from the head) keeps its own Γ, also in the "
-            "mean.",
+            "Null: deep Γ with the feedback of the training, and with freshly drawn feedback as mean ± std over draws; "
+            "rank: share of draws that reach the former; then the fresh Γ per layer. A layer that drawn feedback does "
+            "not reach (FA's last: its credit comes from the head) keeps its own Γ there.",
             words=1,
         )
 

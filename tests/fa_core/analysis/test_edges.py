@@ -97,7 +97,7 @@ def test_what_was_not_measured_has_no_statistics(case: AuditTable) -> None:
 def test_mean_and_spread_lose_nothing_at_any_scale(scale: float) -> None:
     (group,) = over_seeds(table(*(row(seed=n, g_L=n * scale) for n in (1, 2, 3, 6)))).groups
     assert group.stats["g_L"].mean == pytest.approx(3 * scale, rel=1e-14)
-    assert group.stats["g_L"].std == pytest.approx(math.sqrt(3.5) * scale, rel=1e-14)
+    assert group.stats["g_L"].std == pytest.approx(math.sqrt(14 / 3) * scale, rel=1e-14)
 
 
 @pytest.mark.parametrize(

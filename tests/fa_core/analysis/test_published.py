@@ -86,7 +86,7 @@ def test_utility_of_seed_42(resmlp: AuditTable) -> None:
     assert caught == {"S0": 0, "S1": 0, "S2": 3, "S3": 3, "S4": 2, "S5": 3, "S_full": 3}
     drift = next(one for one in found.strategies if one.name == "S4")
     assert drift.walked_back == ("state_bridge_s42", "credit_bridge_s42")
-    assert drift.recall == pytest.approx(2 / 3)
+    assert drift.agreement == pytest.approx(2 / 3)
     assert found.smallest_sets == ("a", "b", "d")
 
 
@@ -106,12 +106,14 @@ def test_cnn_mean_growth_and_fires(cnn: AuditTable) -> None:
     assert coverage(cnn).missing == dict.fromkeys(cnn.methods, "cd")
 
 
-def test_seed_spread_is_the_population_one(resmlp: AuditTable) -> None:
+def test_seed_spread_is_the_published_sample_one(resmlp: AuditTable) -> None:
     group = next(g for g in over_seeds(resmlp).groups if g.method == "dfa")
     acc = group.stats["headline_acc"]
     assert acc.n == 3
     assert f"{acc.mean:.3f}" == "0.306"
-    assert acc.std == pytest.approx(np.std(resmlp.acc[resmlp.method == "dfa"], ddof=0))
+    assert acc.std == pytest.approx(np.std(resmlp.acc[resmlp.method == "dfa"], ddof=1))
+    assert f"{acc.std:.3f}" == "0.008"
+    assert group.fired_share["a"] == pytest.approx((0.025 ** (1 / 3), 1.0))
     assert group.disagree == "c"
     assert group.verdict == "walk-back"
 

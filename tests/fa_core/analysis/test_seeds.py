@@ -25,7 +25,9 @@ def test_mean_and_std_equal_the_textbook_ones(values: list[float]) -> None:
     (group,) = over_seeds(table(*(row(seed=i, growth=v) for i, v in enumerate(values)))).groups
     stat = group.stats["growth"]
     assert stat.mean == pytest.approx(statistics.fmean(values))
-    assert stat.std == pytest.approx(statistics.pstdev(values), abs=1e-6)
+    assert stat.std == pytest.approx(statistics.stdev(values), abs=1e-6)
+    assert stat.geometric_mean == pytest.approx(statistics.geometric_mean(values))
+    assert stat.factor == pytest.approx(math.exp(statistics.stdev(map(math.log, values))), rel=1e-6)
     assert (stat.n, stat.min, stat.max) == (len(values), min(values), max(values))
 
 

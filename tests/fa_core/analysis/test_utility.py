@@ -81,8 +81,8 @@ def test_what_is_missing_is_said() -> None:
         assert words in said
 
 
-def test_no_runs_give_no_recall() -> None:
+def test_no_runs_give_no_agreement() -> None:
     found = decision_utility(table())
     assert found.runs == 0
-    assert all(one.recall is None for one in found.strategies)
+    assert all(one.agreement is None for one in found.strategies)
     assert "no measured run: nothing to decide" in found.skipped

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 
 from fa_core.data import DataSet, eval_batches, load_data
+from fa_core.data.dataset import seen_through_map
 
 SMALL = "synthetic:input=5,train=300,test=200"
 
@@ -51,6 +54,40 @@ def test_the_same_spec_gives_the_same_hash_and_another_seed_another() -> None:
 def test_the_hash_is_known() -> None:
     """A changed generator would change every recorded run's samples."""
     assert load_data("synthetic:input=2,train=1,test=3").hash.startswith("sha256:5efd86980cd575c6")
+
+
+def test_an_ambient_space_shows_the_same_latents_and_labels_through_a_random_map_with_noise() -> None:
+    plain = load_data("synthetic:input=4,train=4000,test=1000,seed=5")
+    seen = load_data("synthetic:input=4,ambient=64,train=4000,test=1000,seed=5")
+    assert torch.equal(seen.train_y, plain.train_y) and torch.equal(seen.test_y, plain.test_y)
+    z, x = plain.train_x.double().numpy(), seen.train_x.double().numpy()
+    mapped, *_ = np.linalg.lstsq(z, x, rcond=None)
+    assert mapped.shape == (4, 64)
+    assert (mapped * 4**0.5).mean() == pytest.approx(0, abs=0.2)
+    assert (mapped * 4**0.5).std() == pytest.approx(1, abs=0.15)
+    # the map that the training samples show holds for the test samples, up to the noise
+    for latents, samples in ((z, x), (plain.test_x.double().numpy(), seen.test_x.double().numpy())):
+        noise = samples - latents @ mapped
+        assert noise.std() == pytest.approx(0.1, rel=0.01)
+        assert abs(np.corrcoef(noise[:, :8].T) - np.eye(8)).max() < 0.12
+
+
+def test_samples_in_an_ambient_space_do_not_depend_on_the_order_of_the_sum() -> None:
+    z = np.random.default_rng(1).standard_normal((3, 40))
+    found, reversed_sum = seen_through_map(z, 5, 2), np.empty((3, 5), np.float32)
+    rng = np.random.default_rng(np.random.PCG64([2, 5]))
+    on_grid = np.rint(rng.standard_normal((40, 5)) / 40**0.5 * 2**20) / 2**20
+    noise = rng.standard_normal((3, 5), dtype=np.float32)
+    for i, row in enumerate(np.rint(z * 2**20) / 2**20):
+        for j in range(5):
+            total = math.fsum(a * b for a, b in zip(row[::-1], on_grid[::-1, j], strict=True))
+            reversed_sum[i, j] = total + 0.1 * float(noise[i, j])
+    assert np.array_equal(found, reversed_sum)
+
+
+def test_the_hash_of_an_ambient_space_is_known() -> None:
+    """As `test_the_hash_is_known`."""
+    assert load_data("synthetic:input=2,ambient=4,train=1,test=3").hash.startswith("sha256:9f7aa8a609b2e88a")
 
 
 def numbered(count: int) -> DataSet:

@@ -75,7 +75,7 @@ def test_provenance_names_everything_it_takes_to_measure_again(run):
     assert facts["settings"]["norm_batches"] == 1
     assert {"python", "torch"} <= set(facts["versions"])
     assert facts["device"] == "cpu"
-    assert facts["fan_in"] == 32
+    assert facts["fan_in"] == 16
 
 
 def test_the_report_survives_the_way_to_the_client(run):
@@ -168,7 +168,7 @@ def test_a_run_without_weights_says_which_file_is_missing(run):
 def test_weights_that_diverged_are_measured_as_non_finite(tmp_path):
     run = make_run(tmp_path / "dfa_s42", "dfa")
     state = small_net().state_dict()
-    state["blocks.1.fc1.weight" if "blocks.1.fc1.weight" in state else "head.weight"].fill_(float("nan"))
+    state["blocks.1.w1.weight" if "blocks.1.w1.weight" in state else "head.weight"].fill_(float("nan"))
     save_file(state, run / WEIGHTS)
     report = measured(run, credit="none")
     assert report.flags
@@ -196,6 +196,9 @@ class TestCredit:
         assert credit is not None
         assert len(credit["gamma"]) == 4
         assert all(abs(value) < 1 for value in credit["gamma"])
+        assert credit["zeros"] == [0.0] * 4
+        assert credit["null"]["draws"] == 5
+        assert abs(credit["null"]["deep_gamma_mean"]) < 0.2
 
     def test_more_is_measured_where_it_was_asked_for(self, run):
         credit = measured(run, credit="full", batch_size=16).credit

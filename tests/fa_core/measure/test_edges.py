@@ -123,7 +123,7 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, str]]] = {
     "an ordinary network": ({}, {}),
     "a NaN in a block": ({"blocks.1": math.nan}, BROKEN),
     "an infinity in a block": ({"blocks.1": math.inf}, BROKEN),
-    "no gradient anywhere": ({"head": 0.0}, NO_GRADIENT),
+    "no gradient anywhere": ({"out_head": 0.0}, NO_GRADIENT),
     "a stream that starts at zero": ({"embed": 0.0}, NO_STREAM),
     "one sample": ({"size": 1}, {}),
     "one layer": ({"blocks": 0}, NO_BLOCK),

@@ -39,9 +39,7 @@ def test_tensors_of_no_known_network_say_so_and_what_to_do(saved):
 
 def test_a_manifest_names_the_network_and_a_shape_that_differs_says_both(saved):
     net = build("resmlp", input_dim=6, d=8, L=1, num_classes=4, seed=0)
-    manifest = Manifest(
-        method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 9, "hidden": 16}, data="synthetic", seed=1
-    )
+    manifest = Manifest(method="dfa", arch="resmlp", arch_args={**net.arch_args, "d": 9}, data="synthetic", seed=1)
     with pytest.raises(UnreadableInput, match=r"\(8, 6\) in the file and \(9, 6\) in the network \(and \d+ more"):
         network_for(saved(net.state_dict()), manifest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, getcontext
 from fractions import Fraction
 
 import pytest
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.norms import lower_median, sample_cosines, sample_norms
 from fa_core.measure.tally import drift_columns, mean_pairwise_cosine, read_drift
-from fa_core.measure.taps import batch_mean_ce
+from fa_core.measure.taps import output_error
 
 
 @pytest.mark.parametrize(
@@ -107,10 +108,6 @@ def test_a_sample_with_a_nan_logit_is_wrong() -> None:
     assert accuracy(net, [(x, torch.tensor([0, 0]))]) == 0.5
 
 
-def test_one_class_is_always_right() -> None:
-    assert accuracy(Fixed(torch.ones(2, 1)), [(torch.ones(3, 2), torch.zeros(3, dtype=torch.int64))]) == 1.0
-
-
 def test_accuracy_weighs_samples_not_batches() -> None:
     net = Fixed(torch.eye(2))
     data = [(torch.eye(2)[[0, 0, 0]], torch.tensor([0, 0, 0])), (torch.eye(2)[[0]], torch.tensor([1]))]
@@ -126,9 +123,28 @@ def test_a_network_that_cannot_run_in_float64_keeps_its_float32_answer() -> None
     assert accuracy(net, [(torch.ones(1, 2), torch.tensor([0]))]) == 1.0
 
 
-@pytest.mark.parametrize("half", [torch.float16, torch.bfloat16])
-def test_the_loss_of_half_precision_logits_is_taken_in_float32(half: torch.dtype) -> None:
-    logits, y = torch.tensor([[3.0, 0.1, -2.0]], dtype=half), torch.tensor([0])
-    loss = batch_mean_ce(logits, y)
-    assert loss.dtype == torch.float32
-    assert loss == nn.functional.cross_entropy(logits.float(), y)
+def softmax_minus_onehot(logits: list[float], label: int) -> list[Decimal]:
+    """120 decimal digits, entry by entry."""
+    getcontext().prec = 120
+    powers = [Decimal(z).exp() for z in logits]
+    return [power / sum(powers) - (c == label) for c, power in enumerate(powers)]
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("gap", [0.0, 3.0, 17.0, 40.0, 100.0])
+def test_the_output_error_keeps_its_digits_where_a_sample_is_nearly_certain(kind: torch.dtype, gap: float) -> None:
+    logits = torch.tensor([[gap, 0.125, -2.0], [0.0, gap, 0.5]], dtype=kind)
+    found = output_error(logits, torch.tensor([0, 2]))
+    assert found.dtype == torch.float64
+    for row, z, label in zip(found.tolist(), logits.tolist(), [0, 2], strict=True):
+        assert row == pytest.approx([float(value) for value in softmax_minus_onehot(z, label)], rel=1e-13, abs=0)
+
+
+def test_the_output_error_of_stacked_networks_is_each_ones_own() -> None:
+    logits, y = torch.randn(3, 5, 4), torch.randint(4, (5,))
+    assert torch.equal(output_error(logits, y), torch.stack([output_error(one, y) for one in logits]))
+
+
+def test_the_output_error_of_what_is_not_finite_is_nan() -> None:
+    logits = torch.tensor([[math.nan, 0.0], [math.inf, 0.0], [1.0, 0.0]])
+    assert output_error(logits, torch.tensor([0, 0, 1])).isnan().any(dim=1).tolist() == [True, True, False]

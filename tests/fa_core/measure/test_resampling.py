@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from fa_core import diagnose
 from fa_core.confidence import Confidence, confidence
 from fa_core.errors import UsageError
-from fa_core.measure.reliability import bootstrap, resampled_drift, two_stage
+from fa_core.measure.reliability import bootstrap, resampled_drift
 from fa_core.measure.tally import Samples
 from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches, diagnose_resampled
@@ -64,9 +64,10 @@ def test_a_coin_flip_verdict_shows_as_one() -> None:
     assert found.intervals["growth"] == (40.0, 60.0)
 
 
-def test_the_accuracy_interval_is_binomial() -> None:
+@pytest.mark.parametrize(("k", "size"), [(1, 400), (8, 50)])
+def test_the_accuracy_interval_is_binomial_over_all_samples_however_they_are_batched(k: int, size: int) -> None:
     torch.manual_seed(0)
-    report = diagnose_resampled(Residual(), batches(1, size=400), resamples=2000, frozen_baseline_acc=0.2)
+    report = diagnose_resampled(Residual(), batches(k, size=size), resamples=2000, frozen_baseline_acc=0.2)
     found, acc = judged(report), report.headline_acc
     assert acc is not None
     low, high = found.intervals["acc"]
@@ -102,14 +103,6 @@ def test_resampled_drift_centres_on_the_measured_one() -> None:
     measured = float((cosines.sum() - 10) / 90)
     values = resampled_drift(cosines, 4000, torch.Generator().manual_seed(1))
     assert sum(values) / 4000 == pytest.approx(measured, abs=0.01)
-
-
-def test_two_stage_draws_stay_inside_their_batch() -> None:
-    index = two_stage([2, 5], 300, torch.Generator().manual_seed(0))
-    first, second = index[:, :2] < 2, index[:, 2:] < 2
-    assert ((first.all(1) | (~first).all(1)) & (second.all(1) | (~second).all(1))).all()
-    assert index.min() == 0
-    assert index.max() == 6
 
 
 def test_what_was_not_measured_has_no_interval() -> None:

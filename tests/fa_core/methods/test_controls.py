@@ -29,12 +29,12 @@ def moved(net: StreamNet, name: str, batch: Batch, **args: Any) -> set[str]:
 
 
 def test_frozen_blocks_keep_their_initial_weights(net: StreamNet, batch: Batch) -> None:
-    assert moved(net, "frozen", batch) == {"embed", "out_ln", "head"}
+    assert moved(net, "frozen", batch) == {"embed", "out_ln", "out_head"}
 
 
 @pytest.mark.parametrize("name", ["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", "random_targets"])
 def test_all_other_methods_train_the_whole_network(name: str, net: StreamNet, batch: Batch) -> None:
-    assert moved(net, name, batch) == {"embed", "blocks", "out_ln", "head"}
+    assert moved(net, name, batch) == {"embed", "blocks", "out_ln", "out_head"}
 
 
 @pytest.mark.parametrize("of", ["bp", "dfa", "credit_bridge"])
@@ -66,7 +66,7 @@ def test_shallow_is_the_network_without_blocks(batch: Batch) -> None:
     args = method_class("shallow").adapt_arch_args({"input_dim": 12, "d": 16, "L": 4})
     net = build("resmlp", seed=0, **args)
     assert net.n_blocks == 0
-    assert moved(net, "shallow", batch) == {"embed", "out_ln", "head"}
+    assert moved(net, "shallow", batch) == {"embed", "out_ln", "out_head"}
 
 
 def test_shallow_refuses_a_network_with_blocks(net: StreamNet) -> None:

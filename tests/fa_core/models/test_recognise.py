@@ -16,7 +16,9 @@ def shapes(net: StreamNet) -> dict[str, tuple[int, ...]]:
 
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("resmlp", {}),
-    ("resmlp", {"input_dim": 16, "d": 24, "L": 7, "hidden": 10, "terminal_ln": False, "num_classes": 3}),
+    ("resmlp", {"input_dim": 16, "d": 24, "L": 7, "terminal_ln": False, "num_classes": 3}),
+    ("resmlp_wide", {}),
+    ("resmlp_wide", {"input_dim": 16, "d": 24, "L": 7, "hidden": 10, "terminal_ln": False, "num_classes": 3}),
     ("resmlp", {"input_dim": 16, "d": 24, "L": 0}),
     ("vit_mini", {}),
     ("vit_mini", {"image": 12, "channels": 1, "patch": 3, "d": 24, "L": 2, "heads": 3, "terminal_ln": False}),
@@ -33,7 +35,7 @@ def test_a_network_is_recognised_with_all_its_arguments(arch: str, args: dict[st
     assert recognise(shapes(net)) == (arch, net.arch_args)
 
 
-@pytest.mark.parametrize("arch", ["resmlp", "vit_mini", "studentnet", "smallcnn"])
+@pytest.mark.parametrize("arch", ["resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"])
 def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(arch: str) -> None:
     net = build(arch, L=0)
     found, args = recognise(shapes(net))
@@ -42,8 +44,8 @@ def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(ar
 
 def test_a_tensor_of_another_shape_is_named_with_both_shapes() -> None:
     tensors = shapes(build("resmlp", input_dim=16, d=8, L=2))
-    tensors["blocks.1.fc2.weight"] = (8, 99)
-    with pytest.raises(UnknownNetwork, match=r"blocks\.1\.fc2\.weight has shape \(8, 99\) where \(8, 16\)"):
+    tensors["blocks.1.w2.weight"] = (8, 99)
+    with pytest.raises(UnknownNetwork, match=r"blocks\.1\.w2\.weight has shape \(8, 99\) where \(8, 8\)"):
         recognise(tensors)
 
 

@@ -13,6 +13,7 @@ from fa_core.models import ARCHS, StreamNet, build
 
 SMALL: dict[str, dict[str, Any]] = {
     "resmlp": {"input_dim": 12, "d": 16, "L": 3},
+    "resmlp_wide": {"input_dim": 12, "d": 16, "L": 3},
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
     "studentnet": {"input_dim": 12, "d": 16, "L": 3},
     "smallcnn": {"image": 8, "width": 4, "d": 12},

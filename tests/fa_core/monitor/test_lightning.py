@@ -69,7 +69,7 @@ def test_measures_every_epoch_and_logs_the_numbers(samples, tmp_path: Path) -> N
 
 def test_stops_the_trainer_when_a_chosen_diagnostic_fires(samples, tmp_path: Path) -> None:
     module = Classifier()
-    module.net.get_submodule("blocks.1.fc2").weight.data.mul_(1e6)
+    module.net.get_submodule("blocks.1.w2").weight.data.mul_(1e6)
     batches = [(x, y) for x, y in DataLoader(samples, batch_size=16)]
     callback = ProtocolCallback(batches, network=lambda module: module.net, stop_on="a")
     trainer = fit(module, samples, callback, 5, tmp_path)

@@ -61,7 +61,7 @@ def test_tells_once_when_a_diagnostic_starts_to_fire(net, batches) -> None:
     firings: list[Firing] = []
     monitor = ProtocolMonitor(net, batches, on_fire=firings.append)
     monitor.step()
-    net.get_submodule("blocks.1.fc2").weight.data.mul_(1e6)
+    net.get_submodule("blocks.1.w2").weight.data.mul_(1e6)
     monitor.step()
     monitor.step()
     assert [(firing.step, "a" in firing.letters) for firing in firings] == [(2, True)]

@@ -33,7 +33,7 @@ def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null() -> None:
 
 def test_the_null_stands_beside_the_observed_gamma_layer_by_layer() -> None:
     layers = {"gamma": [0.0, 0.01, 0.98], "deep_gamma_std": 0.007}
-    fresh = {**CREDIT, "deep_gamma": 0.151, "null": {**CREDIT["null"], **layers}}
+    fresh = {**CREDIT, "gamma": [0.43, 0.152, 0.15, None], "null": {**CREDIT["null"], **layers}}
     _, null = (block for block in credit_table(table(row(growth=2.0, credit=fresh))) if isinstance(block, Grid))
     assert null.rows == (("dfa_s42", "+0.1510", "+0.0043 ± 0.0070", "10", "0.5", "+0.0000", "+0.0100", "+0.9800"),)
 

@@ -60,8 +60,20 @@ def test_a_recipe_that_cannot_be_meant_is_refused(change: dict[str, object], mes
         Recipe(**change)  # type: ignore[arg-type]
 
 
-def test_a_control_beside_a_method_does_not_get_the_methods_options() -> None:
-    plans = plan_runs(["credit_bridge", "frozen"], [1], method_args={"variant": "stable"}, **BASE)
-    assert {plan.method: plan.method_args for plan in plans} == {"frozen": {}, "credit_bridge": {"variant": "stable"}}
+def test_a_control_beside_a_method_does_not_get_the_methods_options_but_frozen_blocks_are_trained_with_them() -> None:
+    methods = ["credit_bridge", "frozen", "random_targets"]
+    plans = plan_runs(methods, [1], method_args={"variant": "stable"}, **BASE)
+    assert {plan.name: plan.method_args for plan in plans} == {
+        "frozen_of-credit_bridge_s1": {"of": "credit_bridge", "variant": "stable"},
+        "frozen_of-bp_s1": {"of": "bp"},
+        "credit_bridge_s1": {"variant": "stable"},
+        "random_targets_s1": {},
+    }
     (alone,) = plan_runs(["frozen"], [1], method_args={"of": "bp"}, **BASE)
-    assert alone.method_args == {"of": "bp"}
+    assert (alone.name, alone.method_args) == ("frozen_of-bp_s1", {"of": "bp"})
+
+
+def test_frozen_beside_a_rule_is_trained_by_it_and_with_controls_alone_by_dfa() -> None:
+    names = [plan.name for plan in plan_runs(["dfa", "bp", "frozen"], [1], **BASE)]
+    assert names == ["frozen_s1", "frozen_of-bp_s1", "dfa_s1", "bp_s1"]
+    assert plan_runs(["frozen", "shallow"], [1], **BASE)[0].name == "frozen_s1"

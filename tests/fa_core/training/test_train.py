@@ -78,7 +78,7 @@ def test_a_seed_decides_the_weights_and_the_callers_generator_is_left_alone(data
     first = train_run(plan(seed=1), data, tmp_path / "a")
     assert torch.equal(torch.rand(1), expected)
     again, other = train_run(plan(seed=1), data, tmp_path / "b"), train_run(plan(seed=2), data, tmp_path / "c")
-    weights = [load_file(run.folder / WEIGHTS)["head.weight"] for run in (first, again, other)]
+    weights = [load_file(run.folder / WEIGHTS)["out_head.weight"] for run in (first, again, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
 

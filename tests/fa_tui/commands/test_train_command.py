@@ -85,10 +85,10 @@ def test_a_typing_error_is_one_line_with_exit_code_2_and_leaves_nothing(tmp_path
 
 
 def test_options_of_network_and_method_reach_them(tmp_path, capsys):
-    given = ["--arch-arg", "hidden=12", "--no-terminal-ln", "--method-arg", "variant=stable"]
+    given = ["--arch", "resmlp_wide", "--arch-arg", "hidden=12", "--no-terminal-ln", "--method-arg", "variant=stable"]
     assert train(tmp_path, "--method", "credit-bridge", *given, "--epochs", "1") == 0
     (folder,) = tmp_path.iterdir()
     manifest = read_manifest(folder)
     assert (manifest.arch_args["hidden"], manifest.arch_args["terminal_ln"]) == (12, False)
     assert manifest.method_args == {"variant": "stable"}
-    assert manifest.axes == {"terminal_ln": False}
+    assert manifest.axes == {"arch": "resmlp_wide", "terminal_ln": False}

@@ -82,7 +82,7 @@ async def test_the_line_under_the_cursor_is_copied_with_its_headings(app: Explor
         await pick(pilot, "y", "n")
         await until(pilot, lambda: bool(copied))
     assert copied == [
-        "| strategy | looks at | walks back | recall |\n|---|---|---:|---:|\n"
+        "| strategy | looks at | walks back | agreement |\n|---|---|---:|---:|\n"
         "| S2 | accuracy + (a) growth per block | 9/15 | 100% |\n"
     ]
 

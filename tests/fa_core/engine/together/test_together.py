@@ -102,7 +102,7 @@ class TestABadMember:
         elif how == "missing":
             weights.unlink()
         elif how == "shape":
-            save_file({**state, "head.weight": torch.zeros(10, 3)}, weights)
+            save_file({**state, "out_head.weight": torch.zeros(10, 3)}, weights)
         elif how == "manifest":
             (Path(job.checkpoint) / MANIFEST).write_text("{")
 

@@ -122,7 +122,7 @@ def test_a_member_that_raises_gives_its_error_and_nothing_else() -> None:
     nets = [*mlps(2), Raising(), build("resmlp", input_dim=7, d=8, L=2, num_classes=4)]
     members = measure_together(nets, BATCHES, TEST)
     assert [member.error is None for member in members] == [True, True, False, False]
-    assert str(members[2].error) == "the network raised KeyError: 'scale'"
+    assert "KeyError: 'scale'; it is called as model(x): wrap it in a module" in str(members[2].error)
     assert (members[2].acc, members[2].diagnosis) == (None, None)
     assert isinstance(members[3].error, MeasureError)
 

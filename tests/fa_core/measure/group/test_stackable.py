@@ -117,7 +117,7 @@ def test_attributes_that_hold_modules_of_the_network_itself_are_compared_by_thei
     assert difference(network(0), network(1)) == "listed differs"
 
 
-@pytest.mark.parametrize("arch", ["resmlp", "studentnet", "smallcnn", "vit_mini"])
+@pytest.mark.parametrize("arch", ["resmlp", "resmlp_wide", "studentnet", "smallcnn", "vit_mini"])
 def test_networks_of_one_kind_do_not_differ_in_any_state(arch: str) -> None:
     one, other = build(arch, seed=0), build(arch, seed=1).eval().requires_grad_(False)
     for parameter in one.parameters():
@@ -135,9 +135,9 @@ def changed(change: Any) -> nn.Module:
     "change",
     [
         lambda net: setattr(net.blocks[1].ln, "eps", 1e-3),
-        lambda net: setattr(net.blocks[0], "fc1", nn.Linear(8, 16, bias=False)),
+        lambda net: setattr(net.blocks[0], "w1", nn.Linear(8, 8, bias=False)),
         lambda net: setattr(net, "out_ln", nn.Identity()),
-        lambda net: setattr(net.blocks[1].fc1, "weight", net.blocks[0].fc1.weight),
+        lambda net: setattr(net.blocks[1].w1, "weight", net.blocks[0].w1.weight),
         lambda net: setattr(net.blocks[1], "forward", lambda h: 2 * h),
         lambda net: net.register_buffer("extra", torch.zeros(1)),
         lambda net: setattr(net, "extra", [net.head.weight.detach().clone()]),
@@ -160,7 +160,7 @@ def test_every_difference_that_counts_shows(change: Any) -> None:
     [
         lambda net: setattr(net.blocks[0], "forward", lambda h: h),
         lambda net: setattr(net, "out_ln", nn.BatchNorm1d(8)),
-        lambda net: setattr(net.blocks[0].fc1, "bias", None),
+        lambda net: setattr(net.blocks[0].w1, "bias", None),
         lambda net: net.out_ln.double(),
     ],
 )

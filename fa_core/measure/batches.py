@@ -1,0 +1,92 @@
+"""Whether the eval batches are what (c) needs: different samples, drawn alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate, combinations
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fa_core.errors import MeasureError
+
+Array: TypeAlias = NDArray[Any]
+
+SORTED = "eval batches sorted by class: (c) is lower than on shuffled ones; draw them with shuffle=True"
+"""What a report of such batches says."""
+
+_SAME = 1e-6
+"""Fingerprints closer than this, times the largest, are of one sample: rows of a float32 product differ by less."""
+
+
+class BatchLog:
+    """Remembers a number and a label per sample; nothing waits for the device until `judged`.
+
+    A sample's fingerprint is ⟨x_i, v⟩ in float32 with a fixed v.
+    """
+
+    def __init__(self) -> None:
+        self._seen: list[tuple[Tensor, Tensor]] = []
+        self._v = torch.empty(0)
+
+    def add(self, x: Tensor, y: Tensor) -> None:
+        """Add one batch: x (B, ...), y (B,)."""
+        rows = x.detach().reshape(len(x), -1).float()
+        if self._v.shape != rows.shape[1:] or self._v.device != rows.device:
+            # no differences of bytes or token ids cancel in it
+            self._v = torch.arange(1, rows.shape[1] + 1, device=rows.device, dtype=torch.float32).sin()
+        with torch.autocast(rows.device.type, enabled=False):
+            self._seen.append((rows @ self._v, y))
+
+    def judged(self) -> str:
+        """What the report has to say of the batches; "" for nothing.
+
+        Raises:
+            MeasureError: two batches hold the same samples, in whatever order.
+        """
+        cuts = list(accumulate(len(y) for _, y in self._seen))[:-1]
+        fetched = (torch.cat(parts).cpu().numpy() for parts in zip(*self._seen, strict=True))
+        prints, labels = (np.split(values, cuts) for values in fetched)
+        keys = [(np.sort(ours), np.sort(y)) for ours, y in zip(prints, labels, strict=True)]
+        for (earlier, one), (later, other) in combinations(enumerate(keys), 2):
+            if _alike(one, other):
+                raise MeasureError(
+                    f"eval batches {earlier} and {later} hold the same samples",
+                    hint="(c) compares different ones: DataLoader(distinct samples, batch_size=128, shuffle=True)",
+                )
+        return SORTED if sorted_by_class(labels) else ""
+
+
+def _alike(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
+    (prints, labels), (others, theirs) = one, other
+    if not np.array_equal(labels, theirs):
+        return False
+    with np.errstate(invalid="ignore"):
+        return bool(np.abs(prints - others).max() <= _SAME * np.abs(prints).max())
+
+
+def sorted_by_class(labels: Sequence[Array]) -> bool:
+    """Whether the batches' label counts differ by far more than those of shuffled batches do.
+
+    With n_kc the samples of class c in batch k, and e_kc = n_k.·n_.c/n: χ² = Σ (n_kc − e_kc)²/e_kc
+    > dof + 6·√(2·dof), dof = (K − 1)(C − 1) over the classes that occur.
+
+    Args:
+        labels: (B,) of every batch.
+
+    Source: Pearson 1900; the mean and standard deviation of χ² are dof and √(2·dof).
+
+    >>> sorted_by_class([np.zeros(8, int), np.ones(8, int)]), sorted_by_class([np.array([0, 1]), np.array([1, 1])])
+    (True, False)
+    """
+    classes, place = np.unique(np.concatenate(labels), return_inverse=True)
+    batch = np.repeat(np.arange(len(labels)), [len(y) for y in labels])
+    counts = np.zeros((len(labels), len(classes)))
+    np.add.at(counts, (batch, place), 1)
+    expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
+    dof = (len(labels) - 1) * (len(classes) - 1)
+    return float((np.square(counts - expected) / expected).sum()) > dof + 6 * math.sqrt(2 * dof)

@@ -1,0 +1,127 @@
+"""What a report says of the arithmetic is what ran, and float32 keeps the digits of a converged network's gradients."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.measure.group import measure_together
+from fa_core.measure.reliability import reference_precision
+from fa_core.models import StreamNet, build
+from tests.fa_core.measure.nets import Hookable, Residual, batches
+
+TAPS = "embed, blocks.*"
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def converged(confidence: float, seed: int) -> tuple[StreamNet, list[tuple[Tensor, Tensor]]]:
+    """A network whose logits are stretched, and labels that are its own answers: gaps of some `confidence` nats."""
+    net = build("resmlp", input_dim=5, d=16, L=2, num_classes=4, seed=seed)
+    x = [torch.randn(64, 5, generator=torch.Generator().manual_seed(k)) for k in range(8)]
+    with torch.no_grad():
+        logits = net(torch.cat(x))
+        top = logits.topk(2, dim=1).values
+        stretch = confidence / float((top[:, 0] - top[:, 1]).median())
+        net.head.weight *= stretch
+        net.head.bias *= stretch
+    return net, [(part, net(part).argmax(dim=1)) for part in x]
+
+
+def exactly(net: nn.Module, x: Tensor, y: Tensor) -> tuple[float, list[float]]:
+    """Medians of ‖e_T‖ and of ‖g_l‖ in float64 throughout; 1 − p_y is taken as Σ_{c≠y} exp(z_c − z_y)·p_y."""
+    net = copy.deepcopy(net).double()
+    logits, states = net(x.double(), return_hidden=True)
+    with torch.no_grad():
+        odds = torch.exp(logits - logits.gather(1, y[:, None]))
+        p = odds / odds.sum(dim=1, keepdim=True)
+        others = p.masked_fill(nn.functional.one_hot(y, 4).bool(), 0.0)
+        error = others - others.sum(dim=1, keepdim=True) * nn.functional.one_hot(y, 4)
+    gradients = torch.autograd.grad(logits, states, error / len(y))
+    medians = [sorted(row.norm(dim=1).tolist())[(len(y) - 1) // 2] for row in (error, *gradients)]
+    return medians[0], medians[1:]
+
+
+@pytest.mark.parametrize("confidence", [1.0, 8.0, 14.0, 30.0])
+def test_a_converged_network_keeps_its_digits_alone_and_in_a_group(confidence: float) -> None:
+    nets, data = zip(*(converged(confidence, seed) for seed in range(2)), strict=True)
+    for net, eval_batches in zip(nets, data, strict=True):
+        error, gradients = exactly(net, *eval_batches[0])
+        members = measure_together([net, copy.deepcopy(net)], eval_batches, eval_batches)
+        assert [member.note for member in members] == ["", ""]
+        reports = [diagnose(net, eval_batches), *(member.diagnosis.report() for member in members if member.diagnosis)]
+        for report in reports:
+            assert report.error_norm == pytest.approx(error, rel=5e-6)
+            assert report.bp_grad_norms == pytest.approx(gradients, rel=5e-6)
+            assert report.headline_acc == 1.0
+
+
+def test_float32_cross_entropy_would_not_have_kept_them() -> None:
+    net, [(x, y), *_] = converged(14.0, 0)
+    logits, states = net(x, return_hidden=True)
+    found = torch.autograd.grad(nn.functional.cross_entropy(logits, y), states[-1])[0]
+    assert float(found.norm(dim=1).median()) != pytest.approx(exactly(net, x, y)[1][-1], rel=1e-4)
+
+
+def test_an_autocast_around_the_call_is_off_and_one_inside_the_network_is_recorded() -> None:
+    class Inside(Hookable):
+        """As a Trainer leaves it: autocast around the forward, its output brought back to float32."""
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                return super().forward(x).float()
+
+    inner = Residual(kind="gelu", out_ln=True)
+    plain, mixed = Hookable(inner), Inside(inner)
+    expected = diagnose(plain, batches(8), taps=TAPS)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        report = diagnose(plain, batches(8), taps=TAPS)
+    assert report.to_dict() == expected.to_dict()
+    assert expected.dtype == "float32"
+    found = diagnose(mixed, batches(8), taps=TAPS)
+    assert found.dtype == "float32, bfloat16 inside"
+    assert found.residual_norms != pytest.approx(expected.residual_norms, rel=1e-5)
+
+
+@pytest.mark.parametrize("taps", [None, TAPS])
+def test_every_way_to_half_precision_inside_is_recorded(taps: Any) -> None:
+    class Cast(Residual):
+        def readout(self, h: Tensor) -> Tensor:
+            return (h.to(torch.float16) @ self.head.weight.T.to(torch.float16)).to(h.dtype)
+
+    nets = [Cast() for _ in range(2)]
+    assert diagnose(nets[0], batches(8), taps=taps).dtype == "float32, float16 inside"
+    assert reference_precision(nets[0], batches(1)[0], taps=taps).dtype == "float32, float16 inside"
+    members = measure_together(nets, batches(8), batches(1), taps=taps)
+    assert [member.diagnosis and member.diagnosis.report().dtype for member in members] == [
+        "float32, float16 inside"
+    ] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "said"),
+    [
+        (torch.float32, None, "float32"),
+        (torch.float64, None, "float64"),
+        (torch.bfloat16, None, "float32"),
+        (torch.bfloat16, "as-is", "bfloat16"),
+        (torch.float32, "float64", "float64"),
+    ],
+)
+@pytest.mark.parametrize("arch", ["resmlp", "smallcnn", "vit_mini"])
+def test_one_arithmetic_is_one_word(arch: str, kind: torch.dtype, dtype: str | None, said: str) -> None:
+    args = {"resmlp": {"input_dim": 48, "d": 8, "L": 2}}.get(arch, {"image": 8, "d": 8})
+    shape = (48,) if arch == "resmlp" else (3, 8, 8)
+    nets = [build(arch, num_classes=4, seed=seed, **args).to(kind) for seed in range(2)]
+    data = [(torch.randn(8, *shape), torch.randint(4, (8,))) for _ in range(2)]
+    assert diagnose(nets[0], data, dtype=dtype).dtype == said
+    members = measure_together(nets, data, data, dtype=dtype)
+    assert [member.diagnosis and member.diagnosis.report().dtype for member in members] == [said, said]

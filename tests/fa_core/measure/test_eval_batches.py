@@ -1,0 +1,112 @@
+"""Eval batches that (c) cannot be measured on: the same samples twice, or one class after the other."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from fa_core import diagnose
+from fa_core.data.dataset import eval_batches, load_digits, load_synthetic
+from fa_core.errors import MeasureError
+from fa_core.measure.batches import sorted_by_class
+from fa_core.measure.group import measure_together
+from fa_core.models import build
+from tests.fa_core.measure.nets import Residual, Tokens, batches
+
+Pairs = list[tuple[Tensor, Tensor]]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def shuffled(batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+    order = torch.randperm(len(batch[1]))
+    return batch[0][order], batch[1][order]
+
+
+@pytest.mark.parametrize("size", [1, 2, 16, 128])
+@pytest.mark.parametrize("scale", [1e-20, 1.0, 1e20])
+def test_a_batch_that_comes_twice_in_whatever_order_is_refused(size: int, scale: float) -> None:
+    data = [(scale * x, y) for x, y in batches(4, size=size)]
+    again = [*data, shuffled(data[1])]
+    with pytest.raises(MeasureError, match=r"eval batches 1 and 4 hold the same samples; .*shuffle=True"):
+        diagnose(Residual(), again)
+    assert diagnose(Residual(), data).n_batches == 4
+
+
+def test_a_batch_of_token_ids_that_comes_twice_is_refused() -> None:
+    data = [(torch.randint(11, (8, 3)), torch.randint(4, (8,))) for _ in range(3)]
+    with pytest.raises(MeasureError, match="eval batches 0 and 3 hold the same samples"):
+        diagnose(Tokens(), [*data, shuffled(data[0])])
+    assert diagnose(Tokens(), data).n_batches == 3
+
+
+def test_samples_that_are_alike_but_not_the_same_are_no_duplicates() -> None:
+    x, y = batches(1)[0]
+    one_pixel = x.clone()
+    one_pixel[3, 2] += 1e-3
+    assert diagnose(Residual(), [(x, y), (one_pixel, y), (x, (y + 1) % 4)]).n_batches == 3
+
+
+def test_a_group_refuses_them_for_every_member() -> None:
+    nets = [build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=seed) for seed in range(2)]
+    data = batches(3)
+    members = measure_together(nets, [*data, shuffled(data[2])], data)
+    assert ["eval batches 2 and 3 hold the same samples" in str(member.error) for member in members] == [True] * 2
+
+
+def chi_square(labels: list[Tensor], classes: int) -> tuple[float, int]:
+    """By hand, cell by cell."""
+    everything = torch.cat(labels).tolist()
+    total, occurring = 0.0, [c for c in range(classes) if c in everything]
+    for part in labels:
+        for c in occurring:
+            expected = len(part) * everything.count(c) / len(everything)
+            total += (part.tolist().count(c) - expected) ** 2 / expected
+    return total, (len(labels) - 1) * (len(occurring) - 1)
+
+
+@pytest.mark.parametrize("skew", [0.0, 0.1, 0.2, 0.3, 0.5, 1.0])
+def test_batches_count_as_sorted_from_six_standard_deviations_on(skew: float) -> None:
+    labels = [torch.where(torch.rand(64) < skew, torch.tensor(k % 5), torch.randint(5, (64,))) for k in range(8)]
+    statistic, dof = chi_square(labels, 7)
+    assert sorted_by_class([y.numpy() for y in labels]) == (statistic > dof + 6 * math.sqrt(2 * dof))
+    if skew in (0.0, 1.0):
+        assert sorted_by_class([y.numpy() for y in labels]) == bool(skew)
+
+
+def by_class(data: Pairs) -> Pairs:
+    x, y = (torch.cat(parts) for parts in zip(*data, strict=True))
+    order = y.argsort(stable=True)
+    return list(zip(x[order].chunk(len(data)), y[order].chunk(len(data)), strict=True))
+
+
+def test_batches_sorted_by_class_are_measured_with_a_note() -> None:
+    nets = [build("resmlp", input_dim=5, d=6, L=2, num_classes=4, seed=seed) for seed in range(2)]
+    data = batches(8)
+    assert diagnose(nets[0], data, notes="mine").notes == "mine"
+    report = diagnose(nets[0], by_class(data), notes="mine")
+    assert report.notes.startswith("mine; eval batches sorted by class")
+    assert "shuffle=True" in report.notes
+    assert "\n" not in report.notes
+    for member in measure_together(nets, by_class(data), data):
+        assert member.diagnosis is not None
+        assert member.diagnosis.report(notes="mine").notes == report.notes
+
+
+def test_one_batch_or_one_class_is_not_sorted() -> None:
+    x, y = batches(1)[0]
+    assert diagnose(Residual(), [(x, 0 * y)]).notes == ""
+    assert diagnose(Residual(), [(a, 0 * b) for a, b in batches(8)]).notes == ""
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_batches_that_an_audit_draws_are_never_refused_or_noted(seed: int) -> None:
+    for data in (load_digits("digits", ""), load_synthetic("synthetic", "train=1,test=1280")):
+        labels = [y.numpy() for _, y in eval_batches(data, k=8, batch_size=32, seed=seed)]
+        assert not sorted_by_class(labels)

@@ -1,0 +1,174 @@
+"""Networks and batches of many kinds: measured rightly, or refused in one line that names the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+from torch.utils.checkpoint import checkpoint
+
+from fa_core import diagnose
+from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.measure.accuracy import accuracy
+from tests.fa_core.measure.nets import Hookable, Residual, batches
+
+TAPS = "embed, blocks.*"
+Change = Callable[[Hookable, Tensor], Any]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def odd(forward: Change) -> Hookable:
+    """A network whose forward is another one."""
+
+    class Odd(Hookable):
+        def forward(self, x: Tensor) -> Any:
+            return forward(self, x)
+
+    return Odd(Residual(kind="gelu", out_ln=True))
+
+
+def states(net: Hookable, x: Tensor, run: Callable[[nn.Module, Tensor], Tensor] = lambda f, h: f(h)) -> Tensor:
+    h = net.embed(x)
+    for block in net.blocks:
+        h = run(block, h)
+    return h
+
+
+def plain(net: Hookable, x: Tensor) -> Tensor:
+    return net.head(net.out_ln(states(net, x)))
+
+
+def without_gradient(net: Hookable, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        return plain(net, x)
+
+
+def checkpointed(reentrant: bool) -> Change:
+    return lambda net, x: net.head(states(net, x, lambda f, h: checkpoint(f, h, use_reentrant=reentrant)))
+
+
+@dataclasses.dataclass
+class Scores:
+    scores: Tensor
+
+
+ASKS_ABOUT_DATA = "do these data belong to this network"
+REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
+    "reentrant checkpoints": (
+        odd(checkpointed(True)),
+        MeasureError,
+        "use_reentrant=False, or switch checkpointing off",
+    ),
+    "a dict of other names": (odd(lambda net, x: {"scores": plain(net, x)}), MeasureError, r"\['logits'\]: wrap"),
+    "a dataclass of other names": (odd(lambda net, x: Scores(plain(net, x))), MeasureError, "as .logits .*: wrap"),
+    "features first": (odd(lambda net, x: (states(net, x), plain(net, x))), TapError, "wrap the network in a module"),
+    "one score per sample": (odd(lambda net, x: plain(net, x)[:, 0]), MeasureError, "wrap the network in a module"),
+    "one logit": (odd(lambda net, x: plain(net, x)[:, :1]), MeasureError, r"returns torch\.cat"),
+    "no gradient": (odd(without_gradient), TapError, r"without \.detach\(\), torch\.no_grad\(\)"),
+    "detached logits": (odd(lambda net, x: plain(net, x).detach()), TapError, r"without \.detach\(\)"),
+    "detached states": (odd(lambda net, x: net.head(states(net, x).detach() + x.sum())), TapError, "carry no gradient"),
+    "taps beside the path": (
+        odd(lambda net, x: [states(net, x), net.head(x.requires_grad_() @ torch.ones(5, 6))][1]),
+        TapError,
+        "tap the tensor that the next block reads",
+    ),
+    "another argument": (odd(lambda net, x: (lambda x, mask: x)(x)), MeasureError, "wrap it in a module whose forward"),
+    "a dict of inputs": (odd(lambda net, batch: plain(net, batch["x"])), MeasureError, "whose forward takes x alone"),
+    "a failed assertion": (odd(lambda net, x: _fail()), MeasureError, r"run model\(x\) on this batch by itself"),
+    "a lazy network": (
+        nn.Sequential(nn.LazyLinear(6), nn.Linear(6, 4)),
+        MeasureError,
+        "hold no values yet; load them; run a lazy",
+    ),
+    "weights on no device": (Hookable(Residual().to("meta")), MeasureError, "hold no values yet; load them"),
+    "TorchScript": (torch.jit.trace(nn.Linear(5, 4), torch.ones(1, 5)), MeasureError, r"give the nn\.Module"),
+}
+
+
+def _fail() -> None:
+    raise AssertionError("bad")
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case: str) -> None:
+    net, kind, remedy = REFUSED[case]
+    with pytest.raises(kind, match=remedy) as caught:
+        diagnose(net, batches(8), taps=TAPS)
+    assert "\n" not in str(caught.value)
+    assert ASKS_ABOUT_DATA not in str(caught.value)
+
+
+DATA: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
+    "dicts": (lambda x, y: [{"x": x, "y": y}], r"make pairs of its items 'x', 'y': \[\(b\[...\], b\[...\]\)"),
+    "a batch by itself": (lambda x, y: (x, y), r"a pair \(x, y\), e\.g\. of a DataLoader"),
+    "a data set": (torch.utils.data.TensorDataset, "DataLoader.*batch_size=128, shuffle=True"),
+    "nothing": (lambda x, y: None, "the batches are a NoneType; give .*DataLoader"),
+    "one-hot labels": (lambda x, y: [(x, F.one_hot(y, 4))], r"y\.argmax\(dim=1\)"),
+    "labels (B, 1)": (lambda x, y: [(x, y[:, None])], r"y\.squeeze\(1\)"),
+    "float labels": (lambda x, y: [(x, y.float())], r"y\.long\(\)"),
+    "inputs of another width": (lambda x, y: [(x[:, :3], y)], ASKS_ABOUT_DATA),
+    "inputs of another dtype": (lambda x, y: [(x.long(), y)], ASKS_ABOUT_DATA),
+    "labels of another set": (lambda x, y: [(x, y + 4)], ASKS_ABOUT_DATA),
+}
+
+
+@pytest.mark.parametrize("case", DATA)
+def test_batches_that_cannot_be_used_are_refused_with_the_remedy(case: str) -> None:
+    made, remedy = DATA[case]
+    for measure in (lambda net, data: diagnose(net, data, taps=TAPS), accuracy):
+        with pytest.raises(MeasureError, match=remedy) as caught:
+            measure(odd(plain), made(*batches(1)[0]))
+        assert "\n" not in str(caught.value)
+
+
+def in_place(net: Hookable, x: Tensor) -> Tensor:
+    def run(block: nn.Module, h: Tensor) -> Tensor:
+        return block(h).mul_(2.0).mul_(0.5)
+
+    return net.head(net.out_ln(states(net, x, run)))
+
+
+MEASURED: dict[str, Callable[[Hookable], nn.Module]] = {
+    "checkpoints": lambda net: same(net, lambda net, x: net.head(net.out_ln(states(net, x, _checkpointed)))),
+    "in-place operations on a tapped output": lambda net: same(net, in_place),
+    "a dict with logits": lambda net: same(net, lambda net, x: {"logits": plain(net, x)}),
+    "logits and attention weights": lambda net: same(net, lambda net, x: (plain(net, x), [torch.ones(16, 2, 3, 3)])),
+    "compiled": lambda net: torch.compile(same(net, plain), backend="eager"),
+    "in data parallel": lambda net: nn.DataParallel(same(net, plain)),
+}
+
+
+def _checkpointed(block: nn.Module, h: Tensor) -> Tensor:
+    return checkpoint(block, h, use_reentrant=False)
+
+
+def same(net: Hookable, forward: Change) -> Hookable:
+    """The network with another forward and the same weights."""
+    other = odd(forward)
+    other.load_state_dict(net.state_dict())
+    return other
+
+
+@pytest.mark.parametrize("case", MEASURED)
+def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) -> None:
+    net = odd(plain)
+    expected = diagnose(net, batches(8), taps=TAPS)
+    model = MEASURED[case](net)
+    prefix = "module." if isinstance(model, nn.DataParallel) else ""
+    report = diagnose(model, (batch for batch in batches(8)), taps=[f"{prefix}embed", f"{prefix}blocks.*"])
+    for name in ("residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc", "error_norm"):
+        assert getattr(report, name) == pytest.approx(getattr(expected, name), rel=1e-6), name
+
+
+def test_candidates_end_with_the_blocks() -> None:
+    with pytest.raises(TapError, match=r"e\.g\. \['embed', 'blocks\.\*'\]$"):
+        diagnose(odd(plain), batches(1))

@@ -1,0 +1,399 @@
+"""Decoders and other token streams: which token is read, what follows the final norm, which axis is the batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.errors import FaError, MeasureError, TapError
+from fa_core.measure.credit import credit_quality
+from fa_core.measure.group import measure_together
+from fa_core.measure.reliability import reference_precision
+from tests.fa_core.measure.group.checks import assert_all_same
+from tests.fa_core.measure.nets import Residual, batches
+
+PAD, WORDS, CLASSES, WIDTH = 0, 11, 4, 6
+Norm = type[nn.Module]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+class SpelledOut(nn.Module):
+    """An RMSNorm as many decoders write it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+
+    def forward(self, h: Tensor) -> Tensor:
+        wide = h.to(torch.float32)
+        return self.scale * (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)).to(h.dtype)
+
+
+class Standardised(nn.Module):
+    """A LayerNorm from its definition."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, h: Tensor) -> Tensor:
+        centred = h - h.mean(-1, keepdim=True)
+        return centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + 1e-5) * self.scale + self.shift
+
+
+class Layer(nn.Module):
+    """Causal mixing and an MLP: pre-norm, or post-norm with the norm as the block's end."""
+
+    def __init__(self, post: bool = False, norm: Norm = nn.LayerNorm) -> None:
+        super().__init__()
+        self.ln, self.mix, self.post = norm(WIDTH), nn.Linear(WIDTH, WIDTH), post
+
+    def forward(self, h: Tensor) -> tuple[Tensor, None]:
+        u = h if self.post else self.ln(h)
+        causal = u.cumsum(1) / torch.arange(1, u.shape[1] + 1)[:, None]
+        h = h + torch.tanh(self.mix(causal))
+        return (self.ln(h) if self.post else h), None
+
+
+class Decoder(nn.Module):
+    """What a language model holds below its head."""
+
+    def __init__(self, depth: int = 3, post: bool = False, norm: Norm = nn.LayerNorm) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(WORDS, WIDTH)
+        self.drop = nn.Dropout(0.1)
+        self.h = nn.ModuleList(Layer(post, norm) for _ in range(depth))
+        self.ln_f = nn.Identity() if post else norm(WIDTH)
+
+    def forward(self, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+        h = self.drop(self.wte(ids))
+        states = [h]
+        for block in self.h:
+            h = block(h)[0]
+            states.append(h)
+        states[-1] = self.ln_f(h)
+        return states[-1], states
+
+
+class Classifier(nn.Module):
+    """A head on one token per sample: the first, the last, the last before padding; or on their mean."""
+
+    def __init__(self, reads: str = "last", **decoder: Any) -> None:
+        super().__init__()
+        self.transformer = Decoder(**decoder)
+        self.score = nn.Linear(WIDTH, CLASSES)
+        self.reads = reads
+
+    def read(self, ids: Tensor) -> Tensor:
+        last = ids.shape[1] - 1
+        place = {"first": 0, "third": 2, "last": last}.get(self.reads)
+        return torch.full((len(ids),), place) if place is not None else (ids != PAD).sum(dim=1) - 1
+
+    def forward(self, ids: Tensor) -> Tensor:
+        h, _ = self.transformer(ids)
+        return self.score(h.mean(dim=1) if self.reads == "mean" else h[torch.arange(len(ids)), self.read(ids)])
+
+
+TAPS = ["transformer.drop", "transformer.h.*"]
+
+
+def hidden_states(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    """As transformers returns them: the last one behind the final norm."""
+    states: list[Tensor] = []
+    handle = model.transformer.register_forward_hook(lambda _, args, output: states.extend(output[1]))
+    logits = model(ids)
+    handle.remove()
+    return logits, states
+
+
+def sentences(k: int = 8, size: int = 16, length: int = 7, padded: bool = False) -> list[tuple[Tensor, Tensor]]:
+    data = []
+    for _ in range(k):
+        ids = torch.randint(1, WORDS, (size, length))
+        if padded:
+            ids[torch.arange(length) >= torch.randint(2, length + 1, (size, 1))] = PAD
+        data.append((ids, torch.randint(CLASSES, (size,))))
+    return data
+
+
+def slowly(model: Classifier, data: list[tuple[Tensor, Tensor]]) -> tuple[list[float], list[float], float]:
+    """Norms of the read token's states and gradients, block by block and sample by sample, and (c): all in float64."""
+    model = model.double().eval()
+    means, h_norms, g_norms = [], [], []
+    for index, (ids, y) in enumerate(data):
+        places = model.read(ids).tolist()
+        h = model.transformer.wte(ids).detach()
+        states = [h]
+        for block in model.transformer.h:
+            states.append(block(states[-1])[0].detach())
+        gradients = []
+        for l, state in enumerate(states):
+            rows = []
+            for i, place in enumerate(places):
+                leaf = state[i : i + 1].clone().requires_grad_()
+                z = leaf
+                for block in model.transformer.h[l:]:
+                    z = block(z)[0]
+                logits = model.score(model.transformer.ln_f(z)[0, place])
+                loss = (torch.logsumexp(logits, 0) - logits[y[i]]) / len(y)
+                rows.append(torch.autograd.grad(loss, leaf)[0][0, place])
+            gradients.append(torch.stack(rows))
+        if index == 0:
+            for state, g in zip(states, gradients, strict=True):
+                h_norms.append(sorted(float(state[i, p].norm()) for i, p in enumerate(places))[(len(y) - 1) // 2])
+                g_norms.append(sorted(float(row.norm()) for row in g)[(len(y) - 1) // 2])
+        mean = gradients[(len(states) - 1) // 2].mean(0)
+        means.append(mean / mean.norm())
+    pairs = [float(a @ b) for j, a in enumerate(means) for b in means[:j]]
+    model.float()
+    return h_norms, g_norms, sum(pairs) / len(pairs)
+
+
+@pytest.mark.parametrize(
+    ("reads", "padded", "way"),
+    [
+        ("first", False, "cls token"),
+        ("third", False, "read token"),
+        ("last", False, "last token"),
+        ("before padding", False, "last token"),
+        ("before padding", True, "read token"),
+    ],
+)
+def test_a_token_that_the_head_reads_gives_the_vectors_of_every_layer(reads: str, padded: bool, way: str) -> None:
+    model, data = Classifier(reads), sentences(padded=padded)
+    report = diagnose(model, data, taps=TAPS)
+    assert report.flatten == way
+    h, g, drift = slowly(model, data)
+    assert report.residual_norms == pytest.approx(h, rel=1e-5)
+    assert report.bp_grad_norms == pytest.approx(g, rel=1e-4)
+    assert report.cross_batch_stability == pytest.approx(drift, abs=1e-5)
+
+
+def test_the_read_token_is_found_batch_by_batch() -> None:
+    model = Classifier("before padding")
+    data = [*sentences(4, length=5), *sentences(4, length=9, padded=True)]
+    report = diagnose(model, data, taps=TAPS)
+    assert report.flatten == "last token"
+    assert report.cross_batch_stability == pytest.approx(slowly(model, data)[2], abs=1e-5)
+
+
+def test_a_head_that_reads_several_tokens_is_flattened() -> None:
+    data = sentences(1)
+    report = diagnose(Classifier("mean"), data, taps=TAPS)
+    assert report.flatten == "flattened"
+
+
+def test_an_explosion_of_the_last_token_is_not_divided_by_the_number_of_tokens() -> None:
+    model = Classifier("last", depth=2)
+
+    class Exploding(nn.Module):
+        def forward(self, h: Tensor) -> Tensor:
+            return torch.cat([h[:, :-1], 133 * h[:, -1:]], dim=1)
+
+    model.transformer.h[1] = Exploding()
+    model.transformer.forward = lambda ids: (_run(model.transformer, ids), [])
+    report = diagnose(model, sentences(1, length=32), taps=TAPS)
+    assert report.max_per_block_growth == pytest.approx(133, rel=1e-5)
+    assert "a" in report.flags
+
+
+def _run(decoder: nn.Module, ids: Tensor) -> Tensor:
+    h = decoder.drop(decoder.wte(ids))
+    return decoder.ln_f(decoder.h[1](decoder.h[0](h)[0]))
+
+
+def test_a_sample_without_any_gradient_is_read_where_the_others_are() -> None:
+    model, [(ids, y)] = Classifier("last"), sentences(1)
+    expected = diagnose(model, [(ids, y)], taps=TAPS)
+    with torch.no_grad():
+        model.score.weight *= 1e6
+        y = torch.where(torch.arange(len(y)) < 5, model(ids).argmax(1), y)
+    report = diagnose(model, [(ids, y)], taps=TAPS)
+    assert report.flatten == "last token"
+    assert report.residual_norms == expected.residual_norms
+
+
+def test_the_read_token_is_that_of_credit_and_of_the_reference_precision() -> None:
+    model, [(ids, y)] = Classifier("before padding", depth=1), sentences(1, padded=True)
+    assert all(c > 1 - 1e-9 for c in reference_precision(model, (ids, y), taps=TAPS).cosine)
+    wide = Classifier("before padding", depth=1).double()
+    wide.load_state_dict(model.state_dict())
+    wide.eval()
+    states = [wide.transformer.wte(ids).detach().requires_grad_()]
+    states.append(wide.transformer.h[0](states[0])[0])
+    logits = wide.score(wide.transformer.ln_f(states[1])[torch.arange(len(ids)), wide.read(ids)])
+    credit = torch.autograd.grad(nn.functional.cross_entropy(logits, y), states)
+    quality = credit_quality(model, credit, ids, y, directions=8, taps=TAPS)
+    assert quality.gamma == pytest.approx([1.0, 1.0], abs=1e-9)
+    assert quality.rho == pytest.approx([1.0, 1.0], abs=1e-2)
+    # another token's credit is none of what the head reads
+    elsewhere = [a.roll(1, dims=1) for a in credit]
+    assert abs(credit_quality(model, elsewhere, ids, y, directions=0, taps=TAPS).gamma[1] or 0.0) < 1e-9
+
+
+@pytest.mark.parametrize("reads", ["last", "before padding"])
+def test_a_group_reads_the_token_that_each_network_reads_alone(reads: str) -> None:
+    nets = [Classifier(reads) for _ in range(3)]
+    data = sentences(8, padded=True)
+    assert_all_same(nets, data, sentences(2), taps=TAPS)
+    assert measure_together(nets, data, data, taps=TAPS)[0].note == ""
+
+
+def test_a_token_that_only_some_states_hold_is_asked_about() -> None:
+    def pooled(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+        h = model.transformer.wte(ids)
+        put = torch.cat([torch.zeros(len(ids), 1, WIDTH), h], dim=1)
+        state = model.transformer.h[0](put)[0]
+        return model.score(state[:, 0] + state[:, -1] * 0), [h, state]
+
+    with pytest.raises(
+        TapError, match="h_0 has 7 tokens, h_1 has 8, of which the head reads one; tap states that hold"
+    ):
+        diagnose(Classifier(depth=1), sentences(1), taps=pooled)
+
+
+NORMS = [nn.LayerNorm, nn.RMSNorm, SpelledOut, Standardised]
+
+
+@pytest.mark.parametrize("norm", NORMS)
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("show", ["as it is", "copy", "slice"])
+def test_a_last_state_behind_the_final_norm_is_refused_with_the_taps_to_use(norm: Norm, depth: int, show: str) -> None:
+    ways = {"as it is": lambda h: h, "copy": lambda h: h.clone().view_as(h), "slice": lambda h: h[:, -1]}
+
+    def taps(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+        logits, states = hidden_states(model, ids)
+        return logits, [ways[show](h) for h in states]
+
+    model = Classifier(depth=depth, norm=norm)
+    with pytest.raises(TapError, match="comes after the final norm") as caught:
+        diagnose(model, sentences(1), taps=taps)
+    assert "taps=['transformer.drop', 'transformer.h.*']" in str(caught.value)
+    assert diagnose(model, sentences(1), taps=TAPS).coverage == "ab"
+    nets = [Classifier(depth=depth, norm=norm) for _ in range(2)]
+    members = measure_together(nets, sentences(2), sentences(1), taps=taps)
+    assert all("comes after the final norm" in str(member.error) for member in members)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_what_the_refusal_is_about(norm: Norm) -> None:
+    """The last block scaled by 1e9: every state that a norm hides stays, the taps that are named see it."""
+    model, data = Classifier(norm=norm), sentences(1)
+    before = hidden_states(model.eval(), data[0][0])[1][-1]
+    with torch.no_grad():
+        model.transformer.h[-1].register_forward_hook(lambda _, args, output: (1e9 * output[0], None))
+        after = hidden_states(model, data[0][0])[1][-1]
+    torch.testing.assert_close(before, after, rtol=1e-3, atol=1e-4)
+    report = diagnose(model, data, taps=TAPS)
+    assert report.max_per_block_growth > 1e8
+    assert "a" in report.flags
+
+
+def test_the_final_norm_as_a_tap_of_its_own_is_refused() -> None:
+    with pytest.raises(TapError, match=r"transformer\.ln_f, is the final norm.*leave it out"):
+        diagnose(Classifier(), sentences(1), taps=[*TAPS, "transformer.ln_f"])
+
+
+@pytest.mark.parametrize("depth", [1, 3])
+@pytest.mark.parametrize("taps", [TAPS, hidden_states], ids=["modules", "returned"])
+def test_post_norm_blocks_are_no_final_norm(depth: int, taps: Any) -> None:
+    report = diagnose(Classifier(depth=depth, post=True), sentences(1), taps=taps)
+    assert len(report.residual_norms) == depth + 1
+
+
+def test_a_terminal_norm_that_the_stream_leaves_out_is_no_obstacle() -> None:
+    assert diagnose(Residual(out_ln=True), batches(1)).coverage == "ab"
+
+
+class TimeFirst(nn.Module):
+    """(T, B, d) inside, as PyTorch's recurrent layers have it by default."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.mix, self.head = nn.Linear(5, WIDTH), nn.GRU(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        h = self.embed(x.transpose(0, 1))
+        mixed = self.mix(h)[0]
+        logits = self.head(mixed.mean(dim=0))
+        return (logits, [h, mixed]) if return_hidden else logits
+
+
+@pytest.mark.parametrize("taps", [None, "embed, mix"])
+@pytest.mark.parametrize("length", [5, 8])
+def test_states_whose_first_axis_is_time_are_refused_whatever_their_length(taps: Any, length: int) -> None:
+    data = [(torch.randn(8, length, 5), torch.randint(CLASSES, (8,)))]
+    with pytest.raises(TapError, match=r"where the batch is a later axis.*transpose\(0, 1\)"):
+        diagnose(TimeFirst(), data, taps=taps)
+    members = measure_together([TimeFirst() for _ in range(2)], data, data, taps=taps)
+    assert all(isinstance(member.error, FaError) for member in members)
+
+
+def test_the_remedy_for_time_first_states_measures_them() -> None:
+    def batch_first(model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        logits, states = model(x, return_hidden=True)
+        return logits, [h.transpose(0, 1) for h in states]
+
+    net, x, y = TimeFirst(), torch.randn(8, 8, 5), torch.randint(CLASSES, (8,))
+    report = diagnose(net, [(x, y)], taps=batch_first)
+    _, states = net(x, return_hidden=True)
+    expected = [float(h.detach().transpose(0, 1).flatten(1).norm(dim=1).median()) for h in states]
+    assert report.residual_norms == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_square_state_whose_first_axis_is_the_batch_is_measured() -> None:
+    data = sentences(1, size=8, length=8)
+    assert len(diagnose(Classifier("mean"), data, taps=TAPS).residual_norms) == 4
+
+
+def test_features_before_the_logits_are_not_taken_for_them() -> None:
+    class Both(Classifier):
+        def forward(self, ids: Tensor) -> Any:
+            features = self.transformer(ids)[0][:, -1]
+            return features, self.score(features)
+
+    class Wrapped(nn.Module):
+        def __init__(self, net: nn.Module) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.net(x)[1]
+
+    net, data = Both(), sentences(1)
+    with pytest.raises(TapError, match=r"\(16, 6\) and .*\(16, 4\): either may be the logits; wrap .*net\.blocks"):
+        diagnose(net, data, taps=TAPS)
+    assert diagnose(Wrapped(net), data, taps=[f"net.{tap}" for tap in TAPS]).coverage == "ab"
+
+
+def test_one_logit_is_refused_with_what_makes_two_of_it() -> None:
+    class Two(nn.Module):
+        def __init__(self, net: nn.Module) -> None:
+            super().__init__()
+            self.net = net
+
+        def forward(self, x: Tensor) -> Tensor:
+            z = self.net(x)
+            return torch.cat([torch.zeros_like(z), z], dim=1)
+
+    net = Classifier()
+    net.score = nn.Linear(WIDTH, 1)
+    data = [(ids, y % 2) for ids, y in sentences(1)]
+    for labels in (data, [(ids, 0 * y) for ids, y in data]):
+        with pytest.raises(MeasureError, match=r"one logit per sample.*torch\.cat\(\[torch\.zeros_like\(z\), z\]"):
+            diagnose(net, labels, taps=TAPS)
+    zeros = [(ids, 0 * y) for ids, y in data]
+    members = measure_together([net, Two(net).net], zeros, zeros, taps=TAPS)
+    assert all("one logit per sample" in str(member.error) for member in members)
+    report = diagnose(Two(net), data, taps=[f"net.{tap}" for tap in TAPS])
+    with torch.no_grad():
+        expected = ((net.eval()(data[0][0])[:, 0] > 0).long() == data[0][1]).double().mean()
+    assert report.headline_acc == pytest.approx(float(expected))

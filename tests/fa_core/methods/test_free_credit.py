@@ -1,0 +1,105 @@
+"""Deep Γ without the layers whose credit comes free, and the null, by hand; which layers those are, by name."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from fa_core.confidence import FREE_AT_L, deep_gamma, free_layers, null_gamma
+from fa_core.measure import credit as measured
+from fa_core.methods import METHODS, make_method
+from fa_core.models import build
+from tests.fa_core.methods.hand_net import Reference, cosine, samples
+
+
+@pytest.mark.parametrize("name", ["fa", "dfa"])
+def test_deep_gamma_and_its_null_are_those_by_hand(name: str) -> None:
+    L, draws = 4, 7
+    net, x, y = samples(L, torch.float64)
+    rule, by_hand = make_method(name, net, seed=3), Reference(net, x, y, "float64")
+    states = by_hand.forward(by_hand.nothing())
+    gradients = by_hand.gradients(states)
+    p = np.exp(states[-1] @ by_hand.W.T + by_hand.b)
+    error = p / p.sum(1, keepdims=True) - by_hand.onehot
+
+    def gammas(matrices: list[torch.Tensor]) -> list[float]:
+        feedback = [matrix.double().numpy() for matrix in matrices]
+        signal = [error @ matrix for matrix in feedback] if name == "dfa" else [error @ by_hand.W]
+        while len(signal) <= L:
+            signal.insert(0, signal[0] @ feedback[L - len(signal)])
+        return [cosine(a, g) for a, g in zip(signal, gradients, strict=True)]
+
+    deep = range(1, L + 1 if name == "dfa" else L)
+    own = gammas(list(rule.buffers()))
+    found = measured.method_credit_quality(net, rule, x, y, directions=0)
+    assert found.gamma == pytest.approx(own, abs=1e-12)
+    assert found.deep() == pytest.approx(np.mean([own[l] for l in deep]))
+    table = found.to_dict()
+    assert table["free_layers"] == ([] if name == "dfa" else [L])
+    assert table.get("deep_gamma_with_free", found.deep()) == pytest.approx(np.mean(own[1:]))
+
+    generator = torch.Generator().manual_seed(11)
+    fresh = [gammas(list(rule.fresh(generator).buffers())) for _ in range(draws)]
+    expected = [float(np.mean([one[l] for l in deep])) for one in fresh]
+    null = measured.null_gamma(net, rule, x, y, draws=draws, seed=11)
+    assert null.deep == pytest.approx(expected, abs=1e-12)
+    assert null.mean == pytest.approx(np.mean(expected))
+    assert null.std == pytest.approx(np.std(expected, ddof=1))
+    assert null.observed == pytest.approx(found.deep())
+    assert null.rank == (1 + sum(value >= found.deep() for value in expected)) / (1 + draws)
+    if name == "fa":  # without a terminal norm its last credit is the gradient, whatever was drawn
+        assert {round(one[L], 12) for one in fresh} == {1.0}
+        assert null.layers[L] == pytest.approx(1.0)
+
+
+def test_the_null_is_near_zero_without_the_free_layer_and_far_from_it_with_it() -> None:
+    net = build("resmlp", input_dim=16, d=64, L=4, seed=0)
+    x, y = torch.randn(128, 16, generator=torch.Generator().manual_seed(0)), torch.arange(128) % 10
+    null = measured.null_gamma(net, make_method("fa", net), x, y)
+    assert len(null.deep) == measured.NULL_DRAWS
+    assert null.mean is not None and abs(null.mean) < 0.05
+    assert np.mean([value for value in null.layers[1:] if value is not None]) > 0.2
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_a_method_says_of_its_last_layer_what_a_table_without_that_record_is_read_by(name: str) -> None:
+    net = build("resmlp", input_dim=4, d=8, L=0 if name == "shallow" else 2, seed=0)
+    of_itself = name in ("bp", "fa", "state_bridge", "credit_bridge")
+    # a control has the credit of the rule that it trains by: random_targets of bp
+    assert make_method(name, net).free_at_L == (of_itself or name == "random_targets")
+    assert (name in FREE_AT_L) == of_itself
+    assert free_layers({"gamma": [0.1, 0.2, 0.9]}, name) == ([2] if of_itself else [])
+
+
+def test_a_control_has_the_free_layer_of_the_rule_that_it_trains_by() -> None:
+    net = build("resmlp", input_dim=4, d=8, L=2, seed=0)
+    assert [make_method("random_targets", net, of=name).free_at_L for name in ("fa", "dfa")] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("method", "expected"),
+    [("fa", 0.1), ("FA", 0.1), ("fa_penalty", 0.1), ("State Bridge", 0.1), ("dfa", 0.3), ("fantasy", 0.3), ("", 0.3)],
+)
+def test_a_table_that_does_not_record_free_layers_is_read_by_the_methods_name(method: str, expected: float) -> None:
+    credit = {
+        "gamma": [0.9, 0.1, 0.5],
+        "null": {"deep_gamma_mean": 0.25, "deep_gamma_std": 0.1, "gamma": [0, 0.0, 0.5]},
+    }
+    assert deep_gamma(credit, method) == pytest.approx(expected)
+    mean, std = null_gamma(credit, method)
+    assert mean == (0.0 if expected == 0.1 else 0.25)
+    assert math.isnan(std) == (expected == 0.1)
+    recorded = {**credit, "free_layers": []}
+    assert deep_gamma(recorded, method) == pytest.approx(0.3)
+    assert null_gamma(recorded, method) == (0.25, 0.1)
+
+
+@pytest.mark.parametrize(
+    "credit", [None, {}, {"gamma": None}, {"gamma": [0.5]}, {"gamma": [0.5, None]}, {"gamma": "x"}]
+)
+def test_where_no_deep_layer_has_a_value_there_is_no_deep_gamma(credit: dict[str, object] | None) -> None:
+    assert math.isnan(deep_gamma(credit, "fa"))
+    assert all(map(math.isnan, null_gamma(credit, "fa")))
