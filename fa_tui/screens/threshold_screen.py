@@ -71,7 +71,7 @@ class SlidersScreen(Screen[None]):
         """Put the intervals of the run under the cursor on the sliders' tracks."""
         if self.sliders is not None:
             for letter in LETTERS:
-                self.sliders.slider(letter).set_interval(None if row is None else row.report.interval(letter))
+                self.sliders.slider(letter).show_interval(None if row is None else row.report.interval(letter))
 
     def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
         """Show how many runs are walked back, and what just flipped.

@@ -12,18 +12,10 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from fa_core.confidence import (
-    LEVEL,
-    Confidence,
-    aggregation,
-    confidence,
-    deep_gamma,
-    free_layers,
-    null_gamma,
-    percent,
-)
+from fa_core.confidence import Confidence, aggregation, confidence, deep_gamma, free_layers, null_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.gain import floor_in_words
+from fa_core.intervals import LEVEL
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
@@ -250,8 +242,8 @@ class RunPage:
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
-            limit, _, more = limit.partition(")")
-            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{more}"
+            limit, _, besides = limit.partition(")")
+            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}"
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:

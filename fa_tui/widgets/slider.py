@@ -211,7 +211,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._rug = None
         self.repaint()
 
-    def set_interval(self, interval: Interval | None) -> None:
+    def show_interval(self, interval: Interval | None) -> None:
         """Show the 95 % interval of one run's number, or none."""
         if interval != self._interval:
             self._interval = interval
