@@ -280,9 +280,11 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     @property
     def undecided(self) -> frozenset[str]:
         """The measured diagnostics whose threshold lies within their number's interval: other samples might differ."""
+        if not self.intervals:
+            return frozenset()
         nonfinite, thresholds = self.nonfinite, self.thresholds
         found = []
-        for letter in self.coverage if self.intervals else "":
+        for letter in self.coverage:
             ends = self.interval(letter)
             if ends and letter not in nonfinite:
                 low, high = (DIAGNOSTICS[letter].fires(end, thresholds) for end in ends)

@@ -26,7 +26,7 @@ def cells(terminal: PseudoTerminal, method: str) -> list[str]:
     """The verdict cells of a method's first line."""
     pattern = re.compile(rf"^ {method} +\S+(?: MIXED)? ")
     line = next(line for line in terminal.screen.display if pattern.match(line))
-    return re.findall(r"[✓✗?][a-d·-]{4}", line)
+    return re.findall(r"[✓✗?][a-d~·-]{4}", line)
 
 
 @pytest.fixture(scope="module")

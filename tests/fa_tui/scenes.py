@@ -69,7 +69,7 @@ def by_penalty() -> Session:
 
 
 def with_intervals() -> Session:
-    """The published runs with an interval of each number; two of Credit Bridge's hold the threshold of (c)."""
+    """The published runs with an interval of each number; those of (c) are wide."""
     rows = []
     for row in published():
         g, drift, acc = (getattr(row.report, name) for name in ("g_L", "cross_batch_stability", "headline_acc"))
@@ -252,7 +252,7 @@ SCENES = {
     "detail": Scene(("down", "tab", *["down"] * 4), shows="growth"),
     "slider_that_flipped_two": Scene(("a", "5", "enter"), shows="11 of 15"),
     "slider_in_an_interval": Scene(
-        ("down", "down", "down", "c", "right", "right"), with_intervals, shows="2 undecided"
+        ("down", "down", "down", "c", "right", "right"), with_intervals, shows="3 undecided"
     ),
     "number_typed_into_a_slider": Scene(("b", *"2e-8"), shows="2e-8"),
     "what_if": Scene(("w", Sees("frozen baseline were"), *"0.3x"), shows="0.3x"),
