@@ -11,7 +11,7 @@ Comparisons are strict. Source: docs/protocol.md §3. Pure Python: no NumPy, no 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -235,6 +235,43 @@ def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
     if fired:
         return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
+
+
+CELL_LEGEND = "✗ walk-back ✓ trustworthy: letter fires, - passes, ~ undecided, · not measured"
+"""How `cell_text` is read."""
+
+
+@lru_cache(maxsize=512)
+def cell_text(
+    flags: Collection[str], coverage: Collection[str], undecided: Collection[str] = "", *, ascii_only: bool = False
+) -> str:
+    """A verdict in five characters: its mark, then a sign per diagnostic, the same for every verdict (`CELL_LEGEND`).
+
+    Args:
+        flags: letters that fire.
+        coverage: letters that were measured.
+        undecided: letters whose interval holds the threshold: they show that, and not whether they fire.
+        ascii_only: for terminals without Unicode.
+
+    >>> cell_text("abd", "abcd"), cell_text("", "abc", "b"), cell_text("a", "ab", "a"), cell_text("", "")
+    ('✗ab-d', '✓-~-·', '✗~-··', '?····')
+    """
+    fires, passes, missing = "!+." if ascii_only else "✗✓·"
+    signs = (
+        "~" if letter in undecided else letter if letter in flags else "-" if letter in coverage else missing
+        for letter in LETTERS
+    )
+    return (fires if flags else passes if coverage else "?") + "".join(signs)
+
+
+def doubt_text(undecided: Iterable[str]) -> str:
+    """What is said next to a verdict that other samples might change; nothing where none would.
+
+    >>> doubt_text("ca"), doubt_text("")
+    ('undecided on a, c', '')
+    """
+    letters = ", ".join(sorted(undecided))
+    return f"undecided on {letters}" if letters else ""
 
 
 @lru_cache(maxsize=256)

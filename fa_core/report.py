@@ -17,7 +17,16 @@ from typing import Any
 import msgspec
 
 from fa_core.baseline import BASELINE_FROM, BASELINE_RULE, GIVEN, OTHER_BASELINES, why_no_baseline
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.diagnostics import (
+    DIAGNOSTICS,
+    LETTERS,
+    NOT_MEASURED,
+    DiagnosticThresholds,
+    cell_text,
+    doubt_text,
+    recorded_flags,
+    verdict_text,
+)
 from fa_core.errors import InvalidReport
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
 
@@ -262,11 +271,20 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return None if baseline is None or acc is None else (100 * (acc[0] - baseline), 100 * (acc[1] - baseline))
 
     @property
+    def judged_intervals(self) -> dict[str, Interval]:
+        """All intervals by the names of `intervals`, (d)'s as it is judged."""
+        found = {diagnostic.column: self.interval(letter) for letter, diagnostic in DIAGNOSTICS.items()}
+        known = {**found, "acc": self.intervals.get("acc")} if self.intervals else {}
+        return {name: ends for name, ends in known.items() if ends is not None}
+
+    @property
     def undecided(self) -> frozenset[str]:
         """The measured diagnostics whose threshold lies within their number's interval: other samples might differ."""
+        if not self.intervals:
+            return frozenset()
         nonfinite, thresholds = self.nonfinite, self.thresholds
         found = []
-        for letter in self.coverage if self.intervals else "":
+        for letter in self.coverage:
             ends = self.interval(letter)
             if ends and letter not in nonfinite:
                 low, high = (DIAGNOSTICS[letter].fires(end, thresholds) for end in ends)
@@ -377,14 +395,21 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     def __str__(self) -> str:
         """The report as text: one line per diagnostic, the verdict first."""
-        verdict = "; ".join(filter(None, [self.verdict, self.doubt]))
-        return "\n".join([f"{self.method_name or 'run'}: {verdict}", *(f"  {line}" for line in self.describe())])
+        return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in self.describe())])
 
     @property
     def doubt(self) -> str:
         """``"undecided on a, c"``, or ``""``: what is said next to a verdict that other samples might change."""
-        undecided = ", ".join(sorted(self.undecided))
-        return f"undecided on {undecided}" if undecided else ""
+        return doubt_text(self.undecided)
+
+    @property
+    def words(self) -> str:
+        """The verdict, and behind it what is undecided."""
+        return "; ".join(filter(None, [self.verdict, self.doubt]))
+
+    def cell(self, *, ascii_only: bool = False) -> str:
+        """The verdict in five characters, as `cell_text` gives it."""
+        return cell_text(self.flags, self.coverage, self.undecided, ascii_only=ascii_only)
 
     def describe(self, letters: str = LETTERS) -> list[str]:
         """One line per diagnostic: letter, whether it fires, number with interval, threshold; or why not measured."""

@@ -188,10 +188,17 @@ class AuditTable:
         """The diagnostics whose interval holds the threshold, as bits per row (shape (n,))."""
         t = thresholds or DiagnosticThresholds()
         found: Bits = np.zeros(len(self), np.uint8)
-        for place, (letter, diagnostic) in enumerate(DIAGNOSTICS.items()):
+        for place in self._bounded:
+            letter = LETTERS[place]
+            diagnostic = DIAGNOSTICS[letter]
             at_low, at_high = (diagnostic.beyond(ends[:, place], diagnostic.limit(t)) for ends in (self.low, self.high))
             found |= (at_low != at_high).view(np.uint8) * np.uint8(BIT[letter])
         return found & self.coverage & ~self.nonfinite
+
+    @cached_property
+    def _bounded(self) -> list[int]:
+        """The places of the diagnostics of which some run has an interval."""
+        return [place for place in range(len(LETTERS)) if not np.isnan(self.low[:, place]).all()]
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
 
 from fa_core.diagnostics import (
@@ -16,6 +16,8 @@ from fa_core.diagnostics import (
     DIAGNOSTICS,
     NOT_MEASURED,
     DiagnosticThresholds,
+    cell_text,
+    doubt_text,
     letters_of,
     recorded_flags,
     verdict_text,
@@ -33,11 +35,18 @@ SCALAR_LIMIT = 200
 
 
 class Flip(NamedTuple):
-    """A run whose fired diagnostics changed: the row's index, the letters before and after."""
+    """A run whose cell changed: the row's index, the letters that fire before and after.
+
+    They are the same where only what is undecided changed.
+    """
 
     row: int
     before: int
     after: int
+
+
+Judgement: TypeAlias = tuple[Sequence[int], Sequence[int]]
+"""Per row, the masks of the diagnostics that fire, and of those that are undecided."""
 
 
 class News(NamedTuple):
@@ -67,6 +76,7 @@ class Session:
         gone: indices of rows whose file or folder is no longer there; they are shown as they were.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
+        undecided: per row, the mask of diagnostics whose interval holds the threshold.
     """
 
     def __init__(
@@ -92,6 +102,7 @@ class Session:
         self._values: WeakValueDictionary[str, array[float]] = WeakValueDictionary()
         self.flags: Sequence[int] = []
         self.coverage: Sequence[int] = []
+        self.undecided: Sequence[int] = []
         self._judge_all()
 
     def __len__(self) -> int:
@@ -131,20 +142,20 @@ class Session:
         return self._table
 
     def set_thresholds(self, thresholds: DiagnosticThresholds) -> list[Flip]:
-        """Judge every run again; the runs whose fired letters changed."""
+        """Judge every run again; the runs whose cells changed."""
         if thresholds == self.thresholds:
             return []
-        before, self.thresholds = self.flags, thresholds
+        before, self.thresholds = self.judgement, thresholds
         self._judge()
-        return flipped(before, self.flags)
+        return flipped(before, self.judgement)
 
     def set_baseline(self, baseline: FrozenBaseline | None) -> list[Flip]:
         """Fill in other frozen-baseline accuracies (None: only what was recorded); the runs that flip."""
-        before, self.baseline = self.flags, baseline
+        before, self.baseline = self.judgement, baseline
         self.rows = self._based()
         self._forget_table()
         self._judge_all()
-        return flipped(before, self.flags)
+        return flipped(before, self.judgement)
 
     def replace_rows(self, rows: Mapping[int, AuditRow]) -> None:
         """Put newly measured runs in the places of the old ones."""
@@ -224,11 +235,15 @@ class Session:
 
     def walk_backs(self) -> int:
         """How many runs need walk-back."""
-        return sum(1 for mask in self.flags if mask)
+        return len(self.flags) - self.flags.count(0)
+
+    def doubtful(self) -> int:
+        """How many runs have a diagnostic that is undecided."""
+        return len(self.undecided) - self.undecided.count(0)
 
     def measured(self) -> int:
         """How many runs have at least one diagnostic measured."""
-        return sum(1 for mask in self.coverage if mask)
+        return len(self.coverage) - self.coverage.count(0)
 
     def toggle_mark(self, index: int) -> bool:
         """Mark or unmark a run; whether it is marked now."""
@@ -260,6 +275,24 @@ class Session:
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
         return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]))
+
+    def doubt(self, index: int) -> str:
+        """What is undecided of a run, as `doubt_text` says it."""
+        return doubt_text(letters_of(self.undecided[index]))
+
+    def words(self, index: int) -> str:
+        """The verdict of a run, and behind it what is undecided."""
+        return "; ".join(filter(None, [self.verdict(index), self.doubt(index)]))
+
+    def cell(self, index: int, *, ascii_only: bool = False) -> str:
+        """The verdict of a run in five characters, as `cell_text` gives it."""
+        masks = (self.flags[index], self.coverage[index], self.undecided[index])
+        return cell_text(*map(letters_of, masks), ascii_only=ascii_only)
+
+    @property
+    def judgement(self) -> Judgement:
+        """What the thresholds make of every row."""
+        return self.flags, self.undecided
 
     def recorded_differs(self, index: int) -> bool:
         """Whether the file recorded another verdict than the thresholds give."""
@@ -300,16 +333,20 @@ class Session:
     def _judge(self) -> None:
         """Judge the same rows by the thresholds."""
         if len(self.rows) <= SCALAR_LIMIT:
-            self.flags = [mask_of(row.report.with_thresholds(self.thresholds).flags) for row in self.rows]
+            reports = [row.report.with_thresholds(self.thresholds) for row in self.rows]
+            self.flags = [mask_of(report.flags) for report in reports]
+            self.undecided = [mask_of(report.undecided) for report in reports]
         else:
             self.flags = self.table.flags(self.thresholds).tobytes()
+            self.undecided = self.table.undecided(self.thresholds).tobytes()
 
 
-def flipped(before: Sequence[int], after: Sequence[int]) -> list[Flip]:
-    """The rows whose flags differ."""
+def flipped(before: Judgement, after: Judgement) -> list[Flip]:
+    """The rows whose cells differ."""
     if before == after:
         return []
-    return [Flip(row, old, new) for row, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    masks = enumerate(zip(*before, *after, strict=True))
+    return [Flip(row, old, new) for row, (old, doubt, new, now) in masks if (old, doubt) != (new, now)]
 
 
 def mask_of(letters: Iterable[str]) -> int:

@@ -12,7 +12,7 @@ from fa_core.analysis.margins import partial_audit
 from fa_core.analysis.seeds import SeedTable
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import missing_package
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -30,12 +30,20 @@ _NUMBERS = (
 )
 
 
+_BOUNDED = {"headline_acc": "acc", **{diagnostic.number: diagnostic.column for diagnostic in DIAGNOSTICS.values()}}
+_ENDS = {
+    f"{number}_{end}": (name, place) for number, name in _BOUNDED.items() for place, end in enumerate(("low", "high"))
+}
+"""Columns of the ends of the 95 % intervals → what they are about, and which end."""
+
+
 def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[dict[str, Any]]:
     """One flat dict per run; None where something was not measured.
 
     ``frozen_baseline_acc`` is the recorded one; where (d) is judged by an assumed one, that is
     ``assumed_baseline_acc``, and (d) is not in ``coverage`` but, where it fires, in ``flags``. ``evidence`` is as
-    ``a=bound b=proxy d=assumed`` for what is not exact.
+    ``a=bound b=proxy d=assumed`` for what is not exact. A number's name with ``_low`` and ``_high`` is its 95 %
+    interval, ``undecided`` the letters whose interval holds the threshold; None where a file has no intervals.
     """
     judged = thresholds or DiagnosticThresholds()
     return [_record(row, row.report.with_thresholds(judged)) for row in table.rows()]
@@ -72,7 +80,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
         raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
     kinds = {
         "seed": pa.int64(),
-        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc"], pa.float64()),
+        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc", *_ENDS], pa.float64()),
         "residual_norms": pa.list_(pa.float64()),
         "bp_grad_norms": pa.list_(pa.float64()),
     }
@@ -84,6 +92,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
+    ends = report.judged_intervals
     inexact = (f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
     return {
         **{name: getattr(row, name) for name in _IDENTITY},
@@ -97,6 +106,8 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
         "axes": dict(row.axes),
         "assumed_baseline_acc": report.assumed_baseline_acc,
         "evidence": " ".join(inexact) or None,
+        "undecided": "".join(sorted(report.undecided)) if report.intervals else None,
+        **{column: ends[name][place] if name in ends else None for column, (name, place) in _ENDS.items()},
     }
 
 

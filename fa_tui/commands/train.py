@@ -163,7 +163,7 @@ def _result(done: Trained) -> str:
         return f"{done.folder}: finished before, left alone"
     why = f"; {done.manifest.stopped}" if done.manifest.stopped else ""
     report = done.report
-    return f"{done.folder}: {report.verdict} [{report.coverage} measured], accuracy {report.headline_acc:.4f}{why}"
+    return f"{done.folder}: {report.words} [{report.coverage} measured], accuracy {report.headline_acc:.4f}{why}"
 
 
 def _numbers(option: str, values: list[str] | None, kind: type[Number]) -> list[Number]:

@@ -10,7 +10,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import partial
 from itertools import repeat
 from math import isnan
 from operator import attrgetter
@@ -21,7 +21,15 @@ from msgspec.structs import asdict
 from rich.console import Console
 from rich.text import Text
 
-from fa_core.diagnostics import LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import (
+    CELL_LEGEND,
+    DIAGNOSTICS,
+    LETTERS,
+    NOT_MEASURED,
+    TRUSTWORTHY,
+    DiagnosticThresholds,
+    letters_of,
+)
 from fa_core.errors import printable
 from fa_core.gain import floor_in_words
 from fa_core.report import ASSUMED, DiagnosticReport
@@ -31,13 +39,21 @@ from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
 from fa_tui.options import Criteria
 from fa_tui.views.filters import Look, arranged
 from fa_tui.views.text import cut_middle, padded, width_of
-from fa_tui.views.words import LEGEND, cell_text, labels, runs_words, with_seed
+from fa_tui.views.words import labels, runs_words, with_seed
 
-EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ~: by proxy"
-MARKS = {"bound": "≥", "proxy": "~", ASSUMED: "?"}
+EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
+MARKS = {"bound": "≥", "proxy": "≈", ASSUMED: "?"}
 
 NAMED_AT_MOST = 12
 """Runs in one line below the table."""
+
+_REMEDIES = {
+    "a": "more eval batches (--norm-batches) narrow it",
+    "b": "more eval batches (--norm-batches) narrow it",
+    "c": "more eval batches (--batches) narrow it",
+    "d": "a larger test part narrows it",
+}
+"""What makes a diagnostic's interval smaller."""
 
 _NUMBERS = (
     ("acc", "headline_acc", ".3f", ""),
@@ -50,7 +66,6 @@ _NUMBERS = (
 """Heading, attribute of the report, format and diagnostic letter of each number."""
 
 _values = attrgetter(*(name for _, name, _, _ in _NUMBERS))
-_cell = lru_cache(maxsize=256)(cell_text)
 
 HEADINGS = ("method", "seed", "abcd", *(heading for heading, *_ in _NUMBERS), "verdict")
 _LETTERS_AT, _MARGIN_AT = HEADINGS.index("abcd"), HEADINGS.index("(d) pp")
@@ -92,6 +107,7 @@ class JudgedReport(DiagnosticReport, frozen=True, kw_only=True, dict=True):
     nonfinite = _Once("nonfinite")
     coverage = _Once("coverage")
     flags = _Once("flags")
+    undecided = _Once("undecided")
     verdict = _Once("verdict")
 
 
@@ -121,13 +137,15 @@ def _known_from_columns(rows: Iterable[AuditRow], thresholds: DiagnosticThreshol
     table = AuditTable.from_rows(rows)
     letters = [letters_of(mask) for mask in range(1 << len(LETTERS))]
     flags = [frozenset(each) for each in letters]
-    columns = (table.flags(thresholds).tolist(), table.coverage.tolist(), table.nonfinite.tolist())
+    masks = (table.flags(thresholds), table.undecided(thresholds), table.coverage, table.nonfinite)
+    columns = [mask.tolist() for mask in masks]
     numbers = (table.numbers("growth"), table.numbers("margin_pp"))
-    for fired, measured, nonfinite, growth, margin in zip(*columns, *numbers, strict=True):
+    for fired, undecided, measured, nonfinite, growth, margin in zip(*columns, *numbers, strict=True):
         yield {
             "max_per_block_growth": growth,
             "margin_pp": margin,
             "flags": flags[fired],
+            "undecided": flags[undecided],
             "coverage": letters[measured],
             **({} if nonfinite else {"nonfinite": {}}),
         }
@@ -148,9 +166,10 @@ def record(row: AuditRow) -> dict[str, Any]:
     """One row as the JSON and CSV forms print it; what was not measured is None.
 
     A row whose numbers are not all exact has ``evidence``: diagnostic letter → ``bound``, ``proxy`` or ``assumed``;
-    one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and no (d) in what was measured.
+    one whose frozen baseline is assumed has that as ``assumed_baseline_acc``, and no (d) in what was measured. One with
+    ``intervals`` (of a number → low, high) has ``undecided`` too: the letters whose interval holds the threshold.
     """
-    report, kinds = row.report, evidence(row)
+    report, kinds, intervals = row.report, evidence(row), row.report.judged_intervals
     return {
         "source": row.source,
         "method": row.method,
@@ -170,6 +189,7 @@ def record(row: AuditRow) -> dict[str, Any]:
         "axes": row.axes,
         **({"evidence": kinds} if kinds else {}),
         **({"assumed_baseline_acc": report.assumed_baseline_acc} if kinds.get("d") == ASSUMED else {}),
+        **({"undecided": "".join(sorted(report.undecided)), "intervals": intervals} if intervals else {}),
     }
 
 
@@ -182,14 +202,42 @@ def numbers(row: AuditRow) -> list[str]:
     ]
     for place, (*_, letter) in enumerate(_NUMBERS if kinds else ()):
         if letter in kinds and cells[place] != "–":
-            cells[place] = MARKS.get(kinds[letter], "~") + cells[place]
+            cells[place] = MARKS.get(kinds[letter], "≈") + cells[place]
     return cells
 
 
 def line(row: AuditRow, label: str) -> list[str]:
     """A row's cells under `HEADINGS`, for what `labels` calls it."""
     report, seed = row.report, "–" if row.seed is None else str(row.seed)
-    return [label, seed, _cell(report.flags, report.coverage), *numbers(row), report.verdict]
+    return [label, seed, report.cell(), *numbers(row), report.words]
+
+
+def some(names: Sequence[str]) -> str:
+    """The first few of the runs in one line below the table, and how many more there are."""
+    more = len(names) - NAMED_AT_MOST
+    return f"{', '.join(names[:NAMED_AT_MOST])}{f' and {more} more' if more > 0 else ''}"
+
+
+class Doubts:
+    """Which diagnostics are undecided on which runs, added one by one."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[str]] = {}
+        self._held: dict[str, tuple[str, float]] = {}
+
+    def add(self, row: AuditRow, label: str) -> None:
+        """Take up a judged run, which `labels` calls so."""
+        report = row.report
+        for letter in report.undecided:
+            self._found.setdefault(letter, []).append(with_seed(label, row))
+            self._held[letter] = report.range_words(letter), DIAGNOSTICS[letter].limit(report.thresholds)
+
+    def lines(self) -> Iterator[str]:
+        """A line per letter: the runs, the interval where it is one, and what would decide."""
+        for letter, names in sorted(self._found.items()):
+            ends, limit = self._held[letter]
+            holds = f"its 95% interval [{ends}] holds" if len(names) == 1 else "their 95% intervals hold"
+            yield f"({letter}) undecided on {some(names)}: {holds} {limit:g}; {_REMEDIES[letter]}"
 
 
 class Remarks:
@@ -206,12 +254,14 @@ class Remarks:
         self._causes: list[str] = []
         self._oddities: list[str] = []
         self._has_evidence = False
+        self._doubts = Doubts()
 
     def add(self, row: AuditRow, label: str) -> None:
         """Count a judged run, which `labels` calls so."""
         report = row.report
         coverage, cause, nonfinite = report.coverage, floor_in_words(report), report.nonfinite
         self._verdicts[report.verdict] += 1
+        self._doubts.add(row, label)
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
         if report.assumed_baseline_acc is not None and "d" in coverage:
             self._assumed[report.baseline_words()] += 1
@@ -241,16 +291,16 @@ class Remarks:
         if unmeasured:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
         yield f"{runs_words(runs)}: " + ", ".join(parts)
-        yield LEGEND
+        yield CELL_LEGEND
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         for baseline, count in sorted(self._assumed.items()):
             yield f"?: (d) against a frozen baseline of {baseline} ({runs_words(count)})"
+        yield from self._doubts.lines()
         yield from self._causes
         # one line for all runs whose source lacks the same numbers
         for cause, names in self._unexplained.items():
-            more = len(names) - NAMED_AT_MOST
-            yield f"{', '.join(names[:NAMED_AT_MOST])}{f' and {more} more' if more > 0 else ''}: (b) fires: {cause}"
+            yield f"{some(names)}: (b) fires: {cause}"
         for (letter, why), count in sorted(self._reasons.items()):
             yield f"({letter}) not measured: {printable(why)} ({runs_words(count)})"
         yield from self._oddities
@@ -285,6 +335,7 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
         kinds = {kind for row in each() for kind in evidence(row).values()}
         columns = list(record(AuditRow(source="", key="", method="")))
         more = [*(["evidence"] if kinds else []), *(["assumed_baseline_acc"] if ASSUMED in kinds else [])]
+        more += ["undecided", "intervals"] if any(row.report.intervals for row in rows) else []
         writer = csv.DictWriter(sys.stdout, columns + more, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(_flat(record(row)) for row in each())
@@ -296,8 +347,10 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
 
 
 def _flat(values: dict[str, Any]) -> dict[str, Any]:
-    """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``."""
-    for name in ("evidence", "axes"):
+    """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``, intervals as ``growth=1.2..1.5``."""
+    if "intervals" in values:
+        values["intervals"] = {name: f"{low}..{high}" for name, (low, high) in values["intervals"].items()}
+    for name in ("evidence", "axes", "intervals"):
         if name in values:
             values[name] = " ".join(f"{key}={value}" for key, value in sorted(values[name].items()))
     return {name: "" if value is None else value for name, value in values.items()}

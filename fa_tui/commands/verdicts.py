@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
-from itertools import chain
+from collections.abc import Iterator
 
 import typer
 
@@ -13,9 +12,12 @@ from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
-from fa_tui.commands.verdict_table import named, print_paths
+from fa_tui.commands.verdict_table import Doubts, named, print_paths
 from fa_tui.views.filters import Look
 from fa_tui.views.words import with_seed
+
+UNDECIDED = 4
+"""Exit code of `check` where no run needs walk-back and some run is undecided."""
 
 
 def show_command(
@@ -31,7 +33,8 @@ def show_command(
     """Print the verdict of every run under the given thresholds.
 
     In JSON and CSV `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed frozen
-    baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
+    baseline is d=assumed and never in `coverage`, but in `flags` where it fires. Where a file has 95 % intervals they
+    are `intervals`, and `undecided` names the diagnostics whose interval holds the threshold.
 
     Examples:
 
@@ -53,9 +56,11 @@ def check_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input.
+    """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input, 4 undecided.
 
-    A run nobody measured is not trustworthy. What is not is named on stdout, one line each.
+    A run nobody measured is not trustworthy. What is not is named on stdout, one line each. Undecided is a diagnostic
+    whose threshold lies within the 95 % interval of its number: a line each names the runs and what would decide. The
+    code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is still 1, and says so.
 
     Examples:
 
@@ -67,21 +72,27 @@ def check_command(
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria.baseline.check(row.method for row in found.rows)
-    rows = named(found.rows, criteria)
-    walked_back = ((row, label) for row, label in rows if row.report.verdict != TRUSTWORTHY)
-    first = next(walked_back, None)
-    if first is not None:
-        with contextlib.suppress(BrokenPipeError):
-            _print(chain([first], walked_back))
-    raise typer.Exit(3 if found.problems or not found.rows else 0 if first is None else 1)
+    lines, doubts, code = list[str](), Doubts(), 0
+    for row, label in named(found.rows, criteria):
+        if row.report.verdict != TRUSTWORTHY:
+            lines += _walk_back(row, label)
+            code = 1
+        elif row.report.undecided:
+            code = code or UNDECIDED
+        doubts.add(row, label)
+    with contextlib.suppress(BrokenPipeError):
+        for line in (*lines, *doubts.lines()):
+            print(line)
+    raise typer.Exit(3 if found.problems or not found.rows else code)
 
 
-def _print(rows: Iterable[tuple[AuditRow, str]]) -> None:
-    for row, label in rows:
-        report = row.report
-        measured = f"{report.measured or 'nothing'} measured"
-        if report.measured != report.coverage:
-            measured += f", d by a baseline of {report.baseline_words()}"
-        print(f"{with_seed(label, row)}: {report.verdict} [{measured}] ({printable(row.source)})")
-        for what in report.nonfinite.values():
-            print(f"  {what}")
+def _walk_back(row: AuditRow, label: str) -> Iterator[str]:
+    """What is said of a run that is not trustworthy."""
+    report = row.report
+    measured = f"{report.measured or 'nothing'} measured"
+    if report.measured != report.coverage:
+        measured += f", d by a baseline of {report.baseline_words()}"
+    doubt = report.doubt and f"; {report.doubt}{', nothing decided fires' if report.flags <= report.undecided else ''}"
+    yield f"{with_seed(label, row)}: {report.verdict}{doubt} [{measured}] ({printable(row.source)})"
+    for what in report.nonfinite.values():
+        yield f"  {what}"

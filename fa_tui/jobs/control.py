@@ -157,7 +157,9 @@ class JobControl(Jobs):
         if problem:
             app.say(f"{names} measured, but not saved: {problem}", "bad")
         else:
-            app.say(f"{names} measured, saved in {short_path(arrived[-1].saved)}", "good", aloud=False)
+            doubt = session.doubt(indices[-1]) if len(arrived) == 1 else ""
+            said = (f"{names} measured", doubt, f"saved in {short_path(arrived[-1].saved)}")
+            app.say(", ".join(filter(None, said)), "good", aloud=False)
 
     def failed(self, failed: Failed) -> None:
         """Say why a run could not be measured; those that fail together are one line."""

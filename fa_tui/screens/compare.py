@@ -11,7 +11,7 @@ import numpy as np
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from fa_core.diagnostics import letters_of
+from fa_core.diagnostics import cell_text, letters_of
 from fa_core.reporting.numbers import short
 from fa_tui.screens.dialogs import commands, look_now, reproducing
 from fa_tui.screens.threshold_screen import ROOMY, JudgedScreen
@@ -29,7 +29,6 @@ from fa_tui.sharing.pieces import (
 from fa_tui.views.comparison import MARKED, Group, agreement, column_labels, extremes_words, groups_of, place_of
 from fa_tui.views.filters import Filter, picking
 from fa_tui.views.scale import covering
-from fa_tui.views.words import cell_text
 from fa_tui.widgets.chart import LayerCharts
 from fa_tui.widgets.compare_view import CompareView, Scales
 from fa_tui.widgets.line import Line
@@ -154,7 +153,7 @@ class CompareScreen(JudgedScreen):
             return Shared([reproducing(self.app)])
         rows = [session.rows[row] for row in group.rows]
         names = ["".join(label).strip() for label in self._labels]
-        verdicts = [cell_text(letters_of(session.flags[row]), letters_of(session.coverage[row])) for row in group.rows]
+        verdicts = list(map(session.cell, group.rows))
         table = Table("comparison", [compared_grid(names, self.view.lines, verdicts)], self._table_line())
         of = f"{group.name}: {runs_words(len(rows))}"
         look = look_now(self.app)._replace(filter=picking(session.rows, group.rows))
@@ -240,8 +239,9 @@ class CompareScreen(JudgedScreen):
                 (f" {who} disagree: {', '.join(fired)}", "warn"),
                 (f"; agree on {', '.join(agree)}" if agree else "", "dim"),
             ]
-        flags = letters_of(reduce(or_, (flags for flags, _ in judged)))
-        cell = cell_text(flags, agree, ascii_only=self.glyphs.name == "ascii")
+        # of each letter they agree on one of the runs speaks for all; it is undecided where it is so on any
+        flags, doubt = (letters_of(reduce(or_, map(masks.__getitem__, group.rows))) for masks in session.judgement)
+        cell = cell_text(flags, agree, doubt, ascii_only=self.glyphs.name == "ascii")
         return [(f" {who} agree: ", "dim"), (cell, "bad" if flags else "good")]
 
     def _say_here(self) -> None:
@@ -252,6 +252,7 @@ class CompareScreen(JudgedScreen):
             line.set()
             return
         entry, column = here
+        self.show_intervals(None if column is None else self.session.rows[group.rows[column]])
         if column is None:
             over = f" max/min and mean ± std are over all {len(group.rows)} runs"
             extremes = extremes_words(entry, self._labels)
@@ -260,7 +261,7 @@ class CompareScreen(JudgedScreen):
         index = group.rows[column]
         row, value = self.session.rows[index], entry.spread.values[column] if entry.spread else None
         if entry.kind == "verdict":
-            text = self.session.verdict(index)
+            text = self.session.words(index)
         elif value is not None:
             text = f"{entry.name} = {short(value, 6)}"
             if column in entry.assumed:

@@ -174,9 +174,10 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def _show_run(self) -> None:
         """Show the run under the cursor, and draw its line where there is space."""
         row = self.row
+        run = None if row is None else self.session.rows[row]
         if self.detail is not None:
-            run, gone = None if row is None else self.session.rows[row], row in self.session.gone
-            self.detail.show(run, self.session.thresholds, gone=gone)
+            self.detail.show(run, self.session.thresholds, gone=row in self.session.gone)
+        self.show_intervals(run)
         self._draw_charts()
 
     def _draw_charts(self) -> None:

@@ -11,9 +11,10 @@ from textual.screen import Screen
 from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS, DiagnosticThresholds
+from fa_core.rows import AuditRow
 from fa_tui.session import Flip, Session
 from fa_tui.views.text import Glyphs
-from fa_tui.views.words import flipped_words
+from fa_tui.views.words import flipped_words, walk_back_words
 from fa_tui.widgets.line import KeyBar, Line
 
 if TYPE_CHECKING:
@@ -66,6 +67,12 @@ class SlidersScreen(Screen[None]):
             for letter in LETTERS:
                 self.sliders.set_runs(letter, self.judged.values(letter))
 
+    def show_intervals(self, row: AuditRow | None) -> None:
+        """Put the intervals of the run under the cursor on the sliders' tracks."""
+        if self.sliders is not None:
+            for letter in LETTERS:
+                self.sliders.slider(letter).show_interval(None if row is None else row.report.interval(letter))
+
     def count(self, flips: Sequence[Flip], before: DiagnosticThresholds | None = None) -> None:
         """Show how many runs are walked back, and what just flipped.
 
@@ -86,7 +93,7 @@ class SlidersScreen(Screen[None]):
 
     def counted(self) -> str:
         """How many runs are walked back."""
-        return f"{self.judged.walk_backs()} of {self.judged.measured()} walk back"
+        return walk_back_words(self.judged)
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""

@@ -193,14 +193,18 @@ def identity_columns() -> list[Column]:
 def columns_of(session: Session) -> list[Column]:
     """The columns that say something about these runs, after method and seed."""
     return [
-        Column("verdict", "verdict", 10, lambda session, row: session.flags[row], lambda session, row: ""),
+        Column("verdict", "verdict", 10, _judged, lambda session, row: ""),
         *(_of_quantity(quantity) for quantity in QUANTITIES),
         *(_of_axis(name) for name in own_axes(session.rows)),
         Column("key", "run", _fitting(session, "key", _KEYS), own("key"), own("key")),
         Column("source", "source", _fitting(session, "source", _SOURCES), own("source"), _source),
-        Column("words", "verdict in words", 60, Session.verdict, Session.verdict),
+        Column("words", "verdict in words", 60, Session.words, Session.words),
         Column("recorded", "recorded, if it differs", 60, _recorded, lambda *run: _recorded(*run) or ""),
     ]
+
+
+def _judged(session: Session, row: int) -> tuple[int, int]:
+    return session.flags[row], session.undecided[row]
 
 
 def _fitting(session: Session, name: str, cells: range) -> int:

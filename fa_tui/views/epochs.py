@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from fa_core.analysis.timeline import EarlyStop, Replay, frozen_baselines
-from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import BIT, DIAGNOSTICS, DiagnosticThresholds
 from fa_core.formats import Trace
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
@@ -16,7 +16,7 @@ from fa_core.runs import run_place
 from fa_core.table import Bits
 from fa_tui.session import Flip, Session, flipped
 from fa_tui.views.columns import BY_NAME
-from fa_tui.views.words import Pieces, among, cell_text, runs_words
+from fa_tui.views.words import Pieces, among, runs_words
 
 
 class EpochSession(Session):
@@ -42,9 +42,9 @@ class EpochSession(Session):
 
     def go_to(self, epoch: int) -> list[Flip]:
         """Show another epoch; the runs whose fired letters differ from those shown before."""
-        before, self.epoch = self.flags, epoch
+        before, self.epoch = self.judgement, epoch
         self._move()
-        return flipped(before, self.flags)
+        return flipped(before, self.judgement)
 
     def follow(self, replay: Replay) -> dict[int, int]:
         """Take longer traces, or other ones. From the last epoch it goes to the last one again.
@@ -125,6 +125,7 @@ class EpochSession(Session):
         if self._judged_by != self.thresholds:
             self.fired, self._judged_by = self.replay.flags(self.thresholds), self.thresholds
         self.flags = [0 if record is None else int(self.fired[record]) for record in self._records()]
+        self.undecided = bytes(len(self.flags))  # a trace has no intervals
 
     def _records(self) -> list[int | None]:
         return [self.replay.record_at(run, self.epoch) for run in range(len(self.replay.traces))]
@@ -189,9 +190,8 @@ def title_words(
 
 def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
     """The run, the epoch, its verdict there."""
-    mask, coverage = epochs.flags[run], epochs.coverage[run]
-    cell = cell_text(letters_of(mask), letters_of(coverage), ascii_only=ascii_only)
-    tone = "bad" if mask else "good" if coverage else "dim"
+    cell = epochs.cell(run, ascii_only=ascii_only)
+    tone = "bad" if epochs.flags[run] else "good" if epochs.coverage[run] else "dim"
     return [(f"{epochs.name(run)} ", "strong"), (f"{epochs.when(run)}: ", "dim"), (cell, tone)]
 
 

@@ -2,11 +2,11 @@
 
 Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
-    name:text       method, source, key, run (source:key), seed, verdict, flag, covers, is, or an axis such as lam;
-                    ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
+    name:text       method, source, key, run (source:key), seed, verdict, flag, covers, undecided, is,
+                    or an axis such as lam; ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
     number<value    growth, g_L, stability, margin, acc, h_L, frozen, gamma, null, seed or an axis; < <= > >= =
-and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured;
-``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:differs``, ``is:nonfinite``.
+and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured; ``undecided:c``;
+``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:undecided``, ``is:differs``, ``is:nonfinite``.
 Names may be typed in another case, or as the screen spells them.
 
 A filter is part of how runs are looked at (`Look`), which options of a command describe.
@@ -56,6 +56,7 @@ _BLANKS = re.compile(r"\s*(<=|>=|<|>|=)\s*|:\s+")
 _LETTERS: dict[str, Callable[[Session], Sequence[int]]] = {
     "flag": lambda session: session.flags,
     "covers": lambda session: session.coverage,
+    "undecided": lambda session: session.undecided,
 }
 
 
@@ -71,6 +72,7 @@ _STATES: dict[str, Test] = {
     "measured": lambda session, row: bool(session.coverage[row]),
     "trustworthy": lambda session, row: bool(session.coverage[row]) and not session.flags[row],
     "walkback": lambda session, row: bool(session.flags[row]),
+    "undecided": lambda session, row: bool(session.undecided[row]),
     "differs": lambda session, row: session.recorded_differs(row),
     "nonfinite": lambda session, row: any(
         (value := value_of(quantity, session, row)) is not None and not math.isfinite(value) for quantity in QUANTITIES
@@ -97,7 +99,7 @@ class Filter:
         self.text = text.strip()
         terms = split(self.text)
         self._tests = [_term(term, axes) for term in terms]
-        self.live = any(term.lstrip("-").startswith(("flag", "is", "verdict")) for term in terms)
+        self.live = any(term.lstrip("-").startswith(("flag", "undecided", "is", "verdict")) for term in terms)
 
     def rows(self, session: Session) -> list[int] | None:
         """The rows that pass, in order; None where nothing is filtered."""
@@ -138,8 +140,8 @@ def how_to_use(name: str) -> str:
     >>> how_to_use("growth"), how_to_use("flag"), how_to_use("lam")
     ('growth>1', 'flag:ab', 'lam:0.01')
     """
-    examples = {"flag": "flag:ab", "covers": "covers:d", "is": "is:walkback", "seed": "seed:42,123", "lam": "lam:0.01"}
-    return f"{name}>1" if name in BY_NAME else examples.get(name, f"{name}:...")
+    examples = {"flag": "ab", "covers": "d", "undecided": "c", "is": "walkback", "seed": "42,123", "lam": "0.01"}
+    return f"{name}>1" if name in BY_NAME else f"{name}:{examples.get(name, '...')}"
 
 
 def _term(term: str, axes: Collection[str]) -> Test:

@@ -22,9 +22,9 @@ from fa_core.rows import Problem
 _TO_ASCII = str.maketrans(
     {
         "‖": "|", "Γ": "G", "ρ": "rho", "λ": "lam", "γ": "gain", "×": "x", "·": ".", "…": "..", "–": "-", "—": "-",
-        "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "v",
-        "✗": "x", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
-        "⟩": ">", "≈": "~", "≠": "!=", "▲": "^", "◆": "*", "◇": "|", "†": "~", "•": "*", "‹": "<", "›": ">",
+        "−": "-", "→": "->", "←": "<-", "↑": "^", "↓": "v", "≤": "<=", "≥": ">=", "±": "+-", "∞": "inf", "✓": "+",
+        "✗": "!", "∂": "d", "ε": "eps", "ℓ": "l", "₂": "2", "“": '"', "”": '"', "’": "'", "α": "alpha", "⟨": "<",
+        "⟩": ">", "≈": "~=", "≠": "!=", "▲": "^", "◆": "*", "◇": "|", "†": "x", "•": "*", "‹": "<", "›": ">",
     }
 )  # fmt: skip
 
@@ -37,8 +37,9 @@ class Glyphs(msgspec.Struct, frozen=True):
         passes: a trustworthy run.
         fires: a run that needs walk-back.
         unmeasured: in place of a diagnostic's letter.
+        undecided: in place of a diagnostic's letter, and on a track where a run's interval lies.
         unknown: a run with nothing measured.
-        differs: a recorded verdict that differs from the recomputed one.
+        differs: a recorded verdict that differs from the recomputed one (may be two cells).
         marked: a run marked by the user.
         gone: a run whose file or folder is no longer there.
         grows: the block in which growth happens.
@@ -64,6 +65,7 @@ class Glyphs(msgspec.Struct, frozen=True):
     passes: str
     fires: str
     unmeasured: str
+    undecided: str
     unknown: str
     differs: str
     marked: str
@@ -96,7 +98,7 @@ class Glyphs(msgspec.Struct, frozen=True):
         joiners of an emoji and marks of direction, which make no two terminals agree on how wide it is.
 
         >>> ASCII.say("‖g_L‖ 2× ✗"), UNICODE.say("dfa\x1b[2J")
-        ('|g_L| 2x x', 'dfa\\x1b[2J')
+        ('|g_L| 2x !', 'dfa\\x1b[2J')
         """
         # whether a sign with a variation selector is wider than without it is not agreed on, either
         text = (text if text.isprintable() else printable(text)).replace("\ufe0f", "")
@@ -110,17 +112,17 @@ class Glyphs(msgspec.Struct, frozen=True):
 
 
 UNICODE = Glyphs(
-    name="unicode", passes="✓", fires="✗", unmeasured="·", unknown="?", differs="≠", marked="•", gone="†", grows="▲",
-    knob="●", knob_home="◆", default="◇", tick="┴", off_left="‹", off_right="›", passing="─", firing="╌",
-    plateau_passing="━", plateau_firing="╍", bars="▁▂▃▄▅▆▇█", nonfinite="∞", zero="0", rule="─", divider="│",
-    cursor="▏", arrow="→", ellipsis="…", braille=True,
+    name="unicode", passes="✓", fires="✗", unmeasured="·", undecided="~", unknown="?", differs="≠", marked="•",
+    gone="†", grows="▲", knob="●", knob_home="◆", default="◇", tick="┴", off_left="‹", off_right="›", passing="─",
+    firing="╌", plateau_passing="━", plateau_firing="╍", bars="▁▂▃▄▅▆▇█", nonfinite="∞", zero="0", rule="─",
+    divider="│", cursor="▏", arrow="→", ellipsis="…", braille=True,
 )  # fmt: skip
 
 ASCII = Glyphs(
-    name="ascii", passes="v", fires="x", unmeasured=".", unknown="?", differs="!", marked="*", gone="~", grows="^",
-    knob="O", knob_home="@", default="|", tick="+", off_left="<", off_right=">", passing="-", firing=".",
-    plateau_passing="=", plateau_firing=":", bars="_.:-=+*#", nonfinite="!", zero="0", rule="-", divider="|",
-    cursor="_", arrow="->", ellipsis="..", braille=False,
+    name="ascii", passes="+", fires="!", unmeasured=".", undecided="~", unknown="?", differs="!=", marked="*",
+    gone="x", grows="^", knob="O", knob_home="@", default="|", tick="+", off_left="<", off_right=">", passing="-",
+    firing=".", plateau_passing="=", plateau_firing=":", bars="_.:-=+*#", nonfinite="!", zero="0", rule="-",
+    divider="|", cursor="_", arrow="->", ellipsis="..", braille=False,
 )  # fmt: skip
 
 

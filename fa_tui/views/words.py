@@ -1,15 +1,15 @@
-"""What runs are called, a run in five characters, the explorer's top line and its count of walk-backs. Pure."""
+"""What runs are called, the explorer's top line and its count of walk-backs. Pure."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
 
 import msgspec
 
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds, letters_of
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
@@ -17,30 +17,6 @@ from fa_tui.session import Flip, Session
 from fa_tui.settings import FILE as SETTINGS
 from fa_tui.views.grid import axes_text, homes_of
 from fa_tui.views.text import width_of
-
-LEGEND = "✗: letter fires, - passes   ✓: letter passes   · not measured"
-
-
-def cell_text(flags: Container[str], coverage: Container[str], *, ascii_only: bool = False) -> str:
-    """The verdict of a run as one cell.
-
-    Args:
-        flags: letters that fire.
-        coverage: letters that were measured.
-        ascii_only: for terminals without Unicode.
-
-    >>> cell_text("abd", "abd"), cell_text("", "abc"), cell_text("a", "ab"), cell_text("", "")
-    ('✗ab·d', '✓abc·', '✗a-··', '?····')
-    """
-    dot, cross, tick = (".", "x", "v") if ascii_only else ("·", "✗", "✓")
-    fires = any(letter in flags for letter in LETTERS)
-    measured = any(letter in coverage for letter in LETTERS)
-    letters = "".join(
-        letter if letter in flags or (letter in coverage and not fires) else "-" if letter in coverage else dot
-        for letter in LETTERS
-    )
-    return (cross if fires else tick if measured else "?") + letters
-
 
 Pieces = list[tuple[str, str]]
 
@@ -118,10 +94,16 @@ def problem_words(session: Session) -> str:
     return ", ".join(f"{count} {what}" for count, what in counts if count)
 
 
+def walk_back_words(session: Session) -> str:
+    """``9 of 15 walk back, 1 undecided``."""
+    doubtful = session.doubtful()
+    undecided = f", {doubtful} undecided" if doubtful else ""
+    return f"{session.walk_backs()} of {session.measured()} walk back{undecided}"
+
+
 def count_words(session: Session, shown: Sequence[int] | None) -> str:
-    """``9 of 15 walk back, 2 not measured``; under a filter also of those it leaves."""
-    measured, walked = session.measured(), session.walk_backs()
-    words = f"{walked} of {measured} walk back"
+    """``9 of 15 walk back, 1 undecided, 2 not measured``; under a filter also of those it leaves."""
+    measured, words = session.measured(), walk_back_words(session)
     if len(session) > measured:
         words += f", {len(session) - measured} not measured"
     if shown is not None:
@@ -136,7 +118,7 @@ def flipped_words(
     before: DiagnosticThresholds | None = None,
     shown: Sequence[int] | None = None,
 ) -> str:
-    """What flipped, and at which threshold; ``""`` where nothing did.
+    """What flipped, and at which threshold; ``""`` where no letter fires that did not, or the other way round.
 
     Args:
         session: after the change.
@@ -144,7 +126,8 @@ def flipped_words(
         before: the thresholds before it, where it was they that changed.
         shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
     """
-    if not flips:
+    text = flip_text(session, flips, shown=shown)
+    if not text:
         return ""
     # after the first paint: decimal and dataclasses cost 7 ms
     from fa_core.reporting.numbers import short
@@ -154,7 +137,7 @@ def flipped_words(
         for one in DIAGNOSTICS.values()
         if before is not None and one.limit(before) != one.limit(session.thresholds)
     ]
-    return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {flip_text(session, flips, shown=shown)}"
+    return f"flipped{' at ' if moved else ''}{', '.join(moved)}: {text}"
 
 
 def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3, shown: Sequence[int] | None = None) -> str:
@@ -163,6 +146,7 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3, shown: Se
     Runs whose verdict itself turned come first; of the others it is said that they are still walked back. With
     the rows that a filter leaves, rising, also which of them it hides.
     """
+    flips = [flip for flip in flips if flip.before != flip.after]
     hidden = {flip.row for flip in flips if shown is not None and not _holds(shown, flip.row)}
     if len(flips) > limit:
         counts = Counter((session.rows[flip.row].method, _change(flip)) for flip in flips)

@@ -269,8 +269,7 @@ Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they pa
 
     def _run(self, entry: ComparedLine, column: int) -> list[Segment]:
         if entry.kind == "verdict":
-            row = self._rows[self.window.first + column]
-            return verdict_segments(self._session.flags[row], self._session.coverage[row], self, self._glyphs)
+            return verdict_segments(self._session, self._rows[self.window.first + column], self, self._glyphs)
         value = entry.spread.values[self.window.first + column] if entry.spread else None
         if value is None:
             return [Segment(self._glyphs.unmeasured.ljust(_NUMBER), self.style_of("dim"))]

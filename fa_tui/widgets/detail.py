@@ -12,15 +12,7 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from fa_core.confidence import (
-    Confidence,
-    aggregation,
-    confidence,
-    deep_gamma,
-    free_layers,
-    null_gamma,
-    percent,
-)
+from fa_core.confidence import Confidence, aggregation, confidence, deep_gamma, free_layers, null_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.gain import floor_in_words
 from fa_core.intervals import LEVEL
@@ -31,7 +23,7 @@ from fa_tui.views.columns import growths, peak_block
 from fa_tui.views.grid import axes_text
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import UNICODE, Glyphs, cut, cut_start, folded, padded, padded_left, width_of
-from fa_tui.views.words import cell_text, with_keys
+from fa_tui.views.words import with_keys
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, Row, ending
 
 _INDENT = 6
@@ -39,6 +31,7 @@ _LEAST, _LEAST_NAME, _LEAST_TEXT = 16, 3, 8
 _NARROW = 44
 """Below this width a diagnostic's line leaves out what its glyph shows too."""
 _LEFT_OUT = re.compile(r" \([^)]*\)| to(?= spare)")
+_PAIR = re.compile(r"[\[(]\S+ \S+[\])]")
 _GONE = "no longer on disk: shown as it was read last"
 _MEASURE = "not measured yet: press m to measure"
 _NOTHING = "nothing was measured, and there is no checkpoint to measure"
@@ -149,14 +142,14 @@ class RunPage:
     def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
         """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
         report = self._report = self._row.report.with_thresholds(thresholds)
-        flags, coverage = report.flags, report.coverage
-        lines = [*self._part("title", flags, self._title)]
+        judged, coverage = (report.flags, report.undecided), report.coverage
+        lines = [*self._part("title", judged, self._title)]
         if gone:
             lines += self._wrapped(f"{self._glyphs.gone} {_GONE}", "note")
         if coverage:
             found = None if report.resampling is None else confidence(report)
             same = None if found is None else found.same_verdict
-            lines += [*self._part("verdict", (flags, same), partial(self._verdict, found)), []]
+            lines += [*self._part("verdict", (judged, same), partial(self._verdict, found)), []]
             for letter, diagnostic in DIAGNOSTICS.items():
                 limit = diagnostic.limit(thresholds)
                 lines += self._part(letter, limit, partial(self._diagnostic, diagnostic, found))
@@ -191,7 +184,7 @@ class RunPage:
         """Method, seed and verdict cell; the axes between them, or below where there is no room."""
         row, report, ellipsis = self._row, self._report, self._glyphs.ellipsis
         name, axes = self._say(report.method_name or row.method), self._say(axes_text(row.axes))
-        mark = cell_text(report.flags, report.coverage, ascii_only=self._glyphs.name == "ascii")
+        mark = report.cell(ascii_only=self._glyphs.name == "ascii")
         below = self._wrapped(axes, "dim")
         # the verdict is what nothing may push out
         room = self._width - len(mark) - 1
@@ -212,7 +205,7 @@ class RunPage:
         report, measured = self._report, self._report.measured
         assumed = "; d assumed" if measured != report.coverage else ""
         on = "" if measured == LETTERS else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
-        lines = self._wrapped(report.verdict + on, self._tone)
+        lines = self._wrapped("; ".join(filter(None, [report.verdict + on, report.doubt])), self._tone)
         if found is not None:
             same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
             lines += self._wrapped(same, "dim")
@@ -241,19 +234,24 @@ class RunPage:
         if letter in report.coverage:
             glyph, tone = (glyphs.fires, "bad") if letter in report.flags else (glyphs.passes, "good")
             text = "text"
+        if letter in report.undecided:
+            glyph, tone = glyphs.undecided, "warn"
         state, _, rest = words.partition(": ")
         margin = margin_words(diagnostic, report)
         block = self._peak if letter == "a" else None
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
-            limit, _, others = limit.partition(")")
-            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{others}"
+            limit, _, besides = limit.partition(")")
+            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}"
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:
             head, body, under = f"{state}:", rest, "  ".join(part for part in (place, margin) if part)
-        first, *more = textwrap.wrap(self._say(f"{glyph} {head} {body}"), width, subsequent_indent=" " * _INDENT)
+        # an interval, or a threshold and its name, is not broken
+        whole = _PAIR.sub(lambda pair: pair[0].replace(" ", "\0"), self._say(f"{glyph} {head} {body}"))
+        wrapped = textwrap.wrap(whole, width, subsequent_indent=" " * _INDENT)
+        first, *more = (line.replace("\0", " ") for line in wrapped)
         lead = len(glyph) + 1 + len(head)
         lines: list[Row] = [[(first[:lead], tone), (first[lead:], text)], *([(line, text)] for line in more)]
         under = self._say(under)

@@ -43,7 +43,8 @@ The filter: only the runs that match are shown
   key=dfa_s42         the whole name (key:dfa is a part of it)
   -seed:42            not seed 42
   flag:ab             a and b fire          covers:d   d was measured
-  is:walkback         also is:trustworthy, is:measured, is:marked,
+  undecided:c         c is undecided
+  is:walkback         also is:trustworthy, is:measured, is:undecided, is:marked,
                       is:nonfinite, is:differs (from the recorded verdict)
   g_L<1e-6            also growth, stability, margin, acc, h_L, frozen,
                       gamma, null, seed, and axes such as lam; < <= > >= =

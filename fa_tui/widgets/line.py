@@ -14,10 +14,10 @@ from textual.binding import ActiveBinding, Binding, BindingType
 from textual.message import Message
 from textual.screen import Screen
 
+from fa_core.diagnostics import CELL_LEGEND
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs, wrapped
-from fa_tui.views.words import LEGEND
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending
 from fa_tui.widgets.run_cells import RunCells
@@ -121,7 +121,7 @@ class StatusLine(Line):
             gap = "   " if self._progress and self._said[0] else ""
             self.set((" ", ""), *self._progress, (gap, ""), self._said)
         elif self._matrix.quantity is None or not self.explains_numbers:
-            self.set((f" {LEGEND}", "dim"))
+            self.set((f" {CELL_LEGEND}", "dim"))
         else:
             self._explain(self._matrix.quantity, self._matrix.cells)
 

@@ -152,15 +152,18 @@ class Matrix(LineTable):
 
     help_text = """\
 The matrix: one line per method, one column per seed
-  ✓abcd   trustworthy: all four diagnostics were measured and pass
-  ✗ab-d   needs walk-back: a, b and d fire, c passes (-)
-  ✓abc·   trustworthy on a, b and c; d was not measured (·)
+  ✓----   trustworthy: all four diagnostics were measured and pass (-)
+  ✗ab-d   needs walk-back: a, b and d fire, c passes
+  ✓---·   trustworthy on a, b and c; d was not measured (·)
+  ✓--~-   trustworthy, c undecided: its threshold lies within the 95 % interval
+          of its number (drawn on the slider's track), other samples might differ
   ?····   not measured at all: press m if there is a checkpoint
   +2.31?  a number (v) by a frozen baseline that is assumed (w), not measured
   •  †    behind it: marked; no longer on disk
 
   "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.
   ✗ 2/3   the same for several runs in one cell; 0/3 and 3/3 agree. Enter goes through them
+  ✗~2/3   some of them are undecided
 
   (a)     the residual stream explodes
   (b)     the BP gradient is at the numerical floor

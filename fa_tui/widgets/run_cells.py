@@ -18,13 +18,12 @@ from rich.style import Style
 from textual.color import Color
 from textual.widget import Widget
 
-from fa_core.diagnostics import BIT, letters_of
+from fa_core.diagnostics import BIT
 from fa_tui.session import Session
 from fa_tui.views.columns import SHADES, Quantity, is_assumed, scale_of, values_of
 from fa_tui.views.grid import Cells
 from fa_tui.views.scale import Scale
 from fa_tui.views.text import Glyphs
-from fa_tui.views.words import cell_text
 from fa_tui.widgets.table import LineTable
 
 _FULL = 0.34
@@ -47,36 +46,36 @@ WIDTH = 5
 
 
 @lru_cache(maxsize=512)
-def verdict_pieces(flags: int, coverage: int, ascii_only: bool) -> tuple[tuple[bool, str], ...]:
-    """The cell for the masks of fired and measured diagnostics, in pieces that speak for the verdict or do not.
+def verdict_pieces(cell: str) -> tuple[tuple[str, str], ...]:
+    """A verdict's five characters in pieces of one tone: ``""`` is that of the verdict itself.
 
-    >>> verdict_pieces(1, 3, False)
-    ((True, '✗a'), (False, '-··'))
+    >>> verdict_pieces("✗a-~·")
+    (('', '✗a'), ('dim', '-'), ('warn', '~'), ('dim', '·'))
     """
-    text = cell_text(letters_of(flags), letters_of(coverage), ascii_only=ascii_only)
-    speaks = [place == 0 or sign.isalpha() for place, sign in enumerate(text)]
-    pieces = groupby(zip(speaks, text, strict=True), key=lambda pair: pair[0])
-    return tuple((speaking, "".join(sign for _, sign in pair)) for speaking, pair in pieces)
+    tones = ["" if not place or sign.isalpha() else "warn" if sign == "~" else "dim" for place, sign in enumerate(cell)]
+    pieces = groupby(zip(tones, cell, strict=True), key=lambda pair: pair[0])
+    return tuple((tone, "".join(sign for _, sign in pair)) for tone, pair in pieces)
 
 
-def verdict_segments(flags: int, coverage: int, table: LineTable, glyphs: Glyphs) -> list[Segment]:
-    """The cell, painted: the glyph and the letters in the verdict's colour, the rest dimmed."""
-    tone = table.style_of("bad" if flags else "good" if coverage else "dim")
-    dim = table.style_of("dim")
-    pieces = verdict_pieces(flags, coverage, glyphs.name == "ascii")
-    return [Segment(text, tone if speaking else dim) for speaking, text in pieces]
+def verdict_segments(session: Session, row: int, table: LineTable, glyphs: Glyphs) -> list[Segment]:
+    """A run's cell, painted: the mark and the letters in the verdict's colour."""
+    own = "bad" if session.flags[row] else "good" if session.coverage[row] else "dim"
+    pieces = verdict_pieces(session.cell(row, ascii_only=glyphs.name == "ascii"))
+    return [Segment(text, table.style_of(tone or own)) for tone, text in pieces]
 
 
-def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs) -> str:
-    """Several runs in one cell: how many of those measured are walked back.
+def several_text(walked: int, measured: int, runs: int, glyphs: Glyphs, *, doubtful: bool = False) -> str:
+    """Several runs in one cell: how many of those measured are walked back, and whether some are undecided.
 
     >>> from fa_tui.views.text import UNICODE
     >>> [several_text(*counts, 3, UNICODE) for counts in ((2, 3), (0, 2), (0, 0))]
     ['✗ 2/3', '✓ 0/2', '? -/3']
+    >>> several_text(1, 3, 3, UNICODE, doubtful=True)
+    '✗~1/3'
     """
     if not measured:
         return f"{glyphs.unknown} -/{runs}"
-    return f"{glyphs.fires if walked else glyphs.passes} {walked}/{measured}"
+    return f"{glyphs.fires if walked else glyphs.passes}{'~' if doubtful else ' '}{walked}/{measured}"
 
 
 def several_tone(fired: int, measured: int) -> str:
@@ -139,9 +138,10 @@ class RunCells:
         if quantity:
             return [self._number(quantity, rows, width)]
         if len(rows) == 1:
-            return verdict_segments(flags[rows[0]], coverage[rows[0]], self._table, self._glyphs)
+            return verdict_segments(self._session, rows[0], self._table, self._glyphs)
         walked, measured = sum(1 for row in rows if flags[row]), sum(1 for row in rows if coverage[row])
-        text = several_text(walked, measured, len(rows), self._glyphs)
+        doubtful = any(self._session.undecided[row] for row in rows)
+        text = several_text(walked, measured, len(rows), self._glyphs, doubtful=doubtful)
         return [Segment(text, self._table.style_of(several_tone(walked, measured)))]
 
     def _number(self, quantity: Quantity, rows: Cell, width: int) -> Segment:

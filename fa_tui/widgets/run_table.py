@@ -136,7 +136,7 @@ baseline that is assumed (w), not measured.
         row = self._shown[line]
         here = (line, column) == (self.line, self.column)
         if kind.title == "verdict":
-            segments = verdict_segments(self._session.flags[row], self._session.coverage[row], self, self._glyphs)
+            segments = verdict_segments(self._session, row, self, self._glyphs)
             segments.append(Segment(" " * (width - 5), self.style_of("text")))
         else:
             text = kind.text(self._session, row)

@@ -20,6 +20,7 @@ from textual.binding import Binding
 from textual.message import Message
 
 from fa_core.diagnostics import Diagnostic
+from fa_core.intervals import Interval
 from fa_core.reporting.numbers import exact, just_past, parse, short
 from fa_tui.terminal.later import after
 from fa_tui.views.scale import Rug, Scale, Track, covering
@@ -109,7 +110,9 @@ SLIDER_KEYS = """\
 
 TRACK_LEGEND = """\
 Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
-moving the knob changes no run's letters; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite."""
+moving the knob changes no run's letters; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite.
+~ is the 95 % interval of the run under the cursor, where its file has one: while the knob is on it the
+run is undecided, with ~ in its cell and before the track."""
 
 
 def widths(width: int) -> tuple[int, int, int]:
@@ -175,6 +178,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._offers_default = False
         self._ticks: Sequence[float] = ()
         self._nonfinite = 0
+        self._interval: Interval | None = None
         self._flips = Flips((), above=diagnostic.fires_above)
         self._track = Track.of(Scale(*diagnostic.span, diagnostic.log), unit=diagnostic.step)
         self._rug: Rug | None = None
@@ -207,6 +211,12 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._rug = None
         self.repaint()
 
+    def show_interval(self, interval: Interval | None) -> None:
+        """Show the 95 % interval of one run's number, or none."""
+        if interval != self._interval:
+            self._interval = interval
+            self.repaint()
+
     def draw(self, width: int, height: int) -> Sequence[Row]:
         label_width, cells, value_width = widths(width)
         scale = self._track.scale
@@ -238,7 +248,9 @@ class ThresholdSlider(Dragged, can_focus=True):
     def _draw_label(self, width: int) -> Row:
         letter, label = ("cursor", "cursor") if self.has_focus else ("accent", "text")
         text = self._glyphs.say(self._diagnostic.name)[: width - 4].ljust(width - 4)
-        return [(f" {self.letter} ", letter), (text, label), (" ", "")]
+        at_low, at_high = (self._diagnostic.beyond(end, self.value) for end in self._interval or (0.0, 0.0))
+        undecided = (self._glyphs.undecided, "warn") if at_low != at_high else (" ", "")
+        return [(f" {self.letter} ", letter), (text, label), undecided]
 
     def _draw_value(self, width: int) -> Row:
         sign = ("  > " if self._diagnostic.fires_above else "  < ", "dim")
@@ -267,7 +279,10 @@ class ThresholdSlider(Dragged, can_focus=True):
     def _draw_track(self, ticks: Sequence[str], plateau: tuple[float, float] | None) -> Row:
         glyphs, scale, cells = self._glyphs, self._track.scale, len(ticks)
         knob, home = scale.cell(self.value, cells), scale.cell(self._default, cells)
-        low, high = (scale.cell(end, cells) for end in plateau) if plateau else (cells, -1)
+        (low, high), (left, right) = (
+            (scale.cell(ends[0], cells), scale.cell(ends[1], cells)) if ends else (cells, -1)
+            for ends in (plateau, self._interval)
+        )
         row: Row = []
         for cell, (tick, tone) in enumerate(zip(ticks, self._tones(knob, cells), strict=True)):
             fires = tone == "limit"
@@ -278,6 +293,8 @@ class ThresholdSlider(Dragged, can_focus=True):
                 row.append((glyphs.default, "text"))
             elif tick:
                 row.append((tick, tone))
+            elif left <= cell <= right:
+                row.append((glyphs.undecided, "warn"))
             elif low <= cell <= high:
                 row.append((glyphs.plateau_firing if fires else glyphs.plateau_passing, "bar"))
             else:

@@ -68,6 +68,20 @@ def by_penalty() -> Session:
     return Session(msgspec.structs.replace(row, axes={"lam": 0.1 if row.seed == 42 else 0.01}) for row in published())
 
 
+def with_intervals() -> Session:
+    """The published runs with an interval of each number; those of (c) are wide."""
+    rows = []
+    for row in published():
+        g, drift, acc = (getattr(row.report, name) for name in ("g_L", "cross_batch_stability", "headline_acc"))
+        intervals = {
+            "g_L": (g * 0.6, g * 1.5),
+            "stability": (drift - 0.12, drift + 0.12),
+            "acc": (acc - 0.01, acc + 0.01),
+        }
+        rows.append(msgspec.structs.replace(row, report=msgspec.structs.replace(row.report, intervals=intervals)))
+    return Session(rows)
+
+
 def unmeasured() -> Session:
     """Checkpoints, the first method's measured."""
     rows = []
@@ -237,6 +251,9 @@ SCENES = {
     "filter_that_means_nothing": Scene(("slash", *"growth>x"), shows="'x' is not a number"),
     "detail": Scene(("down", "tab", *["down"] * 4), shows="growth"),
     "slider_that_flipped_two": Scene(("a", "5", "enter"), shows="11 of 15"),
+    "slider_in_an_interval": Scene(
+        ("down", "down", "down", "c", "right", "right"), with_intervals, shows="3 undecided"
+    ),
     "number_typed_into_a_slider": Scene(("b", *"2e-8"), shows="2e-8"),
     "what_if": Scene(("w", Sees("frozen baseline were"), *"0.3x"), shows="0.3x"),
     "copy": Scene(("y",), shows="command line"),

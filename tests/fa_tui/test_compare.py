@@ -117,7 +117,7 @@ async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: Expl
         await pilot.press("p", "p", "p")
         await settled(pilot, screen)
         assert " ep " in screen_text(app).splitlines()[0]
-        assert "seeds agree: ✓abc·" in screen_text(app)
+        assert "seeds agree: ✓---·" in screen_text(app)
         await pilot.press("escape")
         assert app.screen is app.explorer
 

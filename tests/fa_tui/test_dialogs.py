@@ -85,8 +85,8 @@ async def test_a_row_a_cell_and_the_command_line_are_copied(app: ExplorerApp, co
             await until(pilot, lambda: "copied to the clipboard" in said(app))
             app.explorer.say("")
     cell, row, command, screen = copied
-    assert cell == "✓abc·"
-    assert row.splitlines()[2].startswith("| bp | 42 | ✓abc· |")
+    assert cell == "✓---·"
+    assert row.splitlines()[2].startswith("| bp | 42 | ✓---· |")
     assert command == "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"
     assert "9 of 15 walk back" in screen
 
@@ -110,7 +110,7 @@ async def test_where_there_is_no_clipboard_the_file_is_named(
         await ready(pilot)
         await ask(pilot, "y", "c")
         await until(pilot, lambda: "no clipboard" in said(app))
-    assert (tmp_path / "state" / "copied.txt").read_text(encoding="utf-8") == "✓abc·"
+    assert (tmp_path / "state" / "copied.txt").read_text(encoding="utf-8") == "✓---·"
 
 
 async def test_export_asks_for_a_name_and_says_where_it_saved(app: ExplorerApp, places: Path) -> None:
@@ -342,7 +342,7 @@ async def test_a_list_is_moved_through_by_arrows_and_taken_by_mouse(app: Explore
         assert choices.current.text == "row"
         await pilot.click(ChoiceList, offset=(5, 0))
         await until(pilot, lambda: bool(copied))
-    assert copied == ["✓abc·"]
+    assert copied == ["✓---·"]
 
 
 async def test_settings_choose_theme_numbers_and_say_what_is_wrong(session: Session) -> None:

@@ -23,7 +23,7 @@ async def test_opens_on_the_matrix_with_every_verdict(app: ExplorerApp) -> None:
         await pilot.pause()
         text = screen_text(app)
         assert "9 of 15 walk back" in text
-        for cell in ("✗ab-d", "✗abcd", "✓abc·"):
+        for cell in ("✗ab-d", "✗abcd", "✓---·"):
             assert cell in text
         assert app.focused is app.explorer.matrix
 
@@ -215,7 +215,7 @@ async def test_eighty_by_twenty_four_keeps_matrix_verdict_and_a_slider(app: Expl
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         text = screen_text(app)
-        assert "✓abc·" in text
+        assert "✓---·" in text
         assert "trustworthy (on a," in text
         assert "fires above" in text
         assert "9 of 15 walk back" in text

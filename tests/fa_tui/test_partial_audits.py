@@ -41,7 +41,7 @@ def test_a_bound_and_a_proxy_are_marked_in_the_table_with_a_legend(
 ) -> None:
     table = shown(capsys, penalty_log, *GIVEN)
     line = next(line for line in table.splitlines() if line.strip().startswith("dfa"))
-    assert "≥7.998" in line and "~0.0001" in line and "+1.35" in line
+    assert "≥7.998" in line and "≈0.0001" in line and "+1.35" in line
     assert "≥: only a lower bound" in table
     assert "≥7.998" in shown(capsys, penalty_log, *GIVEN, "--format", "markdown")
 
@@ -53,7 +53,7 @@ def test_csv_names_the_evidence_in_a_column(penalty_log: Path, capsys: pytest.Ca
 
 def test_exact_numbers_are_not_marked(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = shown(capsys, published_table, *GIVEN)
-    assert "≥" not in table and "~" not in table
+    assert "≥" not in table and "≈" not in table
     assert all("evidence" not in row for row in json.loads(shown(capsys, published_table, "--format", "json")))
 
 

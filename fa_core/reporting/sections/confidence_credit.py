@@ -9,6 +9,7 @@ from typing import Any
 from fa_core.analysis.method_groups import run_names
 from fa_core.confidence import Confidence, confidence, deep_gamma, free_layers, null_gamma, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
@@ -27,27 +28,44 @@ _SHOWN: Mapping[str, Callable[[float], str]] = {
 
 
 def confidence_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Per run: the share of resamples with its verdict, an interval per diagnostic, 1 − cos(g, g in float64).
+    """Per run: the intervals, the share of resamples with its verdict, 1 − cos(g, g in float64).
 
-    Source: docs/protocol.md §8.
+    Source: docs/protocol.md §3, §8.
     """
     names = run_names(table)
     reports = [table.report(i).with_thresholds(thresholds) for i in range(min(len(table), ROWS_AT_MOST))]
+    yield from _intervals(names, reports)
     yield from _resamples(names, reports)
     yield from _precision(names, reports)
+
+
+def _intervals(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
+    known = {i: found for i, report in enumerate(reports) if (found := report.judged_intervals)}
+    if not known:
+        return
+    undecided = {i: "".join(sorted(reports[i].undecided)) for i in known}
+    yield Grid(
+        headings=("run", "undecided", *_TITLES, "acc"),
+        rows=tuple(
+            (names[i], undecided[i] or "–", *(_interval(found, name) for name in _SHOWN)) for i, found in known.items()
+        ),
+        caption="95% interval of each number, from the audit itself (docs/protocol.md §3). A diagnostic is undecided "
+        "where its interval holds its threshold: on other samples it might fire or not.",
+        marked=frozenset(row for row, i in enumerate(known) if undecided[i]),
+    )
 
 
 def _resamples(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Iterator[Block]:
     found = {i: confidence(report) for i, report in enumerate(reports)}
     known = {i: one for i, one in found.items() if one is not None}
     if not known:
-        yield Paragraph("Intervals: N/A, no run was resampled (`fa-tui audit --resamples 1000`).")
+        yield Paragraph("Resamples: N/A, no run was resampled (`fa-tui audit --resamples 1000`).")
         return
     sizes = sorted({one.resamples for one in known.values()})
     yield Grid(
         headings=("run", "same verdict", *_TITLES, "acc"),
         rows=tuple(
-            (names[i], percent(one.same_verdict), *(_judged(one, x) for x in LETTERS), _interval(one, "acc"))
+            (names[i], percent(one.same_verdict), *(_judged(one, x) for x in LETTERS), _interval(one.intervals, "acc"))
             for i, one in known.items()
         ),
         caption=f"Bootstrap over batches and samples, {' or '.join(map(str, sizes))} resamples: share with the same "
@@ -63,13 +81,13 @@ def _resamples(names: Sequence[str], reports: Sequence[DiagnosticReport]) -> Ite
 def _judged(one: Confidence, letter: str) -> str:
     if letter not in one.fired:
         return MISSING
-    return f"{_interval(one, DIAGNOSTICS[letter].column)}, {percent(one.fired[letter])}"
+    return f"{_interval(one.intervals, DIAGNOSTICS[letter].column)}, {percent(one.fired[letter])}"
 
 
-def _interval(one: Confidence, name: str) -> str:
-    if name not in one.intervals:
+def _interval(intervals: Mapping[str, Interval], name: str) -> str:
+    if name not in intervals:
         return MISSING
-    low, high = (_SHOWN[name](end) if math.isfinite(end) else brief(end) for end in one.intervals[name])
+    low, high = (_SHOWN[name](end) if math.isfinite(end) else brief(end) for end in intervals[name])
     return f"[{low}, {high}]"
 
 

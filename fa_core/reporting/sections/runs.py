@@ -9,7 +9,14 @@ from typing import Any
 
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds, letters_of
+from fa_core.diagnostics import (
+    CELL_LEGEND,
+    DIAGNOSTICS,
+    LETTERS,
+    NOT_MEASURED,
+    TRUSTWORTHY,
+    DiagnosticThresholds,
+)
 from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport
@@ -38,7 +45,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     """How many runs, what they came out as, and what was not measured."""
     verdicts = table.verdicts(thresholds)
     n, trusted, unmeasured = len(verdicts), verdicts.count(TRUSTWORTHY), verdicts.count(NOT_MEASURED)
-    walked = n - trusted - unmeasured
+    walked, doubtful = n - trusted - unmeasured, int((table.undecided(thresholds) != 0).sum())
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
     said = [f"{_runs(n)} of {len(methods)} {'method' if len(methods) == 1 else 'methods'} ({listed(methods, 24)})"]
@@ -49,6 +56,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
     yield Paragraph(
         f"{trusted} trustworthy, {walked} {'needs' if walked == 1 else 'need'} walk-back"
         + (f", {unmeasured} not measured" if unmeasured else "")
+        + (f"; {doubtful} undecided on some diagnostic" if doubtful else "")
         + "."
     )
     yield from _caveats(table)
@@ -80,11 +88,11 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
     names, flags = run_names(table), table.flags(thresholds)
     shown = range(min(len(table), ROWS_AT_MOST))
     yield Grid(
-        headings=("run", "measured", "verdict", "acc", "(a) growth", "‖h_L‖", "(b) ‖g_L‖", "(c) cosine", "(d) pp"),
-        rows=tuple((names[i], *_verdict_cells(table.report(i), letters_of(int(flags[i])))) for i in shown),
+        headings=("run", "abcd", "verdict", "acc", "(a) growth", "‖h_L‖", "(b) ‖g_L‖", "(c) cosine", "(d) pp"),
+        rows=tuple((names[i], *_verdict_cells(table.report(i).with_thresholds(thresholds))) for i in shown),
         caption="Headline numbers and verdicts. acc: test accuracy, a fraction; growth: largest ratio of median "
         "norms from one layer to the next; ‖h_L‖, ‖g_L‖: medians over the batch at the deepest layer; cosine: mean "
-        "over pairs of batches; pp: 100·(acc − frozen baseline).",
+        f"over pairs of batches; pp: 100·(acc − frozen baseline). abcd: {CELL_LEGEND}.",
         words=3,
         marked=frozenset(i for i in shown if flags[i]),
     )
@@ -93,13 +101,14 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
         yield Paragraph(f"{left} more {'run is' if left == 1 else 'runs are'} in the CSV and Parquet forms.")
 
 
-def _verdict_cells(report: DiagnosticReport, fired: str) -> tuple[str, ...]:
-    measured = "".join(x if x in report.measured else "·" for x in LETTERS)
+def _verdict_cells(report: DiagnosticReport) -> tuple[str, ...]:
+    fired = ", ".join(sorted(report.flags))
+    verdict = f"walk-back ({fired})" if fired else report.verdict
     assumed = report.kinds.get("d") == ASSUMED and "d" in report.coverage
     growth = report.max_per_block_growth
     return (
-        measured + ("*" if report.evidence else "") + (", d assumed" if assumed else ""),
-        f"walk-back ({', '.join(fired)})" if fired else report.verdict if not report.coverage else TRUSTWORTHY,
+        report.cell() + ("*" if report.evidence else "") + (", d assumed" if assumed else ""),
+        "; ".join(filter(None, [verdict, report.doubt])),
         fixed(report.headline_acc, 4),
         significant(growth) + ("x" if growth is not None else ""),
         significant(report.h_L),

@@ -77,8 +77,8 @@ def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
 
     assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0.00"
     assert said(1e-9, math.nextafter(1e-9, 1)) == "(1.00 ± 0.00)e-9"
-    assert said(1.0, 3.0) == "2.00 ± 1.00"
-    assert said(0.0889, 0.1111) == "0.100 ± 0.011"
+    assert said(1.0, 3.0) == "2.00 ± 1.41"
+    assert said(0.0889, 0.1111) == "0.100 ± 0.016"
     assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2.000" and said(math.inf) == ""
 
 

@@ -1,0 +1,200 @@
+"""Diagnostics whose interval holds the threshold: in cells, on the sliders, in tables and as an exit code."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.formats import scan
+from fa_core.report import DiagnosticReport
+from fa_core.reporting.records import COLUMNS, records
+from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
+from fa_tui.app import ExplorerApp
+from fa_tui.cli import main
+from fa_tui.session import SCALAR_LIMIT, Session
+from fa_tui.terminal.abilities import Terminal
+from fa_tui.views.columns import ordered
+from fa_tui.views.filters import Filter
+from fa_tui.views.text import ASCII, UNICODE, Glyphs
+from fa_tui.widgets.detail import RunPage
+from tests.fa_tui.conftest import COLOURFUL, PLAIN
+from tests.fa_tui.looks import SIZE, cell_at_cursor, screen_text
+
+PASSES: dict[str, Any] = {
+    "residual_norms": [1.0, 2.0],
+    "bp_grad_norms": [1e-2, 1e-3],
+    "cross_batch_stability": 0.25,
+    "headline_acc": 0.62,
+    "frozen_baseline_acc": 0.56,
+}
+DOUBTFUL = {**PASSES, "intervals": {"growth": [1.9, 2.1], "stability": [0.1, 0.4], "acc": [0.61, 0.63]}}
+ALMOST = {**PASSES, "cross_batch_stability": 0.35, "intervals": {"stability": [0.2, 0.5]}}
+"""Walked back by (c), which is undecided."""
+FIRES = {**PASSES, "residual_norms": [1.0, 90.0], "intervals": {"growth": [80.0, 99.0]}}
+
+
+def rows_of(**reports: dict[str, Any]) -> list[AuditRow]:
+    return [
+        AuditRow(source="audit.json", key=key, method=key, seed=1, report=DiagnosticReport.from_dict(report))
+        for key, report in reports.items()
+    ]
+
+
+def written(folder: Path, **reports: dict[str, Any]) -> str:
+    path = folder / "audit.json"
+    path.write_text(json.dumps({"reports": reports}))
+    return str(path)
+
+
+@pytest.mark.parametrize(("terminal", "steady", "doubtful"), [(COLOURFUL, "✓----", "✓--~-"), (PLAIN, "+----", "+--~-")])
+async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
+    terminal: Terminal, steady: str, doubtful: str
+) -> None:
+    app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=terminal)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.pause()
+        assert cell_at_cursor(app) == doubtful and "0 of 2 walk back, 1 undecided" in screen_text(app)
+        shown = []
+        for typed in ("0.45", "0.39", "0.09", "0.2"):
+            await pilot.press("c", *typed, "enter")
+            await pilot.pause()
+            shown.append((cell_at_cursor(app), "1 undecided" in screen_text(app), app.session.walk_backs()))
+        fired = doubtful[0].replace("✓", "✗").replace("+", "!")
+        assert shown == [
+            (steady, False, 0),
+            (doubtful, True, 0),
+            (f"{fired}--c-", False, 2),
+            (f"{fired}--~-", True, 2),
+        ]
+
+
+async def test_the_interval_of_the_run_under_the_cursor_is_on_the_track_and_stays_there() -> None:
+    app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=COLOURFUL)
+    async with app.run_test(size=SIZE) as pilot:
+        await pilot.press("c", *"0.35", "enter")
+        await pilot.pause()
+        slider = app.explorer.sliders.slider("c") if app.explorer.sliders else pytest.fail("no sliders")
+
+        def lines() -> tuple[str, str]:
+            above, track = (slider.render_line(y).text for y in range(2))
+            return above[:25], track[25:-27]
+
+        label, track = lines()
+        assert label.endswith("~"), "undecided at this threshold"
+        drawn = [cell for cell, sign in enumerate(track) if sign == "~"]
+        low, high = (slider._track.scale.cell(end, len(track)) for end in (0.1, 0.4))
+        assert {drawn[0], drawn[-1]} == {low, high} and {*track[low : high + 1]} == {*"~◇●"}
+        await pilot.press(*"0.6", "enter")
+        await pilot.pause()
+        label, moved = lines()
+        assert not label.endswith("~") and {*moved[low : high + 1]} == {*"~◇"}
+        await pilot.press("escape", "down")
+        await pilot.pause()
+        assert "~" not in "".join(lines()), "that run has no interval"
+
+
+@pytest.mark.parametrize("glyphs", [UNICODE, ASCII])
+@pytest.mark.parametrize("width", [31, 43, 60, 90])
+def test_the_detail_pane_breaks_no_interval_and_cuts_nothing(width: int, glyphs: Glyphs) -> None:
+    report = replace(DiagnosticReport.from_dict(DOUBTFUL), batch_size=64)
+    page = RunPage(AuditRow(source="a.json", key="bp", method="bp", report=report), width, glyphs)
+    lines = ["".join(text for text, _ in line) for line in page.lines(DiagnosticThresholds())]
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines[:20])
+    for words in ("[1.9, 2.1]", "[+0.100, +0.400]", "[+5.00, +7.00]", "undecided on c"):
+        assert words in text
+    assert "it is +0.400" in " ".join(text.split()), "at B = 128"
+    assert text.count("(") == text.count(")")
+
+
+def test_many_runs_are_undecided_as_few_are() -> None:
+    few = rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST, ep=FIRES)
+    many = Session([replace(row, key=f"{row.key}{copy}") for copy in range(SCALAR_LIMIT) for row in few])
+    alone = Session(few)
+    assert many.doubtful() == SCALAR_LIMIT * alone.doubtful() == SCALAR_LIMIT * 2
+    for row in range(len(few)):
+        assert many.cell(row) == alone.cell(row) == few[row].report.cell()
+        assert many.words(row) == alone.words(row) == few[row].report.words
+    limits = replace(alone.thresholds, stability_drift_ceiling=0.45)
+    assert [flip.row for flip in many.set_thresholds(limits)][:2] == [flip.row for flip in alone.set_thresholds(limits)]
+
+
+def test_filters_and_orders_know_what_is_undecided() -> None:
+    session = Session(rows_of(bp=DOUBTFUL, fa=PASSES, dfa=ALMOST))
+    assert Filter("is:undecided").rows(session) == Filter("undecided:c").rows(session) == [0, 2]
+    assert Filter("undecided:a").rows(session) == []
+    assert Filter("undecided:c").live and Filter("is:undecided").live
+    assert ordered(session, range(3), "verdict") == [1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("reports", "code", "says"),
+    [
+        ({"bp": PASSES}, 0, ()),
+        ({"bp": DOUBTFUL}, 4, ("(c) undecided on bp: its 95% interval [+0.100, +0.400] holds 0.3; more eval batches",)),
+        ({"bp": DOUBTFUL, "fa": DOUBTFUL}, 4, ("(c) undecided on bp, fa: their 95% intervals hold 0.3",)),
+        ({"bp": DOUBTFUL, "dfa": FIRES}, 1, ("needs walk-back: residual stream exploded [", "(c) undecided on bp")),
+        ({"dfa": ALMOST}, 1, ("drift-dominated; undecided on c, nothing decided fires [", "(c) undecided on dfa")),
+    ],
+)
+def test_check_says_what_is_undecided_and_exits_with_4_where_nothing_needs_walk_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], reports: dict[str, Any], code: int, says: tuple[str, ...]
+) -> None:
+    path = written(tmp_path, **reports)
+    assert main(["check", path]) == code
+    out = capsys.readouterr().out
+    assert all(words in out for words in says) and bool(out) == bool(says)
+    assert main(["check", path, "--stability-drift-ceiling", "0.9"]) == int(FIRES in reports.values())
+
+
+def test_check_help_names_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--help"]) == 0
+    assert "4 undecided" in " ".join(capsys.readouterr().out.replace("│", " ").split())
+
+
+def test_show_marks_what_is_undecided_and_gives_the_intervals(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, bp=DOUBTFUL, dfa=FIRES, ep=PASSES)
+
+    def shown(form: str) -> str:
+        assert main(["show", path, "--format", form]) == 0
+        return capsys.readouterr().out
+
+    table = shown("table")
+    assert "✓--~-" in table and "trustworthy; undecided on c" in table and "✗a---" in table
+    assert "(c) undecided on bp: its 95% interval [+0.100, +0.400] holds 0.3" in table
+    assert "| ✓--~- |" in shown("markdown")
+    bp, dfa, ep = json.loads(shown("json"))
+    assert (bp["undecided"], dfa["undecided"]) == ("c", "")
+    assert bp["intervals"]["stability"] == [0.1, 0.4] and bp["intervals"]["margin_pp"] == pytest.approx([5.0, 7.0])
+    assert bp["verdict"] == "trustworthy" and "undecided" not in ep and "intervals" not in ep
+    first, _, last = csv.DictReader(io.StringIO(shown("csv")))
+    assert "stability=0.1..0.4" in first["intervals"] and (last["undecided"], last["intervals"]) == ("", "")
+
+
+def test_old_files_are_shown_as_before_but_for_the_cell(
+    published_table: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for form in ("json", "csv"):
+        assert main(["show", str(published_table), "--format", form]) == 0
+        out = capsys.readouterr().out
+        assert "interval" not in out and "undecided" not in out
+    table = AuditTable.from_rows(scan([published_table]).rows)
+    assert {record[name] for record in records(table) for name in COLUMNS if name.endswith(("_low", "_high"))} == {None}
+
+
+def test_an_export_has_the_ends_of_every_interval() -> None:
+    (record,) = records(AuditTable.from_rows(rows_of(bp=DOUBTFUL)))
+    ends = (record["cross_batch_stability_low"], record["cross_batch_stability_high"])
+    assert (record["undecided"], *ends) == ("c", 0.1, 0.4)
+    assert [record["margin_pp_low"], record["margin_pp_high"]] == pytest.approx([5.0, 7.0])
+    assert record["g_L_low"] is None
