@@ -64,6 +64,7 @@ def above_null(report: DiagnosticReport) -> float:
 
 
 def test_every_planned_run_is_there_and_finished(sample_runs: Path, plans: dict[str, RunPlan]) -> None:
+    assert {str(path.parent.relative_to(sample_runs)) for path in sample_runs.rglob(AUDIT)} == set(plans)
     for name, plan in plans.items():
         manifest = read_manifest(sample_runs / name)
         assert (manifest.method, manifest.seed, manifest.data) == (plan.method, plan.seed, plan.data), name
