@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 from textual.binding import Binding, BindingType
 
 from fa_core.confidence import (
-    LEVEL,
     Confidence,
     aggregation,
     confidence,
@@ -24,6 +23,7 @@ from fa_core.confidence import (
 )
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.gain import floor_in_words
+from fa_core.intervals import LEVEL
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
@@ -247,8 +247,8 @@ class RunPage:
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
-            limit, _, more = limit.partition(")")
-            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{more}"
+            limit, _, others = limit.partition(")")
+            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{others}"
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:
