@@ -203,7 +203,7 @@ class FrozenRuns:
             near = self._same_net.get((facts["seed"], facts["arch"]), [])
             why = min((_difference(run, facts) for run in near), default=None, key=lambda found: found[0])
             return report if why is None else replace(report, unmeasured={**report.unmeasured, "d": why[1]})
-        found = {BASELINE_FROM: best.source, BASELINE_RULE: "" if best.rule == rule else best.rule}
+        found: dict[str, Any] = {BASELINE_FROM: best.source, BASELINE_RULE: "" if best.rule == rule else best.rule}
         found[OTHER_BASELINES] = {run.rule: run.acc for run in reversed(alike) if run.rule != best.rule}
         kept = {name: value for name, value in report.provenance.items() if name not in found}
         judged = replace(report.with_frozen_baseline(best.acc), provenance=kept | {k: v for k, v in found.items() if v})

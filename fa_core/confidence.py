@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, verdict_text
@@ -47,8 +47,7 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
 
         Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
 
-        >>> from fa_core.intervals import LEVEL, Interval
-    from fa_core.report import Resampling
+        >>> from fa_core.report import Resampling
         >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
         >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
         >>> found.intervals["growth"], found.fired, found.same_verdict
@@ -173,12 +172,26 @@ def deep_gamma(credit: Mapping[str, Any] | None, method: str = "", metric: str =
     >>> deep_gamma({"gamma": [0.9, 0.1, 0.3]}), deep_gamma({"gamma": [0.9, 0.1, 0.3]}, "fa")
     (0.2, 0.1)
     """
+    return _mean_over(credit, metric, {0, *free_layers(credit, method)})
+
+
+def mean_gamma(credit: Mapping[str, Any] | None) -> float:
+    """Mean of a credit table's Γ_l over all layers, layer 0 and free ones included: the number that papers report.
+
+    >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
+    0.4
+    """
+    return _mean_over(credit, "gamma", ())
+
+
+def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collection[int]) -> float:
+    """Mean of what is defined; NaN where nothing is."""
     layers = (credit or {}).get(metric)
     if not isinstance(layers, (list, tuple)):
         return math.nan
-    kept = [value for l, value in enumerate(layers) if l and l not in free_layers(credit, method)]
-    deep = [float(value) for value in kept if isinstance(value, (int, float)) and math.isfinite(value)]
-    return sum(deep) / len(deep) if deep else math.nan
+    kept = [value for l, value in enumerate(layers) if l not in left_out]
+    known = [float(value) for value in kept if isinstance(value, (int, float)) and math.isfinite(value)]
+    return sum(known) / len(known) if known else math.nan
 
 
 def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[float, float]:

@@ -151,7 +151,7 @@ def t_quantile(freedom: int) -> float:
     >>> round(t_quantile(9), 3)
     2.262
     """
-    z, v = _Z, freedom
+    z, v = _Z, float(freedom)
     terms = (
         (z**3 + z) / 4,
         (5 * z**5 + 16 * z**3 + 3 * z) / 96,

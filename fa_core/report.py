@@ -28,7 +28,7 @@ from fa_core.diagnostics import (
     verdict_text,
 )
 from fa_core.errors import InvalidReport
-from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch
+from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
 
 
 class Resampling(msgspec.Struct, frozen=True, kw_only=True):
@@ -439,15 +439,18 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return ", ".join(map(pattern.format, self.interval(letter) or ()))
 
     def at_reference(self, letter: str) -> str:
-        """(b) and (c) as they would be at B = 128, where they were measured at another B; else ``""``.
+        """What (b) and (c) owe to B: both as they would be at B = 128, and the gradient noise scale N that (c) shows.
 
-        ‖g_L‖ carries 1/B; for (c) see `fa_core.intervals.at_reference_batch`.
+        ‖g_L‖ carries 1/B; for (c) see `fa_core.intervals.at_reference_batch` and `noise_scale`.
         """
         size, value = self.batch_size, DIAGNOSTICS[letter].measured(self)
-        if letter not in "bc" or value is None or size in (None, REFERENCE_BATCH) or not math.isfinite(value):
+        if letter not in "bc" or value is None or size is None or not math.isfinite(value):
             return ""
-        there = value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
-        return f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].pattern.format(there)}"
+        said = f"; N = {noise_scale(value, size):.3g}" if letter == "c" and 0 < value < 1 else ""
+        if size != REFERENCE_BATCH:
+            there = value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
+            said += f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].pattern.format(there)}"
+        return said
 
     def basis(self, letter: str) -> str:
         """What a diagnostic's number is, as text, where it is not exact: ``"bound"``, ``"baseline 0.349 assumed"``."""

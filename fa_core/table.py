@@ -54,6 +54,7 @@ class AuditTable:
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
         low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none.
+        classes: C, as measured; NaN where a report does not say.
         problems: what could not be read.
     """
 
@@ -73,6 +74,7 @@ class AuditTable:
     nonfinite: Bits
     low: Floats
     high: Floats
+    classes: Floats
     problems: tuple[Problem, ...] = ()
     _has_acc: Mask
     _has_baseline: Mask
@@ -134,6 +136,7 @@ class AuditTable:
             nonfinite=nonfinite,
             low=low,
             high=high,
+            classes=optional([_classes(each) for each in column("provenance")])[0],
             _has_acc=has_acc,
             _has_baseline=has_baseline,
             _rebased=rebased,
@@ -368,6 +371,11 @@ class AuditTable:
     def _columns(self) -> dict[str, Any]:
         """Everything that has one entry per row (typed by name, in the class)."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self) if field.name != "problems"}
+
+
+def _classes(provenance: Mapping[str, Any]) -> float | None:
+    found = provenance.get("classes") if provenance else None
+    return float(found) if isinstance(found, int) and found > 0 else None
 
 
 _ENDS = (*(diagnostic.column for diagnostic in DIAGNOSTICS.values()), "acc")

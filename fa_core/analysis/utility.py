@@ -12,9 +12,8 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import run_names
-from fa_core.confidence import deep_gamma
+from fa_core.confidence import mean_gamma
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.report import DiagnosticReport
 from fa_core.table import AuditTable, Mask
 
 CLASSES = 10
@@ -71,15 +70,15 @@ def decision_utility(
 ) -> Utility:
     """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5), by all (S_full).
 
-    S0 withdraws a run whose accuracy is not above chance; S1 also one whose deep Γ is not positive;
-    S2, S3, S4, S5 = S0 + (a), (b), (c), (d); S_full = S0 + (a)–(d). The smallest sets are found by trying
-    all 16 subsets of {a, b, c, d}.
+    S0 withdraws a run whose accuracy is not above chance; S1 also one whose Γ is not positive (the mean over all
+    layers, as papers report it); S2, S3, S4, S5 = S0 + (a), (b), (c), (d); S_full = S0 + (a)–(d). The smallest sets are
+    found by trying all 16 subsets of {a, b, c, d}.
 
     Args:
         table: n runs.
         thresholds: default: the protocol's.
         chance: accuracy of guessing, a fraction; None = 1/C of each run's own number of classes C.
-        gammas: row → deep Γ; None reads it from the reports' credit tables.
+        gammas: row → that mean; None reads it from the reports' credit tables.
 
     Source: docs/protocol.md §9, decision utility.
     """
@@ -89,7 +88,8 @@ def decision_utility(
     coverage = table.coverage[runs]
     acc = table.acc[runs]
     gamma = _gammas(table, runs.tolist(), gammas)
-    guessing = np.array([chance_of(table.report(i)) if chance is None else chance for i in runs.tolist()])
+    classes = table.classes[runs]
+    guessing = 1 / np.where(np.isnan(classes), CLASSES, classes) if chance is None else np.full(len(runs), chance)
     by_accuracy: Mask = acc <= guessing
     full: Mask = by_accuracy | (flags != 0)
     methods: list[str] = table.method[runs].tolist()
@@ -116,7 +116,7 @@ def decision_utility(
     ]
     strategies = (
         strategy("S0", "accuracy", by_accuracy, np.isfinite(acc)),
-        strategy("S1", "accuracy + deep Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
+        strategy("S1", "accuracy + mean Γ", by_accuracy | (gamma <= 0), np.isfinite(gamma)),
         *singles,
         strategy("S_full", "accuracy + (a) to (d)", full, np.isfinite(acc) | (coverage != 0)),
     )
@@ -133,12 +133,6 @@ def decision_utility(
         },
         skipped=(*table.assumed_notes, *table.uneven_notes, *_skipped(len(table) - len(runs), acc, gamma, coverage)),
     )
-
-
-def chance_of(report: DiagnosticReport) -> float:
-    """The accuracy of guessing: 1/C, C the classes that the network was measured with, or else `CLASSES`."""
-    classes = report.provenance.get("classes")
-    return 1 / (classes if isinstance(classes, int) and classes > 0 else CLASSES)
 
 
 def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
@@ -159,7 +153,7 @@ def _gammas(table: AuditTable, runs: list[int], given: Mapping[int, float] | Non
     if given is not None:
         return np.array([given.get(i, math.nan) for i in runs], dtype=np.float64)
     reports = map(table.report, runs)
-    return np.array([deep_gamma(report.credit, report.method_name) for report in reports], dtype=np.float64)
+    return np.array([mean_gamma(report.credit) for report in reports], dtype=np.float64)
 
 
 def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str, ...]:

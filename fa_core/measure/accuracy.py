@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, TypeAlias
 
 import torch
@@ -101,6 +102,14 @@ class Float64Twin:
         self._network = network
         self._model: nn.Module | None = None
 
+    def become(self, network: nn.Module) -> None:
+        """Be the copy of another network, which differs in the values of its tensors alone: no second copy is made."""
+        self._network = network
+        if self._model is not None:
+            with torch.no_grad():
+                for ours, theirs in zip(_tensors(self._model), _tensors(network), strict=True):
+                    ours.copy_(theirs)
+
     def logits(self, x: Tensor, logits_of: LogitsFunction) -> Tensor | None:
         """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""
         try:
@@ -111,6 +120,10 @@ class Float64Twin:
             return logits_of(self._model, x)
         except (RuntimeError, FaError):
             return None
+
+
+def _tensors(network: nn.Module) -> Iterator[Tensor]:
+    return chain(network.parameters(), network.buffers())
 
 
 def classified(logits: Tensor, y: Tensor) -> Tensor:

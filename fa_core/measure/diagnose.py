@@ -118,12 +118,13 @@ def run_diagnosis(
             for index, batch in enumerate(batches):
                 x, y = placed(batch, index, net)
                 where = f"eval batch {index}"
+                # before the pass, which reads the samples next
+                log.add(x, y)
                 with net.draws.passing():
                     run = partial(fused_pass, tapped, net.model, layers=tally.layers, where=where)
                     done = in_parts(run, x, y, largest_pass)
                     tally.add(done, where)
                     meter.update(x, y, done.logits)
-                log.add(x, y)
                 if on_batch is not None:
                     on_batch(index + 1, total)
         measured = tally.measured([right[None] for right in meter.right])[0]

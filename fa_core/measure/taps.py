@@ -356,17 +356,12 @@ class ReturnedStream:
         thawed = _thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext()
         with thawed:
             output = self._function(model, lent(model, x, gradients=True))
+        hint = "it must return (logits, [h_0, ..., h_L]), the states as a list"
         if not (isinstance(output, (tuple, list)) and len(output) == 2 and isinstance(output[1], (tuple, list))):
-            raise TapError(
-                f"{self._name} returned {_kind(output)}",
-                hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
-            )
+            raise TapError(f"{self._name} returned {_kind(output)}", hint=hint)
         hidden = list(output[1])
         if not hidden:
-            raise TapError(
-                f"{self._name} returned an empty stream",
-                hint="it must return (logits, [h_0, ..., h_L]), the states as a list",
-            )
+            raise TapError(f"{self._name} returned an empty stream", hint=hint)
         for layer, h in enumerate(hidden):
             if not (isinstance(h, Tensor) and h.is_floating_point()):
                 raise TapError(f"h_{layer} from {self._name} is {_kind(h)}", hint="return float tensors, one per layer")
@@ -412,15 +407,12 @@ class ModuleTaps:
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
         # a block that ends in a norm is a tap like any other; a norm by itself is none
-        if follows_norm(nodes) and self._is_leaf(model, names[-1]):
+        if follows_norm(nodes) and not any(model.get_submodule(names[-1].split(" ")[0]).children()):
             raise TapError(
                 f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
                 hint="leave it out: the last block's output is h_L",
             )
         return Stream(logits, hidden, edges, names)
-
-    def _is_leaf(self, model: nn.Module, name: str) -> bool:
-        return not any(model.get_submodule(name.split(" ")[0]).children())
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         return plain_logits(model, x)
@@ -460,8 +452,9 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
 
 
 _NORM = re.compile(r"(layer|rms)_?norm", re.IGNORECASE)
-_AFFINE = SELECTIONS | {f"{name}Backward{n}" for name in ("Add", "Clamp", "ClampMin", "Mul", "Expand") for n in (0, 1)}
-_ROOTS = re.compile(r"Rsqrt|Sqrt|Std|VectorNorm|^Norm|Reciprocal")
+_ROOT = re.compile(r"Rsqrt|Sqrt|Std|VectorNorm|^Norm|Reciprocal")
+_CONSTANT_STEPS = "Add Clamp ClampMin Div Expand Mul Sub"
+_AFFINE = SELECTIONS | {f"{name}Backward{n}" for name in _CONSTANT_STEPS.split() for n in (0, 1)}
 
 
 def follows_norm(nodes: Sequence[Any]) -> bool:
@@ -477,21 +470,17 @@ def follows_norm(nodes: Sequence[Any]) -> bool:
 
 def _is_normed(node: Any) -> bool:
     """Whether a tensor is a LayerNorm or RMSNorm of another one: torch's, or spelled out as x·rsqrt(…) or x/√(…)."""
-    while node is not None:
-        sources = _sources(node)
-        if _NORM.search(node.name()):
-            return True
-        if len(sources) == 2 and node.name() in ("MulBackward0", "DivBackward0"):
-            return any(map(_is_root, sources))
-        node = sources[0] if len(sources) == 1 and node.name() in _AFFINE else None
-    return False
+    node = _origin(node, _AFFINE)
+    if node is not None and node.name() in ("MulBackward0", "DivBackward0"):
+        return any(_ROOT.search(_origin(source, _AFFINE).name()) for source in _sources(node))
+    return node is not None and bool(_NORM.search(node.name()))
 
 
-def _is_root(node: Any) -> bool:
-    while node is not None and not _ROOTS.search(node.name()):
-        sources = _sources(node)
-        node = sources[0] if len(sources) == 1 and node.name() in _AFFINE else None
-    return node is not None
+def _origin(node: Any, steps: Container[str], known: Container[Any] = ()) -> Any:
+    """Back along nodes of these names that have one source, to the first that is known or has another name."""
+    while node is not None and node not in known and node.name() in steps and len(sources := _sources(node)) == 1:
+        node = sources[0]
+    return node
 
 
 def _sources(node: Any) -> list[Any]:
@@ -516,7 +505,7 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
 
     handles = [module.register_forward_hook(partial(hook, name)) for name, module in model.named_modules() if name]
     try:
-        *before, last = [_behind_copies(h.grad_fn, made) for h in run()]
+        *before, last = [_origin(h.grad_fn, SELECTIONS, made) for h in run()]
     finally:
         for handle in handles:
             handle.remove()
@@ -527,12 +516,6 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
     outermost = [made[node][-1] for node in (*before, read.get(last)) if node in made]
     found = list(dict.fromkeys(re.sub(r"\.\d+$", ".*", name) for name in outermost))
     return str(found) if found else candidates(model)
-
-
-def _behind_copies(node: Any, made: Container[Any]) -> Any:
-    while node is not None and node not in made and node.name() in SELECTIONS:
-        node = next(iter(_sources(node)), None)
-    return node
 
 
 @contextmanager

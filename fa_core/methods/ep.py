@@ -30,7 +30,7 @@ class EquilibriumPropagation(Method):
     steps h_l has moved along −g_l, far less than the gradient at the early layers (about η per layer).
     `prediction_error` is the theorem's: where the nudged phase has settled, ∂E/∂h_l = 0 reads ε_L = −β·g_L and
     ε_l = (∂h_{l+1}/∂h_l)ᵀ·ε_{l+1}, so a_l = g_l up to O(β), scale included. A settled displacement is the sum of the
-    errors of all earlier layers, carried forward to l, and so biased (L = 4: cosine to g_L 0.9 at init, 0.7 trained).
+    errors of all earlier layers, carried forward to l, and so biased (cosine to g_L 0.7 in a trained network of L = 4).
 
     Moves are far below float32's resolution of h_l, so they are computed in float64 and relative to the free phase:
     nothing is subtracted from a state. Training and measuring use the same credit.

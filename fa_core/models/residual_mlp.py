@@ -89,6 +89,7 @@ class ResMLP(ResidualMLP):
     arch = "resmlp"
     block = PublishedBlock
     inner, outer, last = "w1", "w2", "out_head"
+    out_head: nn.Linear
 
     def __init__(
         self, input_dim: int = 3072, d: int = 256, L: int = 4, terminal_ln: bool = True, num_classes: int = 10

@@ -305,13 +305,13 @@ DEEP = "mean over samples, hidden layers"
 
 
 def _against_fresh(subject: Subject) -> Demonstration:
-    credit, grads = subject.credit_and_gradients()
     generator = torch.Generator().manual_seed(0)
-    fresh = [
-        aggregate(subject.credit_and_gradients(subject.method.fresh(generator))[0], grads)[DEEP]
-        for _ in range(FRESH_DRAWS)
-    ]
-    return null_feedback(aggregate(credit, grads)[DEEP], fresh, subject.name)
+    rules = [subject.method, *(subject.method.fresh(generator) for _ in range(FRESH_DRAWS))]
+    # a last layer whose credit comes free has its Γ under any feedback
+    deep = slice(-1) if subject.method.free_at_L and subject.net.n_blocks > 1 else slice(None)
+    streams = (subject.credit_and_gradients(rule) for rule in rules)
+    trained, *fresh = (aggregate(credit[deep], grads[deep])[DEEP] for credit, grads in streams)
+    return null_feedback(trained, fresh, subject.name)
 
 
 _ON_TENSORS = {"norm-axis": norm_axis, "cosine-eps": cosine_eps, "half-flush": half_flush}

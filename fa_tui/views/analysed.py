@@ -12,7 +12,7 @@ from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
-from fa_core.confidence import deep_gamma
+from fa_core.confidence import mean_gamma
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
@@ -42,7 +42,7 @@ class Analysed:
         everything: whether the filter is put aside.
         rows: indices of the runs; None for all.
         table: of these runs.
-        gammas: place in the table → deep Γ where there may be one, each report read once: a slider must not
+        gammas: place in the table → mean Γ where there may be one, each report read once: a slider must not
             read them again.
     """
 
@@ -54,7 +54,7 @@ class Analysed:
     def read(self) -> None:
         """Read the session's runs again: some came, went or changed."""
         self._gammas = {
-            row: deep_gamma(each.report.credit, each.report.method_name)
+            row: mean_gamma(each.report.credit)
             for row, each in enumerate(self._session.rows)
             if not has_no_credit(each)
         }

@@ -30,6 +30,7 @@ BENCHES: Mapping[str, str] = {
     "cluster": "bench_cluster",
     "curves": "bench_curves",
     "cost": "cost_model",
+    "coverage": "coverage",
 }
 
 

@@ -307,8 +307,9 @@ class GroupCount:
 def settle(networks: Sequence[nn.Module], counts: Sequence[GroupCount]) -> None:
     """Decide the near-ties of all members as for a network by itself: in float64, network by network."""
     found = [count.near() for count in counts]
+    twin = Float64Twin(networks[0])
     for member in sorted(set(chain(*found))):
-        twin = Float64Twin(networks[member])
+        twin.become(networks[member])
         for near, count in zip(found, counts, strict=True):
             for batch, samples in near.get(member, {}).items():
                 count.decide(member, twin, batch, samples)

@@ -61,8 +61,8 @@ def test_accuracy_at_chance_is_walked_back_by_every_strategy() -> None:
     assert found.smallest_sets == ("",)
 
 
-def test_a_negative_gamma_is_walked_back_by_s1_only() -> None:
-    found = decision_utility(table(row(acc=0.5, growth=1.0, credit={"gamma": [0.9, -0.1, -0.2]})))
+def test_a_negative_mean_gamma_is_walked_back_by_s1_only() -> None:
+    found = decision_utility(table(row(acc=0.5, growth=1.0, credit={"gamma": [0.1, -0.1, -0.2]})))
     caught = {one.name: len(one.walked_back) for one in found.strategies}
     assert caught == {"S0": 0, "S1": 1, "S2": 0, "S3": 0, "S4": 0, "S5": 0, "S_full": 0}
 
@@ -86,3 +86,20 @@ def test_no_runs_give_no_agreement() -> None:
     assert found.runs == 0
     assert all(one.agreement is None for one in found.strategies)
     assert "no measured run: nothing to decide" in found.skipped
+
+
+def test_chance_follows_from_the_classes_that_a_run_was_measured_with() -> None:
+    runs = table(
+        row("bp", 1, acc=0.45, growth=2.0, provenance={"classes": 2}),
+        row("bp", 2, acc=0.45, growth=2.0, provenance={"classes": 100}),
+        row("bp", 3, acc=0.09, growth=2.0),
+    )
+    by_default, given = decision_utility(runs), decision_utility(runs, chance=0.05)
+    assert by_default.strategies[0].walked_back == ("bp_s1", "bp_s3") and by_default.chance is None
+    assert given.strategies[0].walked_back == () and given.chance == 0.05
+
+
+def test_the_field_reports_a_mean_over_all_layers_so_layer_0_carries_s1() -> None:
+    gamma = [0.429, -0.02, -0.03, -0.02, -0.018]
+    runs = table(row("dfa", 42, acc=0.3, growth=2.0, credit={"gamma": gamma}))
+    assert decision_utility(runs).strategies[1].walked_back == ()

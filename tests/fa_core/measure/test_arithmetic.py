@@ -58,9 +58,13 @@ def test_a_converged_network_keeps_its_digits_alone_and_in_a_group(confidence: f
         members = measure_together([net, copy.deepcopy(net)], eval_batches, eval_batches)
         assert [member.note for member in members] == ["", ""]
         reports = [diagnose(net, eval_batches), *(member.diagnosis.report() for member in members if member.diagnosis)]
+        # e_T follows exp(z): its relative error is the absolute one of float32 logits, a few ulp of the largest
+        largest = max(float(net(x).abs().max()) for x, _ in eval_batches)
+        rel = 8 * torch.finfo(torch.float32).eps * max(1.0, largest)
+        assert rel < 3e-4
         for report in reports:
-            assert report.error_norm == pytest.approx(error, rel=5e-6)
-            assert report.bp_grad_norms == pytest.approx(gradients, rel=5e-6)
+            assert report.error_norm == pytest.approx(error, rel=rel)
+            assert report.bp_grad_norms == pytest.approx(gradients, rel=rel)
             assert report.headline_acc == 1.0
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from fa_core import diagnose
 from fa_core.data.dataset import eval_batches, load_digits, load_synthetic
 from fa_core.errors import MeasureError
-from fa_core.measure.batches import sorted_by_class
+from fa_core.measure.batches import BatchLog, sorted_by_class
 from fa_core.measure.group import measure_together
 from fa_core.models import build
 from tests.fa_core.measure.nets import Residual, Tokens, batches
@@ -44,6 +44,27 @@ def test_a_batch_of_token_ids_that_comes_twice_is_refused() -> None:
     with pytest.raises(MeasureError, match="eval batches 0 and 3 hold the same samples"):
         diagnose(Tokens(), [*data, shuffled(data[0])])
     assert diagnose(Tokens(), data).n_batches == 3
+
+
+def test_thousands_of_single_samples_are_no_duplicates_and_one_that_comes_twice_is() -> None:
+    x, y = torch.rand(3000, 50), torch.randint(4, (3000,))
+    log = BatchLog()
+    for k in range(3000):
+        log.add(x[k : k + 1], y[k : k + 1])
+    assert log.judged() == ""
+    log.add(x[7:8], y[7:8])
+    with pytest.raises(MeasureError, match="eval batches 7 and 3000 hold"):
+        log.judged()
+
+
+@pytest.mark.parametrize("shape", [(3, 224, 224), (784,), (1,)])
+def test_the_order_of_the_rows_does_not_hide_a_duplicate(shape: tuple[int, ...]) -> None:
+    for size in (2, 7, 32):
+        log, x, y = BatchLog(), torch.rand(size, *shape), torch.randint(4, (size,))
+        log.add(x, y)
+        log.add(*shuffled((x, y)))
+        with pytest.raises(MeasureError, match="hold the same samples"):
+            log.judged()
 
 
 def test_samples_that_are_alike_but_not_the_same_are_no_duplicates() -> None:

@@ -82,7 +82,11 @@ REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
         "tap the tensor that the next block reads",
     ),
     "another argument": (odd(lambda net, x: (lambda x, mask: x)(x)), MeasureError, "wrap it in a module whose forward"),
-    "a dict of inputs": (odd(lambda net, batch: plain(net, batch["x"])), MeasureError, "whose forward takes x alone"),
+    "a dict of inputs": (
+        odd(lambda net, batch: plain(net, (batch if isinstance(batch, dict) else {})["x"])),
+        MeasureError,
+        "whose forward takes x alone",
+    ),
     "a failed assertion": (odd(lambda net, x: _fail()), MeasureError, r"run model\(x\) on this batch by itself"),
     "a lazy network": (
         nn.Sequential(nn.LazyLinear(6), nn.Linear(6, 4)),

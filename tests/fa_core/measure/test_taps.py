@@ -329,7 +329,7 @@ def test_a_backward_pass_of_the_users_own_is_reported_and_not_taken_for_bp() -> 
 
     with pytest.warns(CustomBackward, match=r"FeedbackLinear"):
         report = diagnose(Net(), batches(1))
-    assert report.provenance == {"custom_backward": ["FeedbackLinear"]}
+    assert report.provenance["custom_backward"] == ["FeedbackLinear"]
 
 
 def test_checkpointing_is_no_backward_pass_of_the_users_own() -> None:
@@ -340,7 +340,7 @@ def test_checkpointing_is_no_backward_pass_of_the_users_own() -> None:
     torch.manual_seed(1)
     net = Net()
     report = diagnose(net, batches(8))
-    assert report.provenance == {}
+    assert "custom_backward" not in report.provenance
     plain = Residual()
     plain.load_state_dict(net.state_dict())
     assert same_numbers(report, diagnose(plain, batches(8)))

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fa_core.errors import UsageError
 from fa_core.methods import make_method
 from fa_core.methods.ep import energies, nudged_phase
 from fa_core.models import StreamNet, build
@@ -92,3 +95,27 @@ def test_measuring_in_float32_gives_the_credit_of_float64(net: StreamNet, batch:
     for a, b in zip(single, double, strict=True):
         assert a is not None and b is not None
         assert torch.allclose(a.double(), b, rtol=1e-4, atol=1e-7)
+
+
+def test_its_float64_copy_follows_the_networks_weights_statistics_and_mode(batch: Batch) -> None:
+    net = build("smallcnn", image=8, width=4, d=12, seed=0).train()
+    x, y = batch(net, 6)
+    rule = make_method("ep", net)
+    loss, _ = rule.loss(net, x, y)
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.optim.SGD(net.parameters(), lr=1.0).step()
+    for training in (False, True):
+        net.train(training)
+        with torch.no_grad():
+            h_0 = net.embed_input(x)
+        stream = [h_0] * (net.n_blocks + 1)
+        expected = make_method("ep", net).credit(copy.deepcopy(net).double(), [h.double() for h in stream], x, y)
+        for a, b in zip(rule.credit(net, stream, x, y), expected, strict=True):
+            assert a is not None and b is not None
+            assert torch.allclose(a.double(), b, rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("option", ["estimator", "arithmetic"])
+def test_an_unknown_variant_is_refused_with_those_there_are(option: str, net: StreamNet) -> None:
+    with pytest.raises(UsageError, match=f"unknown {option} of ep 'odd'; known: "):
+        make_method("ep", net, **{option: "odd"})

@@ -193,3 +193,9 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch:
             of_run(run)
     assert find_run([tmp_path / "theirs"]) is None
     assert imported == []
+
+
+def test_the_null_of_fa_leaves_out_the_layer_that_no_feedback_reaches(sample_runs: Path) -> None:
+    (shown,) = demonstrate(["null-feedback"], sample_runs / "main" / "fa_s42")
+    (mean, _), (trained,) = shown.wrong.values(), shown.right.values()
+    assert abs(mean) < 0.05 < 0.1 < trained

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,8 @@ from safetensors.torch import load_file
 
 from fa_core.data import DataSet, load_data
 from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.engine.group_runner import measure_run
+from fa_core.engine.jobs import Job
 from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.methods import restore_method
@@ -21,6 +24,11 @@ from fa_core.runs import AUDIT, CREDIT, MANIFEST, RESUME, TRACE, WEIGHTS, read_m
 from fa_core.train import Moment, check_plans, train_run
 
 from .conftest import plan
+
+
+def measured_alone(folder: Path) -> DiagnosticReport:
+    job = Job(id="a", checkpoint=str(folder))
+    return measure_run(job, "cpu", SimpleNamespace(progress=lambda done, total: None, note=lambda text: None))
 
 
 def trace_of(folder: Path) -> list[dict[str, object]]:
@@ -95,6 +103,36 @@ def test_the_frozen_run_beside_it_is_the_baseline(data: DataSet, tmp_path: Path)
 def test_a_frozen_run_of_another_kind_is_no_baseline(data: DataSet, tmp_path: Path, change: dict[str, object]) -> None:
     train_run(plan("frozen", **change), data, tmp_path / "frozen")
     assert train_run(plan(), data, tmp_path / "dfa").manifest.frozen_baseline_acc is None
+
+
+def test_why_a_frozen_run_is_no_baseline_is_in_the_report(data: DataSet, tmp_path: Path) -> None:
+    train_run(plan("frozen", recipe={"lr": 2e-2}), data, tmp_path / "hot")
+    report = train_run(plan(), data, tmp_path / "dfa").report
+    assert report.unmeasured["d"].startswith("the frozen run hot has lr 0.02, not 0.01; give its accuracy")
+
+
+def test_the_frozen_run_of_the_same_rule_goes_before_another_and_both_margins_are_known(
+    data: DataSet, tmp_path: Path
+) -> None:
+    by_dfa = train_run(plan("frozen"), data, tmp_path / "frozen_s42").manifest.headline_acc
+    alone = train_run(plan("bp"), data, tmp_path / "bp_s42")
+    assert alone.manifest.frozen_baseline_acc == by_dfa
+    assert alone.manifest.frozen_baseline_rule == "dfa"
+    assert alone.report.basis("d").endswith("of frozen blocks trained by dfa")
+    # measured by itself, it still says so
+    assert measured_alone(tmp_path / "bp_s42").basis("d") == alone.report.basis("d")
+
+    by_bp = train_run(plan("frozen", method_args={"of": "bp"}), data, tmp_path / "frozen_of-bp_s42").manifest
+    both = train_run(plan("bp"), data, tmp_path / "bp_s42", overwrite=True)
+    assert both.manifest.frozen_baseline_acc == by_bp.headline_acc
+    assert (both.manifest.frozen_baseline_rule, both.report.basis("d")) == (None, "")
+    assert both.report.provenance["other_frozen_baselines"] == {"dfa": by_dfa}
+    low, high = both.report.intervals["margin_pp"]
+    assert low <= both.report.margin_pp <= high
+
+    with_weights = [load_file(tmp_path / name / WEIGHTS) for name in ("frozen_s42", "frozen_of-bp_s42")]
+    assert torch.equal(*(tensors["blocks.0.w1.weight"] for tensors in with_weights))
+    assert not torch.equal(*(tensors["embed.weight"] for tensors in with_weights))
 
 
 def test_stop_on_ends_the_run_and_says_what_it_saved(data: DataSet, tmp_path: Path) -> None:

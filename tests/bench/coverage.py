@@ -1,0 +1,196 @@
+"""How often each interval holds the number it is about: simulations, with the functions of `fa_core.intervals`.
+
+    python -m tests.bench.coverage [--repeats 2000] [--markdown]
+
+Nominal: 95 %. Samples are drawn from distributions whose true number is known: in closed form for medians and shares,
+as the mean of 20,000 draws for the drift. The bootstrap (percentile, 1,000 resamples over batches) is its peer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fa_core.intervals import (
+    Interval,
+    drift_interval,
+    exact_share_interval,
+    growth_interval,
+    median_ranks,
+    packed,
+    paired_margin,
+    share_interval,
+)
+from tests.bench.figures import MARKDOWN, table
+
+Floats = NDArray[np.float64]
+Draw = Callable[[int], Floats]
+
+RNG = np.random.default_rng(0)
+
+
+def covered(draw: Callable[[], Interval | None], true: float, repeats: int) -> float:
+    """The share of intervals that hold the true number."""
+    found = [ends for ends in (draw() for _ in range(repeats)) if ends is not None]
+    return sum(low <= true <= high for low, high in found) / len(found)
+
+
+NOISE: dict[str, Callable[..., Floats]] = {
+    "normal": lambda *shape: RNG.standard_normal(shape),
+    "heavy tails (t, 3)": lambda *shape: RNG.standard_t(3, shape),
+    "skewed (exponential)": lambda *shape: RNG.exponential(1.0, shape) - math.log(2),
+}
+"""Of log norms: every one has the median 0."""
+
+
+STEPS = {"one block": [40.0], "4 blocks": [3.0, 40.0, 2.0, 1.1]}
+"""The medians' true ratios, block by block."""
+
+
+def growth(samples: int, steps: list[float], noise: str, shared: float) -> Interval | None:
+    """(a) of norms whose logarithms share a part of their noise from layer to layer."""
+    depth, places = len(steps) + 1, median_ranks(samples)
+    assert places is not None
+    common, own = NOISE[noise](1, samples), NOISE[noise](depth, samples)
+    # a sample takes all of its noise from the common part, or its own: the median of every layer stays 0
+    logs = np.where(RNG.random((1, samples)) < shared, common, own) * np.linspace(0.3, 0.8, depth)[:, None]
+    norms = np.exp(logs + np.concatenate([[0.0], np.log(steps).cumsum()])[:, None])
+    ordered = np.sort(norms, axis=1)
+    medians = ordered[:, (samples - 1) // 2]
+    side = np.sign(norms - medians[:, None])
+    agreement = (side[1:] * side[:-1]).mean(axis=1)
+    bounds = (ordered[:, place].tolist() for place in places)
+    return growth_interval(medians.tolist(), *bounds, agreement.tolist(), samples)
+
+
+def median(samples: int, noise: str) -> Interval | None:
+    """(b), of norms around 1."""
+    places = median_ranks(samples)
+    assert places is not None
+    ordered = np.sort(np.exp(NOISE[noise](samples)))
+    return float(ordered[places[0]]), float(ordered[places[1]])
+
+
+SPECTRA: dict[str, Floats] = {
+    "in all directions": np.ones(64),
+    "in 5 directions": np.repeat([1.0, 0.0], [5, 59]),
+    "as 1/i": 1.0 / np.arange(1, 65),
+}
+"""Variance of the gradient noise along 64 axes."""
+
+
+def directions(batches: int, noise_over_batch: float, spectrum: str, count: int) -> Floats:
+    """(count, K, 64) batch-mean gradients of unit length: one signal, and noise of N/B times its power."""
+    scale = np.sqrt(SPECTRA[spectrum] / SPECTRA[spectrum].sum() * noise_over_batch)
+    means = RNG.standard_normal((count, batches, 64)) * scale + np.full(64, 1 / 8.0)
+    units: Floats = means / np.linalg.norm(means, axis=2, keepdims=True)
+    return units
+
+
+def mean_cosine(units: Floats) -> Floats:
+    k = units.shape[1]
+    found: Floats = (np.square(units.sum(axis=1)).sum(axis=1) - k) / (k * (k - 1))
+    return found
+
+
+def drift(batches: int, noise_over_batch: float, spectrum: str, repeats: int) -> tuple[float, float, float]:
+    """(c): its true value, the coverage of the jackknife, and that of the bootstrap over batches."""
+    true = float(mean_cosine(directions(batches, noise_over_batch, spectrum, 20_000)).mean())
+    hits = [0, 0]
+    for units in directions(batches, noise_over_batch, spectrum, repeats):
+        cosines = units @ units.T
+        ends = drift_interval((cosines.sum(axis=1) - 1).tolist())
+        assert ends is not None
+        hits[0] += ends[0] <= true <= ends[1]
+        low, high = bootstrapped(cosines)
+        hits[1] += low <= true <= high
+    return true, hits[0] / repeats, hits[1] / repeats
+
+
+def bootstrapped(cosines: Floats, resamples: int = 1000) -> tuple[float, float]:
+    """Percentiles of the mean cosine over pairs of different batches among K drawn ones."""
+    k = len(cosines)
+    weights = RNG.multinomial(k, np.full(k, 1 / k), size=resamples).astype(float)
+    total = np.einsum("rj,jk,rk->r", weights, cosines - np.diag(np.diag(cosines)), weights)
+    pairs = weights.sum(axis=1) ** 2 - np.square(weights).sum(axis=1)
+    low, high = np.quantile(total[pairs > 0] / pairs[pairs > 0], [0.025, 0.975])
+    return float(low), float(high)
+
+
+def margin(samples: int, better: float, worse: float) -> Interval | None:
+    """(d) on the same samples: a share `better` is right in the run alone, `worse` in its baseline alone."""
+    place = RNG.random(samples)
+    ours, theirs = place < 0.5 + better, (place < 0.5) | (place > 1 - worse)
+    return paired_margin(packed(ours.tolist()), packed(theirs.tolist()))
+
+
+Case = tuple[str, str, float, float | None]
+"""Which interval, drawn from what, its coverage, and the bootstrap's."""
+
+
+def cases(repeats: int) -> Iterator[Case]:
+    """One simulation each."""
+    for noise, samples in product(NOISE, (32, 128, 1280)):
+        for shared, (label, steps) in product((0.0, 0.9), STEPS.items()):
+            share = covered(partial(growth, samples, steps, noise, shared), max(steps), repeats)
+            yield "(a) growth", f"{noise}, n = {samples}, {label}, {shared:.0%} of the noise shared", share, None
+        yield "(b) ‖g_L‖", f"{noise}, n = {samples}", covered(partial(median, samples, noise), 1.0, repeats), None
+    for spectrum, batches, ratio in product(SPECTRA, (8, 10, 20), (0.05, 0.5, 2.0, 5.0, 20.0)):
+        true, jackknife, bootstrap = drift(batches, ratio, spectrum, max(repeats // 4, 1))
+        yield "(c) drift", f"noise {spectrum}, K = {batches}, c = {true:.2f}", jackknife, bootstrap
+    for samples in (100, 360, 1280, 10_000):
+        for better, worse in ((0.01, 0.01), (0.02, 0.01), (0.025, 0.008), (0.06, 0.04), (0.18, 0.13)):
+            share = covered(partial(margin, samples, better, worse), 100 * (better - worse), repeats)
+            yield "(d) margin, paired", f"n = {samples}, right alone {better:.1%} and {worse:.1%}", share, None
+        for acc in (0.1, 0.5, 0.9, 0.98):
+            share = covered(partial(accuracy, samples, acc), acc, repeats)
+            yield "(d) accuracy", f"n = {samples}, accuracy {acc:g}", share, None
+    for seeds, p in product((3, 5, 10), (0.1, 0.5, 0.9)):
+        share = covered(partial(seeds_that_fire, seeds, p), p, repeats)
+        yield "share of seeds", f"{seeds} seeds, share {p:g}", share, None
+
+
+def accuracy(samples: int, acc: float) -> Interval:
+    return share_interval(int(RNG.binomial(samples, acc)), samples)
+
+
+def seeds_that_fire(seeds: int, p: float) -> Interval:
+    return exact_share_interval(int(RNG.binomial(seeds, p)), seeds)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--repeats", type=int, default=2000, metavar="R", help="per simulation; the drift takes R/4")
+    parser.add_argument("--markdown", action="store_true")
+    options = parser.parse_args()
+    if options.markdown:
+        os.environ[MARKDOWN] = "1"
+    print(f"Coverage of the 95 % intervals, {options.repeats} repeats (drift: {max(options.repeats // 4, 1)})\n")
+    found = list(cases(options.repeats))
+    shown = [(name, case, f"{share:.3f}", "" if peer is None else f"{peer:.3f}") for name, case, share, peer in found]
+    table(("interval", "drawn from", "coverage", "bootstrap"), shown)
+    table(("interval", "cases", "coverage", "bootstrap"), list(summary(found)), "Least, median and greatest")
+
+
+def summary(found: list[Case]) -> Iterator[tuple[str, ...]]:
+    """Per interval, the extremes and the median over its cases."""
+    for name in dict.fromkeys(name for name, *_ in found):
+        shares = [share for other, _, share, _ in found if other == name]
+        peers = [peer for other, _, _, peer in found if other == name and peer is not None]
+        yield name, str(len(shares)), spread(shares), spread(peers) if peers else ""
+
+
+def spread(shares: list[float]) -> str:
+    return f"{min(shares):.3f}, {statistics.median(shares):.3f}, {max(shares):.3f}"
+
+
+if __name__ == "__main__":
+    main()
