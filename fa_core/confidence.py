@@ -36,22 +36,22 @@ class Confidence(NamedTuple):
 def confidence(report: DiagnosticReport) -> Confidence | None:
     """Judge every resample as the report is judged, by its thresholds and its frozen baseline.
 
-        A diagnostic that was measured but not resampled (the margin of an accuracy that was given) stays as it is in
-        every resample.
+    A diagnostic that was measured but not resampled (the margin of an accuracy that was given) stays as it is in
+    every resample.
 
-        Args:
-            report: with `resampling`.
+    Args:
+        report: with `resampling`.
 
-        Returns:
-            Shares and percentile intervals; None where nothing was resampled.
+    Returns:
+        Shares and percentile intervals; None where nothing was resampled.
 
-        Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
+    Source: docs/protocol.md §8; Efron & Tibshirani, An Introduction to the Bootstrap, 1993 (percentile intervals).
 
-        >>> from fa_core.report import Resampling
-        >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
-        >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
-        >>> found.intervals["growth"], found.fired, found.same_verdict
-        ((40.375, 54.475), {'a': 0.25}, 0.75)
+    >>> from fa_core.report import Resampling
+    >>> drawn = Resampling(growth=[40.0, 45.0, 55.0, 48.0])
+    >>> found = confidence(DiagnosticReport(residual_norms=[1.0, 45.0], resampling=drawn))
+    >>> found.intervals["growth"], found.fired, found.same_verdict
+    ((40.375, 54.475), {'a': 0.25}, 0.75)
     """
     drawn = _drawn(report)
     accs = report.resampling.headline_acc if report.resampling is not None else []
