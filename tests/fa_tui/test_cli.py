@@ -82,8 +82,8 @@ def test_below_the_table_stands_why_b_fired_on_each_run(sample_runs, capsys):
     assert main(["show", str(sample_runs / "floor")]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line for line in lines if "(b) fires" in line] == [
-        "bp seed 42: (b) fires: converged (γ_L 0.19, ‖e_T‖ 3.6e-05)",
-        "dfa seed 42: (b) fires: cancelled (γ_L 3.4e-07, ‖e_T‖ 0.85)",
+        "bp seed 42: (b) fires: converged (γ_L 0.49, ‖e_T‖ 3.6e-06)",
+        "dfa seed 42: (b) fires: cancelled (γ_L 5e-07, ‖e_T‖ 0.86)",
     ]
 
 
@@ -318,7 +318,7 @@ def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, caps
     said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
     assert len(said) == len(set(said))
     records = show_json(capsys, sample_runs / "controls")
-    assert list(records[0])[-2:] == ["key", "axes"]
+    assert list(records[0])[-4:] == ["key", "axes", "undecided", "intervals"]
     assert {"input": 128, "lam": 0.01} in [record["axes"] for record in records]
 
 
