@@ -467,14 +467,14 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
         >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
         >>> DiagnosticReport(headline_acc=0.62, provenance=provenance).other_margins()
-        '+6.30 pp against frozen blocks trained by dfa'
+        'by frozen blocks of other rules: dfa +6.30 pp'
         """
         others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
         if acc is None or not isinstance(others, Mapping):
             return ""
-        pattern = f"{DIAGNOSTICS['d'].pattern} against frozen blocks trained by {{}}"
-        known = [(100.0 * (acc - other), rule) for rule, other in others.items() if isinstance(other, float)]
-        return ", ".join(pattern.format(*one) for one in known)
+        known = {rule.partition("(")[0]: acc - other for rule, other in others.items() if isinstance(other, float)}
+        margins = ", ".join(f"{rule} {100.0 * margin:+.2f}" for rule, margin in known.items())
+        return f"by frozen blocks of other rules: {margins} pp" if margins else ""
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.

@@ -197,7 +197,7 @@ class ExplorerApp(App[int]):
             return getattr(self.screen, "judges", True)
         if action in ("undo", "redo"):
             return self._sliders is not None
-        return action != "show_problems" or bool(self.session.problems)
+        return action != "show_problems" or bool(self.session.problems or self.session.uneven)
 
     def on_mount(self) -> None:
         loop = asyncio.get_running_loop()
@@ -304,7 +304,7 @@ class ExplorerApp(App[int]):
             self.explorer.say(str(error), "warn")
 
     def action_show_problems(self) -> None:
-        """Open the list of what could not be read."""
+        """Open the list of what could not be read, and of what was measured unlike the rest."""
         from fa_tui.screens.help import ProblemsScreen
 
         self.push_screen(ProblemsScreen(self.session))

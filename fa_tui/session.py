@@ -7,6 +7,7 @@ screen needs no NumPy; many are judged by columns (`fa_core.table`).
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from weakref import WeakValueDictionary
@@ -22,7 +23,7 @@ from fa_core.diagnostics import (
     recorded_flags,
     verdict_text,
 )
-from fa_core.rows import AuditRow, Problem
+from fa_core.rows import AuditRow, Problem, conditions_of, uneven
 
 if TYPE_CHECKING:
     from fa_core.baseline import FrozenBaseline
@@ -77,6 +78,7 @@ class Session:
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
         undecided: per row, the mask of diagnostics whose interval holds the threshold.
+        uneven: what was measured in another way on some rows, a line each (`fa_core.rows.uneven`).
     """
 
     def __init__(
@@ -325,9 +327,11 @@ class Session:
         """Judge rows of which some are others."""
         if len(self.rows) <= SCALAR_LIMIT:
             self.coverage = [mask_of(row.report.coverage) for row in self.rows]
+            self.uneven = uneven(Counter(conditions_of(row.report) for row in self.rows))
         else:
             # plain ints when looked up: the screen looks at cells one by one, and numpy scalars are slow
             self.coverage = self.table.coverage.tobytes()
+            self.uneven = list(self.table.uneven_notes)
         self._judge()
 
     def _judge(self) -> None:

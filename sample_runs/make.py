@@ -1,7 +1,8 @@
 """Make the sample runs again: ``python sample_runs/make.py`` (some minutes on sixteen cores, no download).
 
-Every run is one plan below; nothing was chosen by looking at its verdict. One thread per run, so that a machine
-of the same kind with the same library versions gets the same weights, however many runs are trained at once.
+Every run is one plan below; nothing was chosen by looking at its verdict, but for the epochs of BP on digits (see
+README.md). One thread per run, so that a machine of the same kind with the same library versions gets the same
+weights, however many runs are trained at once.
 """
 
 from __future__ import annotations

@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.runs import AUDIT, MANIFEST, TRACE, Manifest, read_manifest
 
 HERE = Path(__file__).parent
+GROUPS = ("main", "wide", "controls", "floor")
 ORDER = ("bp", "ep", "state_bridge", "fa", "dfa", "credit_bridge", "frozen", "random_init")
 
 NUMBERS = ("accuracy", "(d) pp", "(a) growth", "‖h_L‖", "(b) ‖g_L‖", "(c) drift")
@@ -42,6 +44,7 @@ class Run:
 
     def __init__(self, folder: Path) -> None:
         self.name = folder.name
+        self.place = f"{folder.parent.name}/{folder.name}"
         self.manifest: Manifest = read_manifest(folder)
         self.report = DiagnosticReport.from_dict(json.loads((folder / AUDIT).read_text()), str(folder))
         trace = folder / TRACE
@@ -68,8 +71,8 @@ class Run:
         return report.g_L * report.batch_size / report.error_norm
 
     @property
-    def deep_gamma(self) -> float | None:
-        return (self.report.credit or {}).get("deep_gamma")
+    def credit(self) -> Mapping[str, Any]:
+        return self.report.credit or {}
 
 
 def runs_of(group: str) -> list[Run]:
@@ -81,6 +84,18 @@ def runs_of(group: str) -> list[Run]:
 
 def _rank(method: str) -> int:
     return ORDER.index(method) if method in ORDER else len(ORDER)
+
+
+def all_runs() -> list[Run]:
+    return [run for group in GROUPS for run in runs_of(group)]
+
+
+def kinds_of(runs: Iterable[Run]) -> Mapping[str, list[Run]]:
+    """Place without seed → its runs."""
+    kinds: Mapping[str, list[Run]] = defaultdict(list)
+    for run in runs:
+        kinds[run.place.rpartition("_s")[0]].append(run)
+    return kinds
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -115,11 +130,9 @@ def verdicts(runs: Sequence[Run]) -> str:
 
 def seeds_table(group: str, reference: Mapping[str, str]) -> str:
     """A row per kind of run, its values from the smallest to the largest over the seeds."""
-    kinds: Mapping[str, list[Run]] = defaultdict(list)
-    for run in runs_of(group):
-        kinds[run.name.rpartition("_s")[0]].append(run)
     rows = []
-    for kind, runs in kinds.items():
+    for place, runs in kinds_of(runs_of(group)).items():
+        kind = place.partition("/")[2]
         reports = [run.report for run in runs]
         rows.append(
             [
@@ -130,7 +143,6 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
                 spread((report.h_L for report in reports), "{:.2g}"),
                 spread((report.g_L for report in reports), "{:.1e}"),
                 spread((report.cross_batch_stability for report in reports), "{:+.2f}"),
-                spread((run.deep_gamma for run in runs), "{:+.2f}"),
                 verdicts(runs),
                 *([reference.get(kind, "–")] if reference else []),
             ]
@@ -139,7 +151,6 @@ def seeds_table(group: str, reference: Mapping[str, str]) -> str:
         [
             "runs",
             *NUMBERS,
-            "deep Γ",
             "fires",
             *(["reference"] if reference else []),
         ],
@@ -173,14 +184,48 @@ def single_table(group: str, reference: Mapping[str, str]) -> str:
     )
 
 
+def credit_table() -> str:
+    """Γ per layer, deep Γ beside its null, and the share of the credit that is exactly 0, where blocks are trained."""
+    rows = []
+    for kind, runs in kinds_of(all_runs()).items():
+        if any(run.credit.get("deep_gamma") is None for run in runs):
+            continue
+        layers = zip(*(run.credit["gamma"] for run in runs), strict=True)
+        nulls = [null for run in runs if (null := run.credit.get("null"))]
+        zeros = [100 * share for run in runs for share in run.credit["zeros"]]
+        deviation = f" ± {max(null['deep_gamma_std'] for null in nulls):.2f}" if nulls else ""
+        rows.append(
+            [
+                f"`{kind}`",
+                *(spread(layer, "{:+.2f}") for layer in layers),
+                spread((run.credit["deep_gamma"] for run in runs), "{:+.2f}"),
+                spread((null["deep_gamma_mean"] for null in nulls), "{:+.2f}") + deviation,
+                spread(zeros, "{:.0f}"),
+            ]
+        )
+    return table(["runs", *(f"Γ_{layer}" for layer in range(5)), "deep Γ", "its null", "% zeros"], rows)
+
+
+def undecided_table() -> str:
+    """Every number whose 95 % interval holds its threshold."""
+    rows = []
+    for run in all_runs():
+        report = run.report
+        for letter in sorted(report.undecided):
+            shown, (low, high) = DIAGNOSTICS[letter].pattern.format, report.interval(letter) or (0.0, 0.0)
+            number = shown(report.numbers[letter])
+            rows.append([f"`{run.place}`", f"({letter})", number, f"{shown(low)} … {shown(high)}"])
+    return table(["run", "undecided", "its number", "95 % interval"], rows)
+
+
 def timeline_table() -> str:
     """When (a) and (b) fire first in the runs where one of them does."""
     rows = []
-    for run in (run for group in ("main", "wide", "controls", "floor") for run in runs_of(group)):
+    for run in all_runs():
         fires = {letter: run.first_fire(letter) for letter in "ab"}
         if any(epoch is not None for epoch in fires.values()):
             epochs = [str(fires[letter]) if fires[letter] else "never" for letter in "ab"]
-            rows.append([f"`{run.name}`", *epochs, str(len(run.trace))])
+            rows.append([f"`{run.place}`", *epochs, str(len(run.trace))])
     return table(["run", "(a) at epoch", "(b) at epoch", "of"], rows)
 
 
@@ -217,6 +262,8 @@ def text() -> str:
         "wide": seeds_table("wide", {}),
         "controls": single_table("controls", REFERENCE_CONTROLS),
         "floor": single_table("floor", REFERENCE_FLOOR),
+        "credit": credit_table(),
+        "undecided": undecided_table(),
         "timeline": timeline_table(),
         "published": published_table(),
     }

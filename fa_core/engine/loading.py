@@ -163,6 +163,9 @@ def read(job: Job, device: str) -> Files:
     manifest = read_manifest(run) if run is not None and is_run(run) else None
     plan = settle(job.options, manifest, path)
     weights = path if run is None else run / WEIGHTS
+    if manifest is not None and not weights.exists():
+        hint = "what was recorded of the run can be shown; to measure it, train it again"
+        raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     check_fits(weights, device)
     return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights))
 

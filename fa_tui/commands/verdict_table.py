@@ -33,7 +33,7 @@ from fa_core.diagnostics import (
 from fa_core.errors import printable
 from fa_core.gain import floor_in_words
 from fa_core.report import ASSUMED, DiagnosticReport
-from fa_core.rows import AuditRow
+from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_tui.commands import inputs
 from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
 from fa_tui.options import Criteria
@@ -255,10 +255,12 @@ class Remarks:
         self._oddities: list[str] = []
         self._has_evidence = False
         self._doubts = Doubts()
+        self._conditions: Counter[tuple[Any, ...]] = Counter()
 
     def add(self, row: AuditRow, label: str) -> None:
         """Count a judged run, which `labels` calls so."""
         report = row.report
+        self._conditions[conditions_of(report)] += 1
         coverage, cause, nonfinite = report.coverage, floor_in_words(report), report.nonfinite
         self._verdicts[report.verdict] += 1
         self._doubts.add(row, label)
@@ -297,6 +299,7 @@ class Remarks:
         for baseline, count in sorted(self._assumed.items()):
             yield f"?: (d) against a frozen baseline of {baseline} ({runs_words(count)})"
         yield from self._doubts.lines()
+        yield from uneven(self._conditions)
         yield from self._causes
         # one line for all runs whose source lacks the same numbers
         for cause, names in self._unexplained.items():

@@ -63,7 +63,7 @@ class HelpScreen(Dialog[None]):
 
 
 class ProblemsScreen(Screen[None]):
-    """The paths that could not be opened, or only in part, and the settings that are wrong.
+    """The paths that could not be opened, or only in part, wrong settings, and how runs were measured unlike.
 
     Args:
         session: has the problems, each with its message.
@@ -74,6 +74,7 @@ What could not be read
 One line each: what is wrong, where, and what to do. Everything else is open; of a file that is read
 in part only what the line names is left out, and of the settings only the one that is wrong.
 A file that is mended is read again by itself, and leaves this list the next time it is opened.
+Last: what was measured in another way on some runs (B, K, arithmetic): their numbers do not compare as they are.
 """
 
     app: ExplorerApp
@@ -92,13 +93,13 @@ A file that is mended is read again by itself, and leaves this list the next tim
 
     def __init__(self, session: Session) -> None:
         super().__init__()
-        self._problems = session.problems
+        self._lines = [*(problem.message for problem in session.problems), *session.uneven]
         self._words = problem_words(session)
 
     def shared(self) -> Shared:
         """The list."""
         text = self.query_one(TextLines).text
-        return Shared([Piece("t", "list", f"{len(self._problems)} lines", lambda: f"{text}\n")])
+        return Shared([Piece("t", "list", f"{len(self._lines)} lines", lambda: f"{text}\n")])
 
     def compose(self) -> ComposeResult:
         yield Line(id="title")
@@ -108,7 +109,7 @@ A file that is mended is read again by itself, and leaves this list the next tim
     def on_mount(self) -> None:
         self.query_one(Line).set((" problems ", "accent"), (f" {self._words or 'none'}", "strong"))
         pane = self.query_one(TextLines)
-        pane.set_lines([problem.message for problem in self._problems] or ["Every path was read."])
+        pane.set_lines(self._lines or ["Every path was read."])
         pane.focus()
 
 

@@ -242,8 +242,8 @@ class RunPage:
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
             number, _, limit = rest.rpartition(" (")
-            limit, _, others = limit.partition(")")
-            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{others}"
+            limit, _, besides = limit.partition(")")
+            head, body, under = f"({letter})", number, f"{limit}, {_LEFT_OUT.sub('', margin)}{besides}"
             if place and _INDENT + len(under) + 2 + len(place) <= width:
                 under = f"{under}, {place}"
         else:

@@ -39,7 +39,7 @@ def test_the_baseline_is_the_frozen_net_of_the_same_rule_and_the_other_margin_is
     assert found.provenance["frozen_baseline_from"] == "runs/frozenbp_s42"
     assert found.provenance["other_frozen_baselines"] == {"dfa": 0.557}
     assert found.basis("d") == ""
-    assert "+6.30 pp against frozen blocks trained by dfa" in found.describe("d")[0]
+    assert "by frozen blocks of other rules: dfa +6.30 pp" in found.describe("d")[0]
 
 
 def test_one_of_another_rule_is_taken_where_there_is_no_other_and_said() -> None:

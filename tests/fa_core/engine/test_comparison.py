@@ -68,7 +68,7 @@ def test_rounding_is_allowed_and_its_share_is_told():
         ({"bp_grad_norms": [1e-3, 1e-4, 0.0]}, "bp_grad_norms[2]"),
         ({"bp_grad_norms": [1e-3, math.nan, 1e-30]}, "bp_grad_norms[1]"),
         ({"residual_norms": [1.0, 2.0, math.inf]}, "residual_norms[2]"),
-        ({"cross_batch_stability": 0.11}, "cross_batch_stability"),
+        ({"cross_batch_stability": 0.101}, "cross_batch_stability"),
         ({"headline_acc": 0.5001}, "headline_acc"),
         ({"frozen_baseline_acc": 0.3001}, "frozen_baseline_acc"),
         ({"error_norm": 0.91}, "error_norm"),
@@ -154,3 +154,10 @@ def test_more_layers_longer_sums_and_coarser_numbers_allow_more():
 def test_excess_is_symmetric_and_zero_only_for_equal_values(a, b, tolerance):
     assert excess(a, b, tolerance) == excess(b, a, tolerance)
     assert (excess(a, b, tolerance) == 0) == (a == b) or tolerance > 0
+
+
+@pytest.mark.parametrize(("share", "agrees"), [(0.0, False), (0.46, False), (0.97, True)])
+def test_the_gamma_of_a_credit_that_is_mostly_lost_is_not_compared(share: float, agrees: bool) -> None:
+    old = replace(RECORD, credit={"gamma": [1.0, 0.2, 0.5], "zeros": [0.0, share, 0.0]})
+    new = measured(credit={"gamma": [1.0, 0.25, 0.5], "zeros": [0.0, share, 0.0]})
+    assert compare(old, new).agrees is agrees

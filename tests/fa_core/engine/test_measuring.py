@@ -159,9 +159,9 @@ def test_code_that_a_manifest_names_is_never_imported(run, tmp_path, monkeypatch
         measured(run, data="evil_data:load")
 
 
-def test_a_run_without_weights_says_which_file_is_missing(run):
+def test_a_run_without_weights_says_which_file_is_missing_and_what_to_do(run):
     (run / WEIGHTS).unlink()
-    with pytest.raises(UnreadableInput, match=r"model\.safetensors: cannot be read"):
+    with pytest.raises(UnreadableInput, match=r"model\.safetensors: the weights are not there; .* train it again"):
         measured(run)
 
 
