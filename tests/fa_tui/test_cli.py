@@ -318,7 +318,7 @@ def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, caps
     said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
     assert len(said) == len(set(said))
     records = show_json(capsys, sample_runs / "controls")
-    assert list(records[0])[-2:] == ["key", "axes"]
+    assert list(records[0])[-4:] == ["key", "axes", "undecided", "intervals"]
     assert {"input": 128, "lam": 0.01} in [record["axes"] for record in records]
 
 
