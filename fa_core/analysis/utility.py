@@ -12,8 +12,8 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import run_names
-from fa_core.confidence import mean_gamma
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.gamma import mean_gamma
 from fa_core.table import AuditTable, Mask
 
 CLASSES = 10

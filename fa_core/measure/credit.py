@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 import torch
 from torch import Tensor, nn
 
-from fa_core.confidence import aggregation
 from fa_core.errors import MeasureError, TapError, UsageError
+from fa_core.gamma import aggregation
 from fa_core.measure.fused import Pass, fused_pass, placed
 from fa_core.measure.isolate import Borrowed, borrow, wide
 from fa_core.measure.norms import (

@@ -25,8 +25,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from fa_core.confidence import FREE_AT_L
 from fa_core.errors import UsageError
+from fa_core.gamma import FREE_AT_L
 from fa_core.models.base import StreamNet
 from fa_core.option_values import nearest, unknown_name
 from fa_core.runs import canonical_method

@@ -12,7 +12,7 @@ from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
-from fa_core.confidence import mean_gamma
+from fa_core.gamma import mean_gamma
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short

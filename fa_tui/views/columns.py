@@ -10,8 +10,8 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from fa_core.confidence import deep_gamma, null_gamma
 from fa_core.errors import UsageError, printable
+from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session

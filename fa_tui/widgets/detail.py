@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
 
-from fa_core.confidence import Confidence, aggregation, confidence, deep_gamma, free_layers, null_gamma, percent
+from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.gain import floor_in_words
+from fa_core.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import LEVEL
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short

@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from fa_core.analysis.method_groups import run_names
-from fa_core.confidence import Confidence, confidence, deep_gamma, free_layers, null_gamma, percent
+from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
+from fa_core.gamma import deep_gamma, free_layers, null_gamma
 from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core.analysis.utility import decision_utility
-from fa_core.confidence import deep_gamma
 from fa_core.diagnostics import LETTERS
+from fa_core.gamma import deep_gamma
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 

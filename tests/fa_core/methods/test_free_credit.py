@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fa_core.confidence import FREE_AT_L, deep_gamma, free_layers, null_gamma
+from fa_core.gamma import FREE_AT_L, deep_gamma, free_layers, null_gamma
 from fa_core.measure import credit as measured
 from fa_core.methods import METHODS, make_method
 from fa_core.models import build

@@ -1,0 +1,90 @@
+"""Γ of a run as one number: which layers its mean is over, its null, and which layers come free. Pure Python."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from fa_core.method_style import known_method
+from fa_core.runs import canonical_method
+
+FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge"})
+"""Methods whose credit at l = L comes free: from the head's true weights, or by matching the gradient there."""
+
+
+def free_layers(credit: Mapping[str, Any] | None, method: str = "") -> list[int]:
+    """The layers whose credit comes free: as a credit table records them, else l = L of the methods in `FREE_AT_L`.
+
+    >>> free_layers({"gamma": [0.9, 0.1, 0.3]}, "fa_penalty"), free_layers({"free_layers": []}, "fa")
+    ([2], [])
+    """
+    credit = credit or {}
+    recorded, layers = credit.get("free_layers"), credit.get("gamma")
+    if isinstance(recorded, list):
+        return recorded
+    known = known_method(canonical_method(method)) in FREE_AT_L
+    return [len(layers) - 1] if known and isinstance(layers, (list, tuple)) else []
+
+
+def aggregation(free: Sequence[int]) -> str:
+    """How deep Γ is averaged, given the layers whose credit comes free.
+
+    >>> aggregation([]), aggregation([4])
+    ('mean over samples; deep = l >= 1', 'mean over samples; deep = l >= 1 without l = 4, whose credit comes free')
+    """
+    left_out = f" without l = {', '.join(map(str, free))}, whose credit comes free" if free else ""
+    return f"mean over samples; deep = l >= 1{left_out}"
+
+
+def deep_gamma(credit: Mapping[str, Any] | None, method: str = "", metric: str = "gamma") -> float:
+    """Mean of a credit table's Γ_l over l ≥ 1 without the layers whose credit comes free; NaN where there is none.
+
+    Args:
+        credit: the table.
+        method: its run's, for tables that do not record free layers; ``""`` leaves none out.
+        metric: another series of the table.
+
+    Source: docs/protocol.md §4.
+
+    >>> deep_gamma({"gamma": [0.9, 0.1, 0.3]}), deep_gamma({"gamma": [0.9, 0.1, 0.3]}, "fa")
+    (0.2, 0.1)
+    """
+    return _mean_over(credit, metric, {0, *free_layers(credit, method)})
+
+
+def mean_gamma(credit: Mapping[str, Any] | None) -> float:
+    """Mean of a credit table's Γ_l over all layers, layer 0 and free ones included: the number that papers report.
+
+    >>> round(mean_gamma({"gamma": [0.9, 0.1, None, 0.2]}), 2)
+    0.4
+    """
+    return _mean_over(credit, "gamma", ())
+
+
+def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collection[int]) -> float:
+    """Mean of what is defined; NaN where nothing is."""
+    layers = (credit or {}).get(metric)
+    if not isinstance(layers, (list, tuple)):
+        return math.nan
+    kept = [value for l, value in enumerate(layers) if l not in left_out]
+    known = [float(value) for value in kept if isinstance(value, (int, float)) and math.isfinite(value)]
+    return sum(known) / len(known) if known else math.nan
+
+
+def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[float, float]:
+    """Mean and standard deviation of deep Γ over draws of fresh feedback, as a credit table has them; NaN without.
+
+    A table that does not record the free layers has the two over all l ≥ 1: the mean is then taken from its layers.
+
+    >>> null_gamma({"gamma": [0.5, 0.2, 0.8], "null": {"deep_gamma_mean": 0.4, "gamma": [0.0, 0.01, 0.79]}}, "fa")
+    (0.01, nan)
+    """
+    null = (credit or {}).get("null")
+    if not isinstance(null, Mapping):
+        return math.nan, math.nan
+    if not isinstance((credit or {}).get("free_layers"), list) and free_layers(credit, method):
+        return deep_gamma(null, method), math.nan
+    found = (null.get(name) for name in ("deep_gamma_mean", "deep_gamma_std"))
+    mean, std = (float(value) if isinstance(value, (int, float)) else math.nan for value in found)
+    return mean, std
