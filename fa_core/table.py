@@ -53,7 +53,8 @@ class AuditTable:
         margin_pp: (d)'s number, percentage points.
         coverage: bits of the diagnostics that were measured.
         nonfinite: bits of the diagnostics with a NaN or ±inf among their values; these fire.
-        low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none.
+        low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none,
+            (n, 0) where none has any.
         classes: C, as measured; NaN where a report does not say.
         problems: what could not be read.
     """
@@ -155,6 +156,8 @@ class AuditTable:
         columns: dict[str, Any] = {}
         for name, column in tables[0]._columns().items():
             parts = [getattr(table, name) for table in tables]
+            if name in ("low", "high") and any(part.shape[1] for part in parts):
+                parts = [part if part.shape[1] else np.full((len(part), len(_ENDS)), np.nan) for part in parts]
             columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
         problems = tuple(problem for table in tables for problem in table.problems)
         return cls(**columns, problems=problems)
@@ -198,7 +201,7 @@ class AuditTable:
     @cached_property
     def _bounded(self) -> list[int]:
         """The places of the diagnostics of which some run has an interval."""
-        return [place for place in range(len(LETTERS)) if not np.isnan(self.low[:, place]).all()]
+        return [place for place in range(self.low.shape[1] and len(LETTERS)) if not np.isnan(self.low[:, place]).all()]
 
     def judged(self, letter: str) -> tuple[Floats, Mask, Mask]:
         """A diagnostic's numbers, and which runs can be judged by them.
@@ -385,7 +388,7 @@ _MARGIN, _ACC = _ENDS.index("margin_pp"), _ENDS.index("acc")
 
 def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Floats, Floats]:
     """The lower and upper ends of the intervals of some reports, each (n, 5)."""
-    low, high = np.full((2, len(intervals), len(_ENDS)), np.nan)
+    low, high = np.full((2, len(intervals), len(_ENDS) if any(intervals) else 0), np.nan)
     for i, found in enumerate(intervals):
         for name in found:
             if name in _ENDS:
@@ -395,6 +398,8 @@ def _ends_of(intervals: Sequence[Mapping[str, tuple[float, float]]]) -> tuple[Fl
 
 def _with_margins(ends: Floats, baseline: Floats, rebased: Mask) -> Floats:
     """The ends with those of (d) from the accuracy's, where they have none of their own or the baseline is assumed."""
+    if not ends.shape[1]:
+        return ends
     derived = 100 * (ends[:, _ACC] - baseline)
     ends = ends.copy()
     ends[:, _MARGIN] = np.where(rebased | np.isnan(ends[:, _MARGIN]), derived, ends[:, _MARGIN])
