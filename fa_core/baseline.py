@@ -40,6 +40,9 @@ OTHER_BASELINES = "other_frozen_baselines"
 TRAINED_BY = {FROZEN: "dfa", "random_targets": "bp"}
 """Controls that train by another rule, and by which one unless they say (`fa_core.methods.controls`)."""
 
+TRAINED_ON = "trained_on"
+"""Provenance member with the hash of the data that a run was trained with, which may not be those it is measured on."""
+
 GIVEN = "given"
 """What it says of one that the user gave while measuring the run."""
 
@@ -151,24 +154,29 @@ class FrozenRun(msgspec.Struct, frozen=True):
     right: str | None = None
 
 
-def facts_of(known: Mapping[str, Any], seed: int | None) -> dict[str, Any]:
+def facts_of(known: Mapping[str, Any], seed: int | None, frozen: bool = False) -> dict[str, Any]:
     """What a run must share with its baseline: network and arguments, data, seed and recipe.
 
     λ is left out: with frozen blocks the penalty trains nothing.
 
     Args:
-        known: the run's manifest as a mapping, or its report's provenance.
+        known: the run's manifest as a mapping, or its report's provenance. What the two say of the data is the data it
+            was trained with; a provenance has the data it was measured on besides.
         seed: the run's.
+        frozen: it is a baseline itself, and so has to be trained to the end: its epochs are those that are done.
 
     Returns:
         Name → value; empty where the network or the seed is not known.
     """
     if seed is None or known.get("arch") is None:
         return {}
-    facts = {"seed": seed, **{name: known.get(name) for name in ("arch", "data", "data_hash")}}
+    facts = {"seed": seed, **{name: known.get(name) for name in ("arch", "data", "data_hash", TRAINED_ON)}}
+    facts[TRAINED_ON] = facts[TRAINED_ON] or facts["data_hash"]
     for name in ("arch_args", "recipe"):
         value = known.get(name)
         facts |= value if isinstance(value, Mapping) else {name: value}
+    if frozen and known.get("epochs_done") is not None:
+        facts["epochs"] = known["epochs_done"]
     return {name: value for name, value in facts.items() if name != "lam"}
 
 
@@ -248,7 +256,7 @@ def _rule(row: AuditRow) -> str:
 
 
 def _facts(row: AuditRow) -> dict[str, Any]:
-    return facts_of(row.report.provenance, row.seed)
+    return facts_of(row.report.provenance, row.seed, row.method == FROZEN)
 
 
 _ORDERED = msgspec.json.Encoder(order="deterministic")

@@ -292,6 +292,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return frozenset(found)
 
     @property
+    def noise_scale(self) -> float | None:
+        """N in samples, from (c) and B (`fa_core.intervals.noise_scale`); None where (c) shows no shared direction."""
+        c, size = self.cross_batch_stability, self.batch_size
+        return noise_scale(c, size) if c is not None and size is not None and 0 < c < 1 else None
+
+    @property
     def verdict(self) -> str:
         """The verdict text under `thresholds` (see `verdict_text`)."""
         return verdict_text(self.flags, self.coverage)
@@ -446,7 +452,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         size, value = self.batch_size, DIAGNOSTICS[letter].measured(self)
         if letter not in "bc" or value is None or size is None or not math.isfinite(value):
             return ""
-        said = f"; N = {noise_scale(value, size):.3g}" if letter == "c" and 0 < value < 1 else ""
+        said = f"; N = {self.noise_scale:.3g}" if letter == "c" and self.noise_scale is not None else ""
         if size != REFERENCE_BATCH:
             there = value * size / REFERENCE_BATCH if letter == "b" else at_reference_batch(value, size)
             said += f"; B = {size}, at B = {REFERENCE_BATCH} it is {DIAGNOSTICS[letter].pattern.format(there)}"
@@ -462,19 +468,39 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             return f"baseline {self.baseline_words()} of frozen blocks trained by {rule}"
         return f"baseline {self.baseline_words()}" if kind == ASSUMED else kind
 
+    @property
+    def margins_by_rule(self) -> dict[str, float]:
+        """(d)'s number against frozen blocks that other rules trained: rule → percentage points."""
+        others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
+        if acc is None or not isinstance(others, Mapping):
+            return {}
+        known = {rule.partition("(")[0]: other for rule, other in others.items() if isinstance(other, float)}
+        return {rule: round(100.0 * (acc - other), 9) for rule, other in known.items()}
+
     def other_margins(self) -> str:
-        """(d)'s number against frozen blocks that another rule trained, where there are any, as text.
+        """`margins_by_rule` as text.
 
         >>> provenance = {"other_frozen_baselines": {"dfa": 0.557}}
         >>> DiagnosticReport(headline_acc=0.62, provenance=provenance).other_margins()
         'by frozen blocks of other rules: dfa +6.30 pp'
         """
-        others, acc = self.provenance.get(OTHER_BASELINES), self.headline_acc
-        if acc is None or not isinstance(others, Mapping):
-            return ""
-        known = {rule.partition("(")[0]: acc - other for rule, other in others.items() if isinstance(other, float)}
-        margins = ", ".join(f"{rule} {100.0 * margin:+.2f}" for rule, margin in known.items())
+        margins = ", ".join(f"{rule} {margin:+.2f}" for rule, margin in self.margins_by_rule.items())
         return f"by frozen blocks of other rules: {margins} pp" if margins else ""
+
+    def caveats(self, brief: bool = False) -> list[str]:
+        """What a reader of its numbers has to know: whose frozen blocks (d) is against, a B other than 128, notes.
+
+        Args:
+            brief: without the margins by other rules' frozen blocks where they leave (d) as it is.
+        """
+        fires = [DIAGNOSTICS["d"].fires(margin, self.thresholds) for margin in self.margins_by_rule.values()]
+        basis, margins = self.basis("d"), self.other_margins()
+        margins = "" if brief and all(fire == ("d" in self.flags) for fire in fires) else margins
+        said = [f"(d) is against a {basis}"] if basis and "d" in self.measured and "d" not in self.evidence else []
+        said += [f"(d) {margins}"] if margins else []
+        if self.batch_size not in (None, REFERENCE_BATCH):
+            said += [f"({letter}){words.removeprefix(';')}" for letter in "bc" if (words := self.at_reference(letter))]
+        return [*said, *([self.notes] if self.notes and "data_hash" in self.provenance else [])]
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.

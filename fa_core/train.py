@@ -318,18 +318,17 @@ def measure_epoch(net: StreamNet, data: DataSet, batches: Batches, **given: Any)
 
 
 def siblings(folder: Path) -> FrozenRuns:
-    """The finished frozen-blocks runs next to a run folder."""
+    """The frozen-blocks runs next to a run folder; an unfinished one is none of the recipe that a run has."""
     found = []
     for other in sorted(folder.parent.iterdir()) if folder.parent.is_dir() else []:
         try:
             manifest = read_manifest(other) if other != folder and is_run(other) else None
         except FaError:
             continue
-        if manifest is None or manifest.method != FROZEN or manifest.epochs_done != manifest.recipe.get("epochs"):
+        if manifest is None or manifest.method != FROZEN or manifest.headline_acc is None:
             continue
-        if manifest.headline_acc is not None:
-            rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
-            found.append(FrozenRun(other.name, rule, facts, manifest.headline_acc, _right(other)))
+        rule, facts = rule_of(FROZEN, manifest.method_args), _facts(manifest)
+        found.append(FrozenRun(other.name, rule, facts, manifest.headline_acc, _right(other)))
     return FrozenRuns(found)
 
 
@@ -342,7 +341,7 @@ def _right(folder: Path) -> str | None:
 
 
 def _facts(manifest: Manifest) -> dict[str, Any]:
-    return facts_of(msgspec.structs.asdict(manifest), manifest.seed)
+    return facts_of(msgspec.structs.asdict(manifest), manifest.seed, manifest.method == FROZEN)
 
 
 def _judged(report: DiagnosticReport, folder: Path, manifest: Manifest) -> DiagnosticReport:

@@ -11,6 +11,7 @@ import numpy as np
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import collections, varying_axes
+from fa_core.baseline import why_no_baseline
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.intervals import Interval, exact_share_interval
@@ -193,7 +194,9 @@ def _group(
         verdict=_verdict(flags[rows], coverage),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
         evidence=table.kinds(rows),
-        notes=_notes(seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())),
+        notes=_notes(
+            str(table.method[first]), seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())
+        ),
     )
 
 
@@ -230,7 +233,9 @@ def _verdict(flags: Bits, coverage: Bits) -> str:
     return MIXED if walked_back.any() else TRUSTWORTHY
 
 
-def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int) -> tuple[str, ...]:
+def _notes(
+    method: str, seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int
+) -> tuple[str, ...]:
     n = len(seeds)
     said = []
     if n == 1:
@@ -243,7 +248,7 @@ def _notes(seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int
     if unmeasured:
         said.append(f"{unmeasured} of {n} runs not measured")
     for letter in LETTERS:
-        if measured[letter] < n - unmeasured:
+        if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(method)):
             hint = " (give a baseline with --frozen-baseline)" if letter == "d" else ""
             share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"
             said.append(f"({letter}) not measured {share}{hint}")

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -362,13 +361,3 @@ def named_address(address: str | None) -> str | None:
     if not host or not port.isdigit() or int(port) > 65535:
         raise UsageError(f"--address {named!r} is not HOST:PORT", hint="write e.g. --address 10.0.0.1:6379, or auto")
     return named
-
-
-@lru_cache(maxsize=1)
-def processor_name() -> str:
-    """The CPU's model as the system names it, else its architecture."""
-    with suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()

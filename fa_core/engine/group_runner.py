@@ -14,8 +14,7 @@ import torch
 from msgspec.structs import replace
 from torch import Tensor
 
-from fa_core.baseline import BASELINE_RULE, why_no_baseline
-from fa_core.engine.devices import processor_name
+from fa_core.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
@@ -37,7 +36,7 @@ from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import cut, is_out_of_memory
 from fa_core.measure.group import Member, bytes_per_member, measure_together
-from fa_core.measure.isolate import AS_IS
+from fa_core.measure.isolate import AS_IS, processor_name
 from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.tally import Diagnosed
 from fa_core.methods import Method, restore_method
@@ -355,7 +354,8 @@ def build_report(
         report = replace(report, resampling=drawn)
     if options.precision:
         report = with_precision(report, loaded, batch, note)
-    why = "" if manifest is None else why_no_baseline(manifest.method)
+    other_data = _data_note(manifest, plan.data, samples)
+    why = "" if manifest is None else why_no_baseline(manifest.method) or (other_data and OTHER_BASELINE)
     no_baseline = {"d": why} if why else {}
     method = job.method or (manifest.method if manifest else loaded.checkpoint.metadata.get("method", ""))
     return replace(
@@ -363,7 +363,7 @@ def build_report(
         method_name=method,
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
-        notes="; ".join(filter(None, [_data_note(manifest, plan.data, samples), report.notes])),
+        notes="; ".join(filter(None, [other_data, report.notes])),
         intervals={**report.intervals, "acc": share_interval(hits, len(right))},
         right=packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
@@ -387,6 +387,10 @@ def build_report(
     )
 
 
+OTHER_BASELINE = "the recorded baseline is of other data; audit its frozen run along with it, or give --frozen-baseline"
+"""Why (d) is not judged by the manifest's baseline where the run is measured on other data than it was trained with."""
+
+
 def _data_note(manifest: Manifest | None, spec: str, samples: Evaluation) -> str:
     """A warning when the samples are not those the run was trained and evaluated with."""
     if manifest is None or manifest.data_hash in (None, samples.data_hash):
@@ -402,6 +406,7 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
     if loaded.manifest is not None:
+        facts.update({TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done})
         facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)
         if loaded.manifest.frozen_baseline_rule:
             facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule

@@ -26,6 +26,12 @@ UNIT_ROUNDOFF = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, 
 SAFETY = 8.0
 """What the non-linearities, LayerNorm's division and the norms may add to the products' rounding."""
 
+_OF_WIDTHS = 50.0
+"""How many times the tolerance of a number that of its interval's ends is."""
+
+_SCALE = {"stability": 1.0, "acc": 1e-6, "margin_pp": 1e-6}
+"""Size of an interval's ends, where they may lie near 0."""
+
 USUAL_FAN_IN = 1024
 """Longest sum assumed where a report does not say."""
 
@@ -146,6 +152,10 @@ def _numbers(old: DiagnosticReport, new: DiagnosticReport) -> Iterator[tuple[str
         recorded, measured = getattr(old, name), getattr(new, name)
         if recorded is not None and measured is not None:
             yield name, recorded, measured, tolerance
+    for name in old.intervals.keys() & new.intervals.keys():
+        # an interval's width is made of small differences, which rounding moves further than the number itself
+        for end, a, b in zip(("low", "high"), old.intervals[name], new.intervals[name], strict=True):
+            yield f"intervals.{name}.{end}", a, b, _OF_WIDTHS * relative * max(abs(b), _SCALE.get(name, 0.0))
     for name, cosines in (
         ("credit.gamma", [(report.credit or {}).get("gamma") for report in (old, new)]),
         ("reference_precision.cosine", [getattr(r.reference_precision, "cosine", None) for r in (old, new)]),

@@ -19,6 +19,9 @@ Array: TypeAlias = NDArray[Any]
 SORTED = "eval batches sorted by class: (c) is lower than on shuffled ones; draw them with shuffle=True"
 """What a report of such batches says."""
 
+_BY_LUCK = 32
+"""Fewer samples may be of one class by chance."""
+
 _SAME = 1e-5
 """Fingerprints closer than this, times the largest, are of one sample: sums of 150,000 float32 terms differ by less."""
 
@@ -26,22 +29,23 @@ _SAME = 1e-5
 class BatchLog:
     """Remembers two numbers and the label of every sample; nothing waits for the device until `judged`.
 
-    A sample's fingerprint is V·x_i in float32, with rows V = (sin k, cos k), k = 1, 2, …
+    A sample's fingerprint is V·(x_i − x_0) in float32, with rows V = (sin k, cos k), k = 1, 2, … and x_0 the very first
+    sample, so that a large value that all samples share does not drown what tells them apart.
     """
 
     def __init__(self) -> None:
         self._seen: list[tuple[Tensor, Tensor]] = []
-        self._v = torch.empty(0)
+        self._v = self._first = torch.empty(0)
 
     def add(self, x: Tensor, y: Tensor) -> None:
         """Add one batch: x (B, ...), y (B,)."""
         rows = x.detach().reshape(len(x), -1).float()
         if self._v.shape[-1] != rows.shape[1] or self._v.device != rows.device:
             k = torch.arange(1, rows.shape[1] + 1, device=rows.device, dtype=torch.float32)
-            self._v = torch.stack([k.sin(), k.cos()])
+            self._v, self._first = torch.stack([k.sin(), k.cos()]), rows[:1].clone()
         with torch.autocast(rows.device.type, enabled=False):
             # ten times as fast as x·Vᵀ
-            self._seen.append(((self._v @ rows.T).T, y))
+            self._seen.append(((self._v @ (rows - self._first).T).T, y))
 
     def judged(self) -> str:
         """What the report has to say of the batches; "" for nothing.
@@ -61,7 +65,10 @@ class BatchLog:
                     f"eval batches {min(one, other)} and {max(one, other)} hold the same samples",
                     hint="(c) compares different ones: DataLoader(distinct samples, batch_size=128, shuffle=True)",
                 )
-        return SORTED if sorted_by_class(labels) else ""
+        said = [SORTED] if sorted_by_class(labels) else []
+        if again := repeats(np.concatenate(prints), np.concatenate(labels)):
+            said.append(f"{again} eval samples occur more than once: (c) is higher than on different ones")
+        return "; ".join(said)
 
 
 def _alike(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
@@ -70,6 +77,19 @@ def _alike(one: tuple[Array, Array], other: tuple[Array, Array]) -> bool:
         return False
     with np.errstate(invalid="ignore"):
         return bool((np.abs(prints - others).max(axis=0) <= _SAME * np.abs(prints).max(axis=0)).all())
+
+
+def repeats(prints: Array, labels: Array) -> int:
+    """How many samples are another one again: the same label, and fingerprints that differ by rounding alone.
+
+    >>> repeats(np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0]]), np.array([0, 0, 0]))
+    1
+    """
+    order = np.lexsort((prints[:, 0], labels))
+    ordered, tolerance = prints[order], _SAME * np.abs(prints).max(axis=0)
+    with np.errstate(invalid="ignore"):
+        same = (np.abs(np.diff(ordered, axis=0)) <= tolerance).all(axis=1) & (np.diff(labels[order]) == 0)
+    return int(same.sum())
 
 
 def sorted_by_class(labels: Sequence[Array]) -> bool:
@@ -92,4 +112,7 @@ def sorted_by_class(labels: Sequence[Array]) -> bool:
     np.add.at(counts, (batch, place), 1)
     expected = counts.sum(axis=1, keepdims=True) * counts.sum(axis=0) / counts.sum()
     dof = (len(labels) - 1) * (len(classes) - 1)
+    if not dof:
+        # many samples of a single class are the first ones of a sorted set
+        return len(labels) > 1 and len(place) >= _BY_LUCK
     return float((np.square(counts - expected) / expected).sum()) > dof + 6 * math.sqrt(2 * dof)

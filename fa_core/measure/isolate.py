@@ -8,12 +8,14 @@ random generators and PyTorch's precision switches are restored afterwards, also
 from __future__ import annotations
 
 import copy
+import platform
 import random
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -342,3 +344,13 @@ def _copied(model: nn.Module) -> nn.Module:
             f"the network cannot be copied ({type(error).__name__}: {error})",
             hint='convert it yourself, e.g. model.float(), or measure it with dtype="as-is"',
         ) from error
+
+
+@lru_cache(maxsize=1)
+def processor_name() -> str:
+    """The CPU's model as the system names it, else its architecture."""
+    with suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()

@@ -20,6 +20,7 @@ from torch import Tensor
 from fa_core.errors import TapError, UsageError
 from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.fused import Pass
+from fa_core.measure.isolate import processor_name
 from fa_core.measure.norms import (
     AS_IS,
     FLATTENED,
@@ -317,6 +318,8 @@ class Tally:
         self._names = done.names
         device = done.logits.device.type
         self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
+        if device == "cpu":
+            self._facts["processor"] = processor_name()
         if done.custom_functions:
             self._facts["custom_backward"] = list(done.custom_functions)
         self._dtype = done.dtype

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Sequence
 from itertools import chain
 from weakref import WeakKeyDictionary
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method
 from fa_core.models.base import StreamNet
 from fa_core.option_values import unknown_name
@@ -65,6 +67,9 @@ class EquilibriumPropagation(Method):
         for kind, name, known in (("estimator", estimator, ESTIMATORS), ("arithmetic", arithmetic, ARITHMETIC)):
             if name not in known:
                 raise unknown_name(f"{kind} of ep", name, known)
+        for option, value in (("beta", beta), ("eta", eta), ("steps", 1 if steps is None else steps)):
+            if not 0 < value < math.inf:
+                raise UsageError(f"ep: {option} is {value}", hint="give a number above 0")
         self.beta = beta
         self.eta = eta
         self.steps = max(5, net.n_blocks + 1) if steps is None else steps

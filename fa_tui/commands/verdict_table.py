@@ -189,6 +189,8 @@ def record(row: AuditRow) -> dict[str, Any]:
         "axes": row.axes,
         **({"evidence": kinds} if kinds else {}),
         **({"assumed_baseline_acc": report.assumed_baseline_acc} if kinds.get("d") == ASSUMED else {}),
+        **({"noise_scale": report.noise_scale} if report.noise_scale is not None else {}),
+        **({"margins_by_rule": report.margins_by_rule} if report.margins_by_rule else {}),
         **({"undecided": "".join(sorted(report.undecided)), "intervals": intervals} if intervals else {}),
     }
 
@@ -256,11 +258,14 @@ class Remarks:
         self._has_evidence = False
         self._doubts = Doubts()
         self._conditions: Counter[tuple[Any, ...]] = Counter()
+        self._caveats: dict[str, list[str]] = {}
 
     def add(self, row: AuditRow, label: str) -> None:
         """Count a judged run, which `labels` calls so."""
         report = row.report
         self._conditions[conditions_of(report)] += 1
+        for words in report.caveats(brief=True):
+            self._caveats.setdefault(words, []).append(with_seed(label, row))
         coverage, cause, nonfinite = report.coverage, floor_in_words(report), report.nonfinite
         self._verdicts[report.verdict] += 1
         self._doubts.add(row, label)
@@ -300,6 +305,10 @@ class Remarks:
             yield f"?: (d) against a frozen baseline of {baseline} ({runs_words(count)})"
         yield from self._doubts.lines()
         yield from uneven(self._conditions)
+        caveats = [f"{some(names)}: {words}" for words, names in self._caveats.items()]
+        yield from caveats[:NAMED_AT_MOST]
+        if len(caveats) > NAMED_AT_MOST:
+            yield f"{len(caveats) - NAMED_AT_MOST} more of this kind: see --format json, or a run in the explorer"
         yield from self._causes
         # one line for all runs whose source lacks the same numbers
         for cause, names in self._unexplained.items():
@@ -424,7 +433,7 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
         name = padded(cut_middle(cells[0], widths[0], "…"), widths[0])
         return template.format(name, *cells[1:]).rstrip()
 
-    rule = f" {'─' * (sum(2 + widths[place] for place in shown) - 2)}"
+    rule = f" {('─' if speaks_unicode() else '-') * (sum(2 + widths[place] for place in shown) - 2)}"
     if console.is_terminal:
         for head, style in ((text(HEADINGS), "bold"), (rule, "")):
             console.print(Text(head, style), no_wrap=True, overflow="ellipsis")

@@ -104,6 +104,35 @@ def test_a_recorded_baseline_gives_way_to_a_measured_one_of_the_same_rule_only()
     assert judged(given, frozen("bp", 0.5)).frozen_baseline_acc == 0.4
 
 
+@pytest.mark.parametrize(
+    ("own", "other", "why"),
+    [
+        ({"epochs_done": 8}, {"epochs_done": 3}, "epochs 3, not 8"),
+        ({"trained_on": "sha256:0"}, {"trained_on": "sha256:1"}, "trained_on sha256:1, not sha256:0"),
+    ],
+)
+def test_one_that_is_unfinished_or_was_trained_on_other_data_is_not_taken(
+    own: dict[str, Any], other: dict[str, Any], why: str
+) -> None:
+    found = judged(row("bp", **own), frozen("bp", 0.579, **other))
+    assert found.frozen_baseline_acc is None and why in found.unmeasured["d"]
+
+
+def test_an_unfinished_run_is_judged_by_a_finished_baseline() -> None:
+    assert judged(row("bp", epochs_done=3), frozen("bp", 0.579, epochs_done=8)).frozen_baseline_acc == 0.579
+
+
+def test_a_reader_of_the_numbers_learns_whose_blocks_they_are_against_and_of_another_b() -> None:
+    by_other = judged(row("bp"), frozen("dfa", 0.557))
+    assert "of frozen blocks trained by dfa" in by_other.caveats()[0]
+    both = judged(row("bp"), frozen("bp", 0.579), frozen("dfa", 0.557))
+    assert both.caveats() == ["(d) by frozen blocks of other rules: dfa +6.30 pp"]
+    assert both.margins_by_rule == {"dfa": pytest.approx(6.3)}
+    at_1000 = DiagnosticReport(bp_grad_norms=[1e-3, 2e-8], cross_batch_stability=0.68, batch_size=1000)
+    assert [words[:17] for words in at_1000.caveats()] == ["(b) B = 1000, at ", "(c) N = 471; B = "]
+    assert at_1000.noise_scale == pytest.approx(470.6, abs=0.1)
+
+
 def test_controls_get_none() -> None:
     rows = [frozen("dfa", 0.5), frozen("bp", 0.4), row("shallow"), row("random_init")]
     assert with_measured_baselines(rows) == rows

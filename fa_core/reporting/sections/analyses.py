@@ -37,7 +37,8 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
         ),
         rows=tuple(_seed_row(group, apart) for group in analysis.groups),
         caption="Over seeds: mean ± sample standard deviation, of norms and growth the geometric mean ×/÷ its factor; "
-        "fires on: seeds of those measured; disagree: diagnostics that fire on some seeds only.",
+        "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some seeds "
+        "only.",
         words=4 + apart + len(analysis.by),
         marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
     )
@@ -101,11 +102,16 @@ def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
 
 
 def fires_on(group: SeedGroup) -> str:
-    """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3``.
+    """Letters with the number of seeds they fire on, of those measured, e.g. ``a 3/3, c 2/3 ~1``: undecided on one.
 
-    A group on which nothing fires reads ``–``.
+    A group on which nothing fires or is undecided reads ``–``.
     """
-    counts = (f"{x} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}" for x in LETTERS if group.fired[x])
+    counts = (
+        f"{x} {group.fired[x]}/{group.measured[x]}{_basis(group, x)}"
+        + (f" ~{group.undecided[x]}" if x in group.undecided else "")
+        for x in LETTERS
+        if group.fired[x] or x in group.undecided
+    )
     return ", ".join(counts) or "–"
 
 

@@ -79,6 +79,9 @@ def _caveats(table: AuditTable) -> Iterator[Block]:
     differing = [i for i in range(len(table)) if table.report(i).coverage and table.report(i).recorded_differs]
     names = run_names(table)
     said += [f"{names[i]} is recorded as “{table.report(i).recorded_verdict}” in its source" for i in differing]
+    for i in range(min(len(table), ROWS_AT_MOST)):
+        said += [f"{names[i]}: {words}" for words in table.report(i).caveats()]
+    said += table.uneven_notes
     if said:
         yield Bullets(tuple(said))
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.data.dataset import eval_batches, load_digits, load_synthetic
@@ -120,10 +120,24 @@ def test_batches_sorted_by_class_are_measured_with_a_note() -> None:
         assert member.diagnosis.report(notes="mine").notes == report.notes
 
 
-def test_one_batch_or_one_class_is_not_sorted() -> None:
+def test_one_batch_is_not_sorted_and_several_of_one_class_are() -> None:
     x, y = batches(1)[0]
     assert diagnose(Residual(), [(x, 0 * y)]).notes == ""
-    assert diagnose(Residual(), [(a, 0 * b) for a, b in batches(8)]).notes == ""
+    # the first batches of a set sorted by class
+    assert "sorted by class" in diagnose(Residual(), [(a, 0 * b) for a, b in batches(8)]).notes
+
+
+def test_a_value_that_all_samples_share_makes_no_batches_alike() -> None:
+    found = [(torch.cat([x, torch.full((len(x), 1), 1e6)], dim=1), torch.arange(len(x)) % 4) for x, _ in batches(8)]
+    net = nn.Sequential(nn.Linear(found[0][0].shape[1], 8), nn.Tanh(), nn.Linear(8, 4))
+    assert diagnose(net, found, taps="0,1").notes == ""
+
+
+def test_samples_that_come_again_in_another_batch_are_counted() -> None:
+    found = batches(8)
+    x, y = found[0]
+    overlapping = [*found[:-1], (torch.cat([x[:-1], found[-1][0][-1:]]), torch.cat([y[:-1], found[-1][1][-1:]]))]
+    assert f"{len(y) - 1} eval samples occur more than once" in diagnose(Residual(), overlapping).notes
 
 
 @pytest.mark.parametrize("seed", range(20))

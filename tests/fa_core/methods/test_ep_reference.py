@@ -9,9 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from fa_core.errors import UsageError
 from fa_core.measure.credit import method_credit_quality
 from fa_core.methods import make_method
-from fa_core.models import StreamNet
+from fa_core.models import StreamNet, build
 from tests.fa_core.methods.hand_net import Array, Reference, apart, as_arrays, cosine, samples
 
 
@@ -84,3 +85,10 @@ def test_the_credit_that_is_measured_is_the_one_trained_with(name: str) -> None:
     exact = Reference(net, x, y, "float64")
     for value, a, g in zip(found.gamma, trained, exact.gradients(exact.forward(exact.nothing())), strict=True):
         assert value == pytest.approx(cosine(a, g), abs=1e-6)
+
+
+@pytest.mark.parametrize("option", [{"beta": 0.0}, {"eta": -0.1}, {"steps": 0}, {"beta": float("nan")}])
+def test_options_that_give_no_credit_are_refused(option: dict[str, float]) -> None:
+    net = build("resmlp", input_dim=4, d=4, L=1, num_classes=3)
+    with pytest.raises(UsageError, match=f"{next(iter(option))} is"):
+        make_method("ep", net, **option)
