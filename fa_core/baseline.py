@@ -175,7 +175,7 @@ def facts_of(known: Mapping[str, Any], seed: int | None, frozen: bool = False) -
     for name in ("arch_args", "recipe"):
         value = known.get(name)
         facts |= value if isinstance(value, Mapping) else {name: value}
-    if frozen and known.get("epochs_done") is not None:
+    if frozen and "epochs" in facts and known.get("epochs_done") is not None:
         facts["epochs"] = known["epochs_done"]
     return {name: value for name, value in facts.items() if name != "lam"}
 
