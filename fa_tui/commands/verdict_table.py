@@ -344,11 +344,10 @@ def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
         _print_json(judged(rows, criteria))
     elif form == "csv":
         each = partial(judged, rows, criteria)
-        kinds = {kind for row in each() for kind in evidence(row).values()}
         columns = list(record(AuditRow(source="", key="", method="")))
-        more = [*(["evidence"] if kinds else []), *(["assumed_baseline_acc"] if ASSUMED in kinds else [])]
-        more += ["undecided", "intervals"] if any(row.report.intervals for row in rows) else []
-        writer = csv.DictWriter(sys.stdout, columns + more, restval="", lineterminator="\n")
+        for row in each():
+            columns += [name for name in record(row) if name not in columns]
+        writer = csv.DictWriter(sys.stdout, columns, restval="", lineterminator="\n")
         writer.writeheader()
         writer.writerows(_flat(record(row)) for row in each())
     elif form == "markdown":
@@ -362,7 +361,7 @@ def _flat(values: dict[str, Any]) -> dict[str, Any]:
     """A record for CSV: nothing for None, evidence as ``a=bound b=proxy``, intervals as ``growth=1.2..1.5``."""
     if "intervals" in values:
         values["intervals"] = {name: f"{low}..{high}" for name, (low, high) in values["intervals"].items()}
-    for name in ("evidence", "axes", "intervals"):
+    for name in ("evidence", "axes", "margins_by_rule", "intervals"):
         if name in values:
             values[name] = " ".join(f"{key}={value}" for key, value in sorted(values[name].items()))
     return {name: "" if value is None else value for name, value in values.items()}

@@ -318,7 +318,12 @@ def test_runs_of_one_method_and_seed_are_told_apart_everywhere(sample_runs, caps
     said = [line.partition(":")[0] for line in capsys.readouterr().out.splitlines()]
     assert len(said) == len(set(said))
     records = show_json(capsys, sample_runs / "controls")
-    assert list(records[0])[-4:] == ["key", "axes", "undecided", "intervals"]
+    named = list(records[0])
+    assert named[named.index("key") :] == ["key", "axes", "noise_scale", "margins_by_rule", "undecided", "intervals"]
+    assert main(["show", str(sample_runs / "controls"), "--format", "csv"]) == 0
+    header, *lines = csv.reader(capsys.readouterr().out.splitlines())
+    assert set(header) >= set(named) and len(lines) == len(records)
+    assert all(len(line) == len(header) for line in lines)
     assert {"input": 128, "lam": 0.01} in [record["axes"] for record in records]
 
 
