@@ -451,8 +451,9 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
             handle.remove()
 
 
-_NORM = re.compile(r"(layer|rms)_?norm", re.IGNORECASE)
+_NORM = re.compile(r"(layer|rms|group)_?norm", re.IGNORECASE)
 _ROOT = re.compile(r"Rsqrt|Sqrt|Std|VectorNorm|^Norm|Reciprocal")
+_LOOKUP = re.compile(r"Embedding|Index|Gather")
 _CONSTANT_STEPS = "Add Clamp ClampMin Div Expand Mul Sub"
 _AFFINE = SELECTIONS | {f"{name}Backward{n}" for name in _CONSTANT_STEPS.split() for n in (0, 1)}
 
@@ -469,11 +470,17 @@ def follows_norm(nodes: Sequence[Any]) -> bool:
 
 
 def _is_normed(node: Any) -> bool:
-    """Whether a tensor is a LayerNorm or RMSNorm of another one: torch's, or spelled out as x·rsqrt(…) or x/√(…)."""
+    """Whether a tensor is a norm of another one: torch's, or spelled out as x·rsqrt(…), x/√(…) or x·(…)^−½."""
     node = _origin(node, _AFFINE)
     if node is not None and node.name() in ("MulBackward0", "DivBackward0"):
-        return any(_ROOT.search(_origin(source, _AFFINE).name()) for source in _sources(node))
-    return node is not None and bool(_NORM.search(node.name()))
+        return any(_is_root(_origin(source, _AFFINE)) for source in _sources(node))
+    # an instance norm is a batch norm in training mode, of one sample at a time
+    return node is not None and bool(_NORM.search(node.name()) or getattr(node, "_saved_training", False))
+
+
+def _is_root(node: Any) -> bool:
+    exponent = getattr(node, "_saved_exponent", None)
+    return bool(_ROOT.search(node.name())) or (isinstance(exponent, float) and abs(exponent) == 0.5)
 
 
 def _origin(node: Any, steps: Container[str], known: Container[Any] = ()) -> Any:
@@ -484,8 +491,25 @@ def _origin(node: Any, steps: Container[str], known: Container[Any] = ()) -> Any
 
 
 def _sources(node: Any) -> list[Any]:
-    """Where a node's inputs come from, parameters and other leaves left out."""
-    return [source for source, _ in node.next_functions if source and "AccumulateGrad" not in source.name()]
+    """Where a node's inputs come from; what is computed from parameters alone is left out."""
+    found = [source for source, _ in node.next_functions if source and not _is_parameter(source)]
+    return [source for source in found if _reads_data(source)] if len(found) > 1 else found
+
+
+def _is_parameter(node: Any) -> bool:
+    return "AccumulateGrad" in node.name() and isinstance(node.variable, nn.Parameter)
+
+
+def _reads_data(node: Any) -> bool:
+    """Whether a tensor depends on the network's input: through another leaf than a parameter, or a look-up."""
+    seen, waiting = set(), [node]
+    while waiting:
+        node = waiting.pop()
+        if _LOOKUP.search(node.name()) or ("AccumulateGrad" in node.name() and not _is_parameter(node)):
+            return True
+        seen.add(node)
+        waiting += [source for source, _ in node.next_functions if source and source not in seen]
+    return False
 
 
 def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:

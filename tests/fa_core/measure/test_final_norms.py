@@ -1,0 +1,109 @@
+"""Final norms, however they are written, and the states and taps around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core import diagnose
+from fa_core.errors import TapError
+from tests.fa_core.measure.nets import batches
+from tests.fa_core.measure.test_streams import TAPS, WIDTH, Classifier, hidden_states, sentences
+
+FINAL = "comes after the final norm"
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def spelled(forward: Any) -> type[nn.Module]:
+    class Spelled(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(width))
+
+        def forward(self, h: Tensor) -> Tensor:
+            wide = h.float()
+            return forward(wide, wide.pow(2).mean(-1, keepdim=True) + 1e-6, self.weight.float()).type_as(h)
+
+    return Spelled
+
+
+WRITTEN = {
+    "one plus the weight": lambda h, square, w: h * torch.rsqrt(square) * (1.0 + w),
+    "weight of weights": lambda h, square, w: h * torch.rsqrt(square) * torch.exp(w) + w.tanh(),
+    "a power": lambda h, square, w: h * torch.pow(square, -0.5) * (1.0 + w),
+    "divided by a power": lambda h, square, w: h / square**0.5,
+    "one group": lambda h, square, w: F.group_norm(h.flatten(0, 1), 1).view_as(h) * (1.0 + w),
+    "an instance norm": lambda h, square, w: F.instance_norm(h),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_a_final_norm_is_found_however_it_is_written(case: str) -> None:
+    model, data = Classifier(norm=spelled(WRITTEN[case])), sentences(1)
+    model.transformer.h[-1].register_forward_hook(lambda _, args, output: (1e9 * output[0], None))
+    with pytest.raises(TapError, match=FINAL) as caught:
+        diagnose(model, data, taps=hidden_states)
+    assert "taps=['transformer.drop', 'transformer.h.*']" in str(caught.value)
+    assert "a" in diagnose(model, data, taps=TAPS).flags
+
+
+@pytest.mark.parametrize(
+    "written", [lambda h, s, w: h * (1.0 + w), lambda h, s, w: h * h**2, lambda h, s, w: h * F.silu(h)]
+)
+def test_gains_and_gates_are_no_norms(written: Any) -> None:
+    assert diagnose(Classifier(norm=spelled(written)), sentences(1), taps=hidden_states).coverage == "ab"
+
+
+def test_a_batch_norm_in_eval_mode_is_no_norm() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.block, self.head = nn.Linear(5, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 4)
+            self.norm = nn.BatchNorm1d(WIDTH)
+
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            states = [self.embed(x)]
+            states.append(self.norm(self.block(states[0])))
+            return (self.head(states[1]), states) if return_hidden else self.head(states[1])
+
+    assert diagnose(Net(), batches(1)).coverage == "ab"
+
+
+@pytest.mark.parametrize("family", ["Gemma", "Gemma2", "Gemma3Text"])
+def test_gemma_is_refused_with_its_blocks(family: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=13,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+    )
+    body = getattr(transformers, f"{family}Model")(config)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = body, nn.Linear(32, 4)
+
+        def forward(self, ids: Tensor, return_hidden: bool = False) -> Any:
+            out = self.body(ids, output_hidden_states=True)
+            logits = self.head(out.last_hidden_state[:, -1])
+            return (logits, list(out.hidden_states)) if return_hidden else logits
+
+    body.layers[-1].register_forward_hook(
+        lambda _, args, output: (1e9 * output[0], *output[1:]) if isinstance(output, tuple) else 1e9 * output
+    )
+    with pytest.raises(TapError, match=rf"{FINAL}.*'body\.layers\.\*'"):
+        diagnose(Net(), sentences(1))
+    assert "a" in diagnose(Net(), sentences(1), taps="body.embed_tokens, body.layers.*").flags
