@@ -378,6 +378,7 @@ class ModuleTaps:
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         self._names = match_modules(model, patterns)
+        self._looked = False
 
     def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         names: list[str] = []
@@ -407,12 +408,26 @@ class ModuleTaps:
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
         # a block that ends in a norm is a tap like any other; a norm by itself is none
-        if follows_norm(nodes) and not any(model.get_submodule(names[-1].split(" ")[0]).children()):
+        alone = not self._looked and not any(model.get_submodule(names[-1].split(" ")[0]).children())
+        if alone and follows_norm(nodes if nodes[-1] is not None else self._from_parameters(model, x)):
             raise TapError(
                 f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
-                hint="leave it out: the last block's output is h_L",
+                hint=f"leave it out: the last block's output is h_L; candidates: {candidates(model)}",
             )
+        self._looked = True
         return Stream(logits, hidden, edges, names)
+
+    def _from_parameters(self, model: nn.Module, x: Tensor) -> list[Any]:
+        """Where the states are in the graph, where none before the last starts one."""
+        nodes: list[Any] = []
+
+        def tap(name: str, state: Tensor) -> Tensor:
+            nodes.append(state.grad_fn)
+            return state
+
+        with torch.enable_grad(), _thawed(model), tapped_outputs(model, self._names, tap):
+            model(lent(model, x, gradients=True))
+        return nodes
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         return plain_logits(model, x)
@@ -459,14 +474,16 @@ _AFFINE = SELECTIONS | {f"{name}Backward{n}" for name in _CONSTANT_STEPS.split()
 
 
 def follows_norm(nodes: Sequence[Any]) -> bool:
-    """Whether h_L is what a LayerNorm or RMSNorm gave, and h_{L−1} is not: the final norm, not a post-norm block.
+    """Whether h_L is what a norm gave and not every state before it is: the final norm, not a post-norm block.
 
-    It does not change when the last block's output is scaled, so that neither (a) nor (b) sees that block.
+    It does not change when the last block's output is scaled, so that neither (a) nor (b) sees that block. With
+    L ≤ 1 no state shows which of the two it is; then it counts as the final norm.
 
     Args:
-        nodes: where h_0..h_L are in the graph; None for one that is not in it.
+        nodes: where h_0..h_L are in the graph; None for one that is not in it. h_0 may be normed in either case.
     """
-    return len(nodes) > 1 and _is_normed(nodes[-1]) and not _is_normed(nodes[-2])
+    *between, last = nodes[1:] or nodes
+    return _is_normed(last) and not (between and all(map(_is_normed, between)))
 
 
 def _is_normed(node: Any) -> bool:
@@ -533,7 +550,7 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
     finally:
         for handle in handles:
             handle.remove()
-    previous = made.get(before[-1], [])
+    previous = made.get(before[-1], []) if before else []
     around = made.get(last, [])[1:]
     if previous and any(not name.startswith(f"{block}.") for block in around for name in previous):
         return ""

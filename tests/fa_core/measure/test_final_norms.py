@@ -107,3 +107,38 @@ def test_gemma_is_refused_with_its_blocks(family: str) -> None:
     with pytest.raises(TapError, match=rf"{FINAL}.*'body\.layers\.\*'"):
         diagnose(Net(), sentences(1))
     assert "a" in diagnose(Net(), sentences(1), taps="body.embed_tokens, body.layers.*").flags
+
+
+def with_normed_embedding(**options: Any) -> Classifier:
+    model = Classifier(**options)
+    wte = nn.Sequential(model.transformer.wte, nn.LayerNorm(WIDTH))
+    model.transformer.wte = wte
+    return model
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_normed_embedding_does_not_hide_the_final_norm(depth: int) -> None:
+    with pytest.raises(TapError, match=FINAL):
+        diagnose(with_normed_embedding(depth=depth), sentences(1), taps=hidden_states)
+    with pytest.raises(TapError, match=r"is the final norm.*leave it out"):
+        diagnose(with_normed_embedding(depth=depth), sentences(1), taps=[*TAPS, "transformer.ln_f"])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("taps", [TAPS, hidden_states], ids=["modules", "returned"])
+def test_post_norm_blocks_behind_a_normed_embedding_are_measured(depth: int, taps: Any) -> None:
+    report = diagnose(with_normed_embedding(depth=depth, post=True), sentences(1), taps=taps)
+    assert len(report.residual_norms) == depth + 1
+
+
+def last_state(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    logits, states = hidden_states(model, ids)
+    return logits, states[-1:]
+
+
+def test_a_final_norm_as_the_only_state_is_refused() -> None:
+    with pytest.raises(TapError, match=rf"h_0 .*{FINAL}.*'transformer\.h\.\*'"):
+        diagnose(Classifier(), sentences(1), taps=last_state)
+    with pytest.raises(TapError, match=r"is the final norm.*'transformer\.h\.\*'"):
+        diagnose(Classifier(), sentences(1), taps="transformer.ln_f")
+    assert diagnose(Classifier(), sentences(1), taps="transformer.h.2").coverage == "b"
