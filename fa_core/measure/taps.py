@@ -407,6 +407,12 @@ class ModuleTaps:
                 f"none of the tapped modules ran: {', '.join(self._names)}",
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
+        end = edges[-1] and edges[-1].node
+        if end is not None and _origin(getattr(logits, "grad_fn", None), SELECTIONS, [end]) is end:
+            raise TapError(
+                f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
+                hint="leave it out: the last block's output is h_L",
+            )
         # a block that ends in a norm is a tap like any other; a norm by itself is none
         alone = not self._looked and not any(model.get_submodule(names[-1].split(" ")[0]).children())
         if alone and follows_norm(nodes if nodes[-1] is not None else self._from_parameters(model, x)):

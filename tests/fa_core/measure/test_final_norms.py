@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from fa_core import diagnose
 from fa_core.errors import TapError
-from tests.fa_core.measure.nets import batches
+from tests.fa_core.measure.nets import Hookable, Residual, batches
 from tests.fa_core.measure.test_streams import TAPS, WIDTH, Classifier, hidden_states, sentences
 
 FINAL = "comes after the final norm"
@@ -142,3 +142,18 @@ def test_a_final_norm_as_the_only_state_is_refused() -> None:
     with pytest.raises(TapError, match=r"is the final norm.*'transformer\.h\.\*'"):
         diagnose(Classifier(), sentences(1), taps="transformer.ln_f")
     assert diagnose(Classifier(), sentences(1), taps="transformer.h.2").coverage == "b"
+
+
+class Bare(Hookable):
+    """Logits in an output object, or picked from those of every token."""
+
+    def forward(self, x: Tensor) -> Any:
+        return {"logits": super().forward(x)[:, :]}
+
+
+@pytest.mark.parametrize("kind", [Hookable, Bare])
+def test_logits_are_no_hidden_state(kind: type[Hookable]) -> None:
+    net = kind(Residual(out_ln=True))
+    with pytest.raises(TapError, match=r"the last tap, head, gives the logits.*leave it out"):
+        diagnose(net, batches(1), taps="embed, blocks.*, out_ln, head")
+    assert diagnose(net, batches(1), taps="embed, blocks.*").coverage == "ab"
