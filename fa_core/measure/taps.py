@@ -340,10 +340,11 @@ class ReturnedStream:
         _refuse_overwritten(hidden, self._name)
         names = [f"h_{layer}" for layer in range(len(hidden))]
         after_norm = not self._looked and follows_norm([h.grad_fn for h in hidden])
-        if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])):
+        if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])) is not None:
+            instead = f"tap the blocks instead: taps={blocks}; or " if blocks else ""
             raise TapError(
                 f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows",
-                hint=f"tap the blocks instead: taps={blocks}; or return what the norm reads as {names[-1]}",
+                hint=f"{instead}return what the norm reads as {names[-1]}",
             )
         self._looked = True
         return Stream(logits, hidden, hidden, names, returned=True)
@@ -535,17 +536,18 @@ def _reads_data(node: Any) -> bool:
     return False
 
 
-def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
-    """Patterns for the modules that made the states before a final norm; candidates where they cannot be found.
+def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[str] | None:
+    """Patterns for the modules that made the states before a final norm, h_0 excepted where none made it.
 
-    "" where the norm is the end of a block: of a module that gives h_L and does not hold what gives h_{L−1}.
+    None of them where one of the states is no module's output, as where a block returns the branch alone.
+    None where the norm is the end of a block: of a module that gives h_L and does not hold what gives h_{L−1}.
     """
     made: dict[Any, list[str]] = {}
     read: dict[Any, Any] = {}
 
     def hook(name: str, module: nn.Module, args: Any, output: Any) -> None:
         given, got = first_tensor(args), first_tensor(output)
-        if got is not None and not _is_list(module):
+        if got is not None and got.grad_fn is not None and not _is_list(module):
             # from the inside out
             made.setdefault(got.grad_fn, []).append(name)
             read.setdefault(got.grad_fn, given.grad_fn if given is not None else None)
@@ -559,10 +561,14 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
     previous = made.get(before[-1], []) if before else []
     around = made.get(last, [])[1:]
     if previous and any(not name.startswith(f"{block}.") for block in around for name in previous):
-        return ""
-    outermost = [made[node][-1] for node in (*before, read.get(last)) if node in made]
-    found = list(dict.fromkeys(re.sub(r"\.\d+$", ".*", name) for name in outermost))
-    return str(found) if found else candidates(model)
+        return None
+    # a norm that is no module does not show what it read: the states before it have to do
+    stream = [*before, _origin(read[last], SELECTIONS, made)] if last in read else before
+    needed = stream[1:] if before else stream
+    if not needed or any(node not in made for node in needed):
+        return []
+    outermost = [made[node][-1] for node in stream if node in made]
+    return list(dict.fromkeys(re.sub(r"\.\d+$", ".*", name) for name in outermost))
 
 
 @contextmanager

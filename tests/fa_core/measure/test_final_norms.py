@@ -157,3 +157,35 @@ def test_logits_are_no_hidden_state(kind: type[Hookable]) -> None:
     with pytest.raises(TapError, match=r"the last tap, head, gives the logits.*leave it out"):
         diagnose(net, batches(1), taps="embed, blocks.*, out_ln, head")
     assert diagnose(net, batches(1), taps="embed, blocks.*").coverage == "ab"
+
+
+class Branches(Hookable):
+    """Its blocks give branches that the forward adds to the stream."""
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        states = [self.embed(x)]
+        for block in self.blocks:
+            states.append(states[-1] + block(states[-1]))
+        states[-1] = self.out_ln(states[-1])
+        return (self.head(states[-1]), states) if return_hidden else self.head(states[-1])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_no_taps_are_named_where_no_module_gives_the_states(depth: int) -> None:
+    with pytest.raises(TapError, match=rf"{FINAL}.*; return what the norm reads as h_{depth}$"):
+        diagnose(Branches(Residual(out_ln=True, depth=depth)), batches(1))
+
+
+@pytest.mark.parametrize(
+    ("depth", "named"), [(1, ""), (2, r"tap the blocks instead: taps=\['embed', 'blocks\.\*'\]; or ")]
+)
+def test_a_final_norm_that_is_no_module(depth: int, named: str) -> None:
+    def taps(model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        states = [model.embed(x)]
+        for block in model.blocks:
+            states.append(block(states[-1]))
+        states[-1] = F.layer_norm(states[-1], states[-1].shape[1:])
+        return model.head(states[-1]), states
+
+    with pytest.raises(TapError, match=rf"shows; {named}return what the norm reads as h_{depth}$"):
+        diagnose(Hookable(Residual(depth=depth)), batches(1), taps=taps)
