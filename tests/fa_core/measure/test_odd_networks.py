@@ -176,3 +176,18 @@ def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) ->
 def test_candidates_end_with_the_blocks() -> None:
     with pytest.raises(TapError, match=r"e\.g\. \['embed', 'blocks\.\*'\]$"):
         diagnose(odd(plain), batches(1))
+
+
+@pytest.mark.parametrize(
+    ("net", "kind"),
+    [
+        (Residual, "the class Residual"),
+        (plain, "a function"),
+        (Residual().state_dict(), "a OrderedDict"),
+        (None, "a None"),
+    ],
+)
+@pytest.mark.parametrize("measure", [diagnose, accuracy])
+def test_what_is_no_network_is_refused_with_the_remedy(net: Any, kind: str, measure: Any) -> None:
+    with pytest.raises(MeasureError, match=rf"the network is {kind}.*nn\.Module instance.*load_state_dict"):
+        measure(net, batches(1))
