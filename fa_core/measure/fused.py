@@ -148,8 +148,10 @@ def graph_nodes(output: Tensor) -> set[Any]:
     return seen
 
 
-def arithmetic(logits: Tensor, nodes: Iterable[Any]) -> str:
+def arithmetic(logits: Tensor, nodes: Iterable[Any], dtypes: Iterable[torch.dtype] = ()) -> str:
     """The dtype of the logits, and those of operations on the way to them: what an autocast inside the network does.
+
+    `dtypes` are others that were seen on the way.
 
     >>> x = torch.ones(1, requires_grad=True)
     >>> y = x.bfloat16().exp().float()
@@ -157,9 +159,11 @@ def arithmetic(logits: Tensor, nodes: Iterable[Any]) -> str:
     ('float32, bfloat16 inside', 'float32')
     """
     operations = [node for node in nodes if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name()]
-    found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())} - {logits.dtype}
+    found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())}
     ours, *others = (
-        str(d).removeprefix("torch.") for d in (logits.dtype, *sorted(found, key=str)) if d.is_floating_point
+        str(d).removeprefix("torch.")
+        for d in (logits.dtype, *sorted({*found, *dtypes} - {logits.dtype}, key=str))
+        if d.is_floating_point
     )
     return f"{ours}, {' and '.join(others)} inside" if others else ours
 
@@ -282,7 +286,7 @@ def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequen
         )
     gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
-    dtype = arithmetic(stream.logits, nodes)
+    dtype = arithmetic(stream.logits, nodes, stream.dtypes)
     return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, own)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -102,6 +102,7 @@ class Stream:
         edges: where in the graph to read g_l: a state itself, or its place; None for layers that were not asked for.
         names: names of h_0..h_L.
         returned: the network handed the states over itself, so that they may be side branches.
+        dtypes: of what modules gave, also before the first tap, where the graph may begin.
     """
 
     logits: Tensor
@@ -109,6 +110,7 @@ class Stream:
     edges: Sequence[Tensor | GradientEdge | None]
     names: list[str]
     returned: bool = False
+    dtypes: Collection[torch.dtype] = ()
 
 
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
@@ -380,6 +382,7 @@ class ModuleTaps:
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         self._names = match_modules(model, patterns)
         self._looked = False
+        self._dtypes: set[torch.dtype] = set()
 
     def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         names: list[str] = []
@@ -401,7 +404,10 @@ class ModuleTaps:
                 edges.append(torch.autograd.graph.get_gradient_edge(onward))
                 return onward
 
-        with tapped_outputs(model, self._names, tap):
+        with (
+            tapped_outputs(model, self._names, tap),
+            nullcontext() if self._looked else module_dtypes(model, self._dtypes),
+        ):
             logits = read_logits(model(lent(model, x)))
         if not hidden:
             raise TapError(
@@ -422,7 +428,7 @@ class ModuleTaps:
                 hint=f"leave it out: the last block's output is h_L; candidates: {candidates(model)}",
             )
         self._looked = True
-        return Stream(logits, hidden, edges, names)
+        return Stream(logits, hidden, edges, names, dtypes=self._dtypes)
 
     def _from_parameters(self, model: nn.Module, x: Tensor) -> list[Any]:
         """Where the states are in the graph, where none before the last starts one."""
@@ -569,6 +575,23 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[st
         return []
     outermost = [made[node][-1] for node in stream if node in made]
     return list(dict.fromkeys(re.sub(r"\.\d+$", ".*", name) for name in outermost))
+
+
+@contextmanager
+def module_dtypes(model: nn.Module, found: set[torch.dtype]) -> Iterator[None]:
+    """Collect the dtypes of what modules return."""
+
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        first = first_tensor(output)
+        if first is not None:
+            found.add(first.dtype)
+
+    handles = [module.register_forward_hook(hook) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager
