@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -148,8 +148,10 @@ def graph_nodes(output: Tensor) -> set[Any]:
     return seen
 
 
-def arithmetic(logits: Tensor, nodes: Iterable[Any]) -> str:
+def arithmetic(logits: Tensor, nodes: Iterable[Any], dtypes: Iterable[torch.dtype] = ()) -> str:
     """The dtype of the logits, and those of operations on the way to them: what an autocast inside the network does.
+
+    `dtypes` are others that were seen on the way.
 
     >>> x = torch.ones(1, requires_grad=True)
     >>> y = x.bfloat16().exp().float()
@@ -157,9 +159,11 @@ def arithmetic(logits: Tensor, nodes: Iterable[Any]) -> str:
     ('float32, bfloat16 inside', 'float32')
     """
     operations = [node for node in nodes if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name()]
-    found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())} - {logits.dtype}
+    found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())}
     ours, *others = (
-        str(d).removeprefix("torch.") for d in (logits.dtype, *sorted(found, key=str)) if d.is_floating_point
+        str(d).removeprefix("torch.")
+        for d in (logits.dtype, *sorted({*found, *dtypes} - {logits.dtype}, key=str))
+        if d.is_floating_point
     )
     return f"{ours}, {' and '.join(others)} inside" if others else ours
 
@@ -235,10 +239,15 @@ def explained(x: Tensor, where: str) -> Iterator[None]:
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             first_line = f"{type(error).__name__}: {first_line}"
         inputs = f"inputs of shape {tuple(x.shape)}, {str(x.dtype).removeprefix('torch.')}"
-        hint = next(hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
+        matching = (hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
+        hint = next(hint for hint in matching if hint != _ASK or _concerns_inputs(error, x))
+        if hint == _ASK and _OF_DTYPES.search(first_line) and not x.is_floating_point():
+            hint += " where they do, give x.float()"
         raise PassFailed(f"the network failed on {inputs}: {first_line}", where=where, hint=hint) from error
 
 
+_ASK = "do these data belong to this network?"
+_OF_DTYPES = re.compile("dtype|scalar type|input type", re.IGNORECASE)
 _REMEDIES = (
     ("use_reentrant", "checkpoint with use_reentrant=False, or switch checkpointing off while measuring"),
     ("inference tensor", "load or copy the network outside torch.inference_mode()"),
@@ -249,12 +258,44 @@ _REMEDIES = (
         "or give a function (model, x) -> (logits, states)",
     ),
     (
-        "shape|size|dimension|channel|dtype|scalar type|index out of range|number of values|samples of",
-        "do these data belong to this network?",
+        "shape|size|dimension|channel|dtype|scalar type|input type|out of (range|bounds)|number of values|samples of",
+        _ASK,
     ),
-    ("", "run model(x) on this batch by itself; where it needs more than x, wrap it in a module that passes that on"),
+    (
+        "",
+        "its forward raised it: run model(x) on this batch by itself; where it needs more than x, wrap it in a module "
+        "that passes that on",
+    ),
 )
 """What to do about what a network raises: the first pattern that its message holds."""
+
+
+def _concerns_inputs(error: BaseException, x: Tensor) -> bool:
+    """Whether an error names the samples' shape, or comes from one of torch's layers that was given the samples.
+
+    A layer after the first has other values, and a network that casts its inputs another dtype.
+    """
+    if isinstance(error, IndexError) and not x.is_floating_point():
+        return True
+    shapes = (tuple(x.shape), (len(x), x[:1].numel()))
+    if any(
+        re.search(rf"(?<!\d){sign.join(map(str, shape))}(?!\d)", str(error)) for shape in shapes for sign in ("x", ", ")
+    ):
+        return True
+    local: dict[str, Any] = {}
+    part = error.__traceback__
+    while part is not None:
+        inside = part.tb_frame.f_locals
+        local = inside if isinstance(inside.get("self"), nn.Module) else local
+        part = part.tb_next
+    if not type(local.get("self")).__module__.startswith("torch.nn."):
+        return False
+    given = [t for t in local.values() if isinstance(t, Tensor) and t.numel() == x.numel()]
+    if _OF_DTYPES.search(str(error)):
+        given = [t for t in given if t.dtype == x.dtype]
+    with suppress(RuntimeError):
+        return any(torch.equal(t.detach().flatten().to(x.dtype), x.detach().flatten()) for t in given)
+    return False
 
 
 def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
@@ -282,7 +323,7 @@ def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequen
         )
     gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
-    dtype = arithmetic(stream.logits, nodes)
+    dtype = arithmetic(stream.logits, nodes, stream.dtypes)
     return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, own)
 
 
@@ -311,7 +352,7 @@ def check_logits(logits: object, y: Tensor, where: str) -> None:
         raise PassFailed(
             f"label {largest} but the network has {logits.shape[1]} classes (0..{logits.shape[1] - 1})",
             where=where,
-            hint="do these data belong to this network?",
+            hint=_ASK,
         )
 
 

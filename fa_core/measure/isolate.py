@@ -139,9 +139,14 @@ def borrow(
 
     Raises:
         UsageError: an unknown dtype.
-        MeasureError: the network has to be copied and cannot be, or has no weights yet, or is a TorchScript program.
+        MeasureError: the network has to be copied and cannot be, or has no weights yet, or is a TorchScript program,
+            a class, a function or a state_dict.
     """
     working = model = as_written(model)
+    if not isinstance(model, nn.Module):
+        kind = f"the class {model.__name__}" if isinstance(model, type) else f"a {type(model).__name__}"
+        hint = "give an nn.Module instance: build the network, net.load_state_dict(weights) where they were saved"
+        raise MeasureError(f"the network is {kind}", hint=hint)
     if isinstance(model, torch.jit.ScriptModule):
         raise MeasureError("a TorchScript program cannot be measured", hint="give the nn.Module it was made from")
     if any(is_lazy(t) or t.is_meta for t in model.parameters()):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -102,6 +102,7 @@ class Stream:
         edges: where in the graph to read g_l: a state itself, or its place; None for layers that were not asked for.
         names: names of h_0..h_L.
         returned: the network handed the states over itself, so that they may be side branches.
+        dtypes: of what modules gave, also before the first tap, where the graph may begin.
     """
 
     logits: Tensor
@@ -109,6 +110,7 @@ class Stream:
     edges: Sequence[Tensor | GradientEdge | None]
     names: list[str]
     returned: bool = False
+    dtypes: Collection[torch.dtype] = ()
 
 
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
@@ -340,10 +342,11 @@ class ReturnedStream:
         _refuse_overwritten(hidden, self._name)
         names = [f"h_{layer}" for layer in range(len(hidden))]
         after_norm = not self._looked and follows_norm([h.grad_fn for h in hidden])
-        if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])):
+        if after_norm and (blocks := _blocks_behind(model, lambda: self._run(model, x)[1])) is not None:
+            instead = f"tap the blocks instead: taps={blocks}; or " if blocks else ""
             raise TapError(
                 f"{names[-1]} from {self._name} comes after the final norm, where no explosion shows",
-                hint=f"tap the blocks instead: taps={blocks}; or return what the norm reads as {names[-1]}",
+                hint=f"{instead}return what the norm reads as {names[-1]}",
             )
         self._looked = True
         return Stream(logits, hidden, hidden, names, returned=True)
@@ -378,6 +381,8 @@ class ModuleTaps:
 
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
         self._names = match_modules(model, patterns)
+        self._looked = False
+        self._dtypes: set[torch.dtype] = set()
 
     def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         names: list[str] = []
@@ -399,20 +404,43 @@ class ModuleTaps:
                 edges.append(torch.autograd.graph.get_gradient_edge(onward))
                 return onward
 
-        with tapped_outputs(model, self._names, tap):
+        with (
+            tapped_outputs(model, self._names, tap),
+            nullcontext() if self._looked else module_dtypes(model, self._dtypes),
+        ):
             logits = read_logits(model(lent(model, x)))
         if not hidden:
             raise TapError(
                 f"none of the tapped modules ran: {', '.join(self._names)}",
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
-        # a block that ends in a norm is a tap like any other; a norm by itself is none
-        if follows_norm(nodes) and not any(model.get_submodule(names[-1].split(" ")[0]).children()):
+        end = edges[-1] and edges[-1].node
+        if end is not None and _origin(getattr(logits, "grad_fn", None), SELECTIONS, [end]) is end:
             raise TapError(
-                f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
+                f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
                 hint="leave it out: the last block's output is h_L",
             )
-        return Stream(logits, hidden, edges, names)
+        # a block that ends in a norm is a tap like any other; a norm by itself is none
+        alone = not self._looked and not any(model.get_submodule(names[-1].split(" ")[0]).children())
+        if alone and follows_norm(nodes if nodes[-1] is not None else self._from_parameters(model, x)):
+            raise TapError(
+                f"the last tap, {names[-1]}, is the final norm, after which no explosion shows",
+                hint=f"leave it out: the last block's output is h_L; candidates: {candidates(model)}",
+            )
+        self._looked = True
+        return Stream(logits, hidden, edges, names, dtypes=self._dtypes)
+
+    def _from_parameters(self, model: nn.Module, x: Tensor) -> list[Any]:
+        """Where the states are in the graph, where none before the last starts one."""
+        nodes: list[Any] = []
+
+        def tap(name: str, state: Tensor) -> Tensor:
+            nodes.append(state.grad_fn)
+            return state
+
+        with torch.enable_grad(), _thawed(model), tapped_outputs(model, self._names, tap):
+            model(lent(model, x, gradients=True))
+        return nodes
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         return plain_logits(model, x)
@@ -451,29 +479,38 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
             handle.remove()
 
 
-_NORM = re.compile(r"(layer|rms)_?norm", re.IGNORECASE)
+_NORM = re.compile(r"(layer|rms|group)_?norm", re.IGNORECASE)
 _ROOT = re.compile(r"Rsqrt|Sqrt|Std|VectorNorm|^Norm|Reciprocal")
+_LOOKUP = re.compile(r"Embedding|Index|Gather")
 _CONSTANT_STEPS = "Add Clamp ClampMin Div Expand Mul Sub"
 _AFFINE = SELECTIONS | {f"{name}Backward{n}" for name in _CONSTANT_STEPS.split() for n in (0, 1)}
 
 
 def follows_norm(nodes: Sequence[Any]) -> bool:
-    """Whether h_L is what a LayerNorm or RMSNorm gave, and h_{L−1} is not: the final norm, not a post-norm block.
+    """Whether h_L is what a norm gave and not every state before it is: the final norm, not a post-norm block.
 
-    It does not change when the last block's output is scaled, so that neither (a) nor (b) sees that block.
+    It does not change when the last block's output is scaled, so that neither (a) nor (b) sees that block. With
+    L ≤ 1 no state shows which of the two it is; then it counts as the final norm.
 
     Args:
-        nodes: where h_0..h_L are in the graph; None for one that is not in it.
+        nodes: where h_0..h_L are in the graph; None for one that is not in it. h_0 may be normed in either case.
     """
-    return len(nodes) > 1 and _is_normed(nodes[-1]) and not _is_normed(nodes[-2])
+    *between, last = nodes[1:] or nodes
+    return _is_normed(last) and not (between and all(map(_is_normed, between)))
 
 
 def _is_normed(node: Any) -> bool:
-    """Whether a tensor is a LayerNorm or RMSNorm of another one: torch's, or spelled out as x·rsqrt(…) or x/√(…)."""
+    """Whether a tensor is a norm of another one: torch's, or spelled out as x·rsqrt(…), x/√(…) or x·(…)^−½."""
     node = _origin(node, _AFFINE)
     if node is not None and node.name() in ("MulBackward0", "DivBackward0"):
-        return any(_ROOT.search(_origin(source, _AFFINE).name()) for source in _sources(node))
-    return node is not None and bool(_NORM.search(node.name()))
+        return any(_is_root(_origin(source, _AFFINE)) for source in _sources(node))
+    # an instance norm is a batch norm in training mode, of one sample at a time
+    return node is not None and bool(_NORM.search(node.name()) or getattr(node, "_saved_training", False))
+
+
+def _is_root(node: Any) -> bool:
+    exponent = getattr(node, "_saved_exponent", None)
+    return bool(_ROOT.search(node.name())) or (isinstance(exponent, float) and abs(exponent) == 0.5)
 
 
 def _origin(node: Any, steps: Container[str], known: Container[Any] = ()) -> Any:
@@ -484,21 +521,39 @@ def _origin(node: Any, steps: Container[str], known: Container[Any] = ()) -> Any
 
 
 def _sources(node: Any) -> list[Any]:
-    """Where a node's inputs come from, parameters and other leaves left out."""
-    return [source for source, _ in node.next_functions if source and "AccumulateGrad" not in source.name()]
+    """Where a node's inputs come from; what is computed from parameters alone is left out."""
+    found = [source for source, _ in node.next_functions if source and not _is_parameter(source)]
+    return [source for source in found if _reads_data(source)] if len(found) > 1 else found
 
 
-def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
-    """Patterns for the modules that made the states before a final norm; candidates where they cannot be found.
+def _is_parameter(node: Any) -> bool:
+    return "AccumulateGrad" in node.name() and isinstance(node.variable, nn.Parameter)
 
-    "" where the norm is the end of a block: of a module that gives h_L and does not hold what gives h_{L−1}.
+
+def _reads_data(node: Any) -> bool:
+    """Whether a tensor depends on the network's input: through another leaf than a parameter, or a look-up."""
+    seen, waiting = set(), [node]
+    while waiting:
+        node = waiting.pop()
+        if _LOOKUP.search(node.name()) or ("AccumulateGrad" in node.name() and not _is_parameter(node)):
+            return True
+        seen.add(node)
+        waiting += [source for source, _ in node.next_functions if source and source not in seen]
+    return False
+
+
+def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[str] | None:
+    """Patterns for the modules that made the states before a final norm, h_0 excepted where none made it.
+
+    None of them where one of the states is no module's output, as where a block returns the branch alone.
+    None where the norm is the end of a block: of a module that gives h_L and does not hold what gives h_{L−1}.
     """
     made: dict[Any, list[str]] = {}
     read: dict[Any, Any] = {}
 
     def hook(name: str, module: nn.Module, args: Any, output: Any) -> None:
         given, got = first_tensor(args), first_tensor(output)
-        if got is not None and not _is_list(module):
+        if got is not None and got.grad_fn is not None and not _is_list(module):
             # from the inside out
             made.setdefault(got.grad_fn, []).append(name)
             read.setdefault(got.grad_fn, given.grad_fn if given is not None else None)
@@ -509,13 +564,34 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> str:
     finally:
         for handle in handles:
             handle.remove()
-    previous = made.get(before[-1], [])
+    previous = made.get(before[-1], []) if before else []
     around = made.get(last, [])[1:]
     if previous and any(not name.startswith(f"{block}.") for block in around for name in previous):
-        return ""
-    outermost = [made[node][-1] for node in (*before, read.get(last)) if node in made]
-    found = list(dict.fromkeys(re.sub(r"\.\d+$", ".*", name) for name in outermost))
-    return str(found) if found else candidates(model)
+        return None
+    # a norm that is no module does not show what it read: the states before it have to do
+    stream = [*before, _origin(read[last], SELECTIONS, made)] if last in read else before
+    needed = stream[1:] if before else stream
+    if not needed or any(node not in made for node in needed):
+        return []
+    outermost = [made[node][-1] for node in stream if node in made]
+    return list(dict.fromkeys(re.sub(r"\.\d+$", ".*", name) for name in outermost))
+
+
+@contextmanager
+def module_dtypes(model: nn.Module, found: set[torch.dtype]) -> Iterator[None]:
+    """Collect the dtypes of what modules return."""
+
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        first = first_tensor(output)
+        if first is not None:
+            found.add(first.dtype)
+
+    handles = [module.register_forward_hook(hook) for module in model.modules()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
 
 
 @contextmanager

@@ -334,7 +334,7 @@ def stacked_pass(
     stream = stack.forward(x, layers)
     check_members(stream.logits, y, int(y.max()) if highest is None else highest)
     gradients, error = activation_gradients(stream, y, layers)
-    dtype = arithmetic(stream.logits, graph_nodes(stream.logits) if layers is None else ())
+    dtype = arithmetic(stream.logits, graph_nodes(stream.logits) if layers is None else (), stream.dtypes)
     return Pass(stream.logits.detach(), [h.detach() for h in stream.hidden], gradients, error, stream.names, dtype)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from dataclasses import is_dataclass
 from itertools import chain
 from types import FunctionType
@@ -33,6 +34,7 @@ from fa_core.measure.taps import (
     StreamFunction,
     Taps,
     match_modules,
+    module_dtypes,
     own_stream,
     read_logits,
     resolve_taps,
@@ -285,7 +287,7 @@ class FunctionalStack:
         # layers whose gradient is not wanted are counted, not shown
         hidden = [at.get(layer, logits) for layer in range(len(recorder.names))]
         edges = [at.get(layer) for layer in range(len(recorder.names))]
-        return Stream(logits, hidden, edges, recorder.names)
+        return Stream(logits, hidden, edges, recorder.names, dtypes=recorder.dtypes)
 
     def _by_return(self, x: Tensor) -> Stream:
         logits, hidden = self._with_graph(x)
@@ -355,6 +357,7 @@ class _MemberTaps:
         self._modules, self._layers = modules, layers
         self.names: list[str] = []
         self.kept: list[int] = []
+        self.dtypes: set[torch.dtype] = set()
 
     def __call__(self, network: nn.Module, x: Tensor, zero: Tensor) -> tuple[Tensor, list[Tensor]]:
         states: list[Tensor] = []
@@ -369,7 +372,8 @@ class _MemberTaps:
             # a copy goes on: writing into it leaves the state alone
             return states[-1].clone()
 
-        with tapped_outputs(network, self._modules, tap):
+        looking = nullcontext() if self._layers is not None else module_dtypes(network, self.dtypes)
+        with tapped_outputs(network, self._modules, tap), looking:
             logits = read_logits(network(x))
         return logits, states
 

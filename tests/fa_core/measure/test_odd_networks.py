@@ -62,6 +62,7 @@ class Scores:
 
 
 ASKS_ABOUT_DATA = "do these data belong to this network"
+RAISED = r"its forward raised it: run model\(x\) on this batch by itself"
 REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
     "reentrant checkpoints": (
         odd(checkpointed(True)),
@@ -88,6 +89,10 @@ REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
         "whose forward takes x alone",
     ),
     "a failed assertion": (odd(lambda net, x: _fail()), MeasureError, r"run model\(x\) on this batch by itself"),
+    "a forward that casts": (odd(lambda net, x: plain(net, x.double())), MeasureError, RAISED),
+    "layers that do not fit": (odd(lambda net, x: net.embed(plain(net, x))), MeasureError, RAISED),
+    "products that do not fit": (odd(lambda net, x: states(net, x) @ torch.ones(7, 4)), MeasureError, RAISED),
+    "an error of its own": (odd(lambda net, x: _fail(ValueError("a bad size"))), MeasureError, RAISED),
     "a lazy network": (
         nn.Sequential(nn.LazyLinear(6), nn.Linear(6, 4)),
         MeasureError,
@@ -98,8 +103,8 @@ REFUSED: dict[str, tuple[Any, type[FaError], str]] = {
 }
 
 
-def _fail() -> None:
-    raise AssertionError("bad")
+def _fail(error: Exception | None = None) -> None:
+    raise error or AssertionError("bad")
 
 
 @pytest.mark.parametrize("case", REFUSED)
@@ -120,7 +125,7 @@ DATA: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
     "labels (B, 1)": (lambda x, y: [(x, y[:, None])], r"y\.squeeze\(1\)"),
     "float labels": (lambda x, y: [(x, y.float())], r"y\.long\(\)"),
     "inputs of another width": (lambda x, y: [(x[:, :3], y)], ASKS_ABOUT_DATA),
-    "inputs of another dtype": (lambda x, y: [(x.long(), y)], ASKS_ABOUT_DATA),
+    "inputs of another dtype": (lambda x, y: [(x.long(), y)], rf"{ASKS_ABOUT_DATA}\? where they do, give x\.float\(\)"),
     "labels of another set": (lambda x, y: [(x, y + 4)], ASKS_ABOUT_DATA),
 }
 
@@ -176,3 +181,32 @@ def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) ->
 def test_candidates_end_with_the_blocks() -> None:
     with pytest.raises(TapError, match=r"e\.g\. \['embed', 'blocks\.\*'\]$"):
         diagnose(odd(plain), batches(1))
+
+
+@pytest.mark.parametrize(
+    ("net", "kind"),
+    [
+        (Residual, "the class Residual"),
+        (plain, "a function"),
+        (Residual().state_dict(), "a OrderedDict"),
+        (None, "a None"),
+    ],
+)
+@pytest.mark.parametrize("measure", [diagnose, accuracy])
+def test_what_is_no_network_is_refused_with_the_remedy(net: Any, kind: str, measure: Any) -> None:
+    with pytest.raises(MeasureError, match=rf"the network is {kind}.*nn\.Module instance.*load_state_dict"):
+        measure(net, batches(1))
+
+
+FIT: dict[str, tuple[nn.Module, Tensor]] = {
+    "flattened": (nn.Sequential(nn.Flatten(), nn.Linear(12, 4), nn.Linear(4, 4)), torch.randn(8, 1, 3, 3)),
+    "channels": (nn.Sequential(nn.Conv2d(3, 4, 1), nn.Flatten(), nn.Linear(4, 4)), torch.randn(8, 1, 3, 3)),
+    "words": (nn.Sequential(nn.Embedding(5, 6), nn.Flatten(), nn.Linear(12, 4)), torch.full((8, 2), 5)),
+}
+
+
+@pytest.mark.parametrize("case", FIT)
+def test_samples_that_do_not_fit_are_asked_about(case: str) -> None:
+    net, x = FIT[case]
+    with pytest.raises(MeasureError, match=ASKS_ABOUT_DATA):
+        diagnose(net, [(x, torch.zeros(8, dtype=torch.long))], taps="0")

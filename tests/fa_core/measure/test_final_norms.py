@@ -1,0 +1,191 @@
+"""Final norms, however they are written, and the states and taps around them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core import diagnose
+from fa_core.errors import TapError
+from tests.fa_core.measure.nets import Hookable, Residual, batches
+from tests.fa_core.measure.test_streams import TAPS, WIDTH, Classifier, hidden_states, sentences
+
+FINAL = "comes after the final norm"
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    torch.manual_seed(0)
+
+
+def spelled(forward: Any) -> type[nn.Module]:
+    class Spelled(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.zeros(width))
+
+        def forward(self, h: Tensor) -> Tensor:
+            wide = h.float()
+            return forward(wide, wide.pow(2).mean(-1, keepdim=True) + 1e-6, self.weight.float()).type_as(h)
+
+    return Spelled
+
+
+WRITTEN = {
+    "one plus the weight": lambda h, square, w: h * torch.rsqrt(square) * (1.0 + w),
+    "weight of weights": lambda h, square, w: h * torch.rsqrt(square) * torch.exp(w) + w.tanh(),
+    "a power": lambda h, square, w: h * torch.pow(square, -0.5) * (1.0 + w),
+    "divided by a power": lambda h, square, w: h / square**0.5,
+    "one group": lambda h, square, w: F.group_norm(h.flatten(0, 1), 1).view_as(h) * (1.0 + w),
+    "an instance norm": lambda h, square, w: F.instance_norm(h),
+}
+
+
+@pytest.mark.parametrize("case", WRITTEN)
+def test_a_final_norm_is_found_however_it_is_written(case: str) -> None:
+    model, data = Classifier(norm=spelled(WRITTEN[case])), sentences(1)
+    model.transformer.h[-1].register_forward_hook(lambda _, args, output: (1e9 * output[0], None))
+    with pytest.raises(TapError, match=FINAL) as caught:
+        diagnose(model, data, taps=hidden_states)
+    assert "taps=['transformer.drop', 'transformer.h.*']" in str(caught.value)
+    assert "a" in diagnose(model, data, taps=TAPS).flags
+
+
+@pytest.mark.parametrize(
+    "written", [lambda h, s, w: h * (1.0 + w), lambda h, s, w: h * h**2, lambda h, s, w: h * F.silu(h)]
+)
+def test_gains_and_gates_are_no_norms(written: Any) -> None:
+    assert diagnose(Classifier(norm=spelled(written)), sentences(1), taps=hidden_states).coverage == "ab"
+
+
+def test_a_batch_norm_in_eval_mode_is_no_norm() -> None:
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.block, self.head = nn.Linear(5, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 4)
+            self.norm = nn.BatchNorm1d(WIDTH)
+
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            states = [self.embed(x)]
+            states.append(self.norm(self.block(states[0])))
+            return (self.head(states[1]), states) if return_hidden else self.head(states[1])
+
+    assert diagnose(Net(), batches(1)).coverage == "ab"
+
+
+@pytest.mark.parametrize("family", ["Gemma", "Gemma2", "Gemma3Text"])
+def test_gemma_is_refused_with_its_blocks(family: str) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=13,
+        hidden_size=32,
+        intermediate_size=32,
+        num_hidden_layers=3,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=16,
+    )
+    body = getattr(transformers, f"{family}Model")(config)
+
+    class Net(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body, self.head = body, nn.Linear(32, 4)
+
+        def forward(self, ids: Tensor, return_hidden: bool = False) -> Any:
+            out = self.body(ids, output_hidden_states=True)
+            logits = self.head(out.last_hidden_state[:, -1])
+            return (logits, list(out.hidden_states)) if return_hidden else logits
+
+    body.layers[-1].register_forward_hook(
+        lambda _, args, output: (1e9 * output[0], *output[1:]) if isinstance(output, tuple) else 1e9 * output
+    )
+    with pytest.raises(TapError, match=rf"{FINAL}.*'body\.layers\.\*'"):
+        diagnose(Net(), sentences(1))
+    assert "a" in diagnose(Net(), sentences(1), taps="body.embed_tokens, body.layers.*").flags
+
+
+def with_normed_embedding(**options: Any) -> Classifier:
+    model = Classifier(**options)
+    wte = nn.Sequential(model.transformer.wte, nn.LayerNorm(WIDTH))
+    model.transformer.wte = wte
+    return model
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_a_normed_embedding_does_not_hide_the_final_norm(depth: int) -> None:
+    with pytest.raises(TapError, match=FINAL):
+        diagnose(with_normed_embedding(depth=depth), sentences(1), taps=hidden_states)
+    with pytest.raises(TapError, match=r"is the final norm.*leave it out"):
+        diagnose(with_normed_embedding(depth=depth), sentences(1), taps=[*TAPS, "transformer.ln_f"])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+@pytest.mark.parametrize("taps", [TAPS, hidden_states], ids=["modules", "returned"])
+def test_post_norm_blocks_behind_a_normed_embedding_are_measured(depth: int, taps: Any) -> None:
+    report = diagnose(with_normed_embedding(depth=depth, post=True), sentences(1), taps=taps)
+    assert len(report.residual_norms) == depth + 1
+
+
+def last_state(model: nn.Module, ids: Tensor) -> tuple[Tensor, list[Tensor]]:
+    logits, states = hidden_states(model, ids)
+    return logits, states[-1:]
+
+
+def test_a_final_norm_as_the_only_state_is_refused() -> None:
+    with pytest.raises(TapError, match=rf"h_0 .*{FINAL}.*'transformer\.h\.\*'"):
+        diagnose(Classifier(), sentences(1), taps=last_state)
+    with pytest.raises(TapError, match=r"is the final norm.*'transformer\.h\.\*'"):
+        diagnose(Classifier(), sentences(1), taps="transformer.ln_f")
+    assert diagnose(Classifier(), sentences(1), taps="transformer.h.2").coverage == "b"
+
+
+class Bare(Hookable):
+    """Logits in an output object, or picked from those of every token."""
+
+    def forward(self, x: Tensor) -> Any:
+        return {"logits": super().forward(x)[:, :]}
+
+
+@pytest.mark.parametrize("kind", [Hookable, Bare])
+def test_logits_are_no_hidden_state(kind: type[Hookable]) -> None:
+    net = kind(Residual(out_ln=True))
+    with pytest.raises(TapError, match=r"the last tap, head, gives the logits.*leave it out"):
+        diagnose(net, batches(1), taps="embed, blocks.*, out_ln, head")
+    assert diagnose(net, batches(1), taps="embed, blocks.*").coverage == "ab"
+
+
+class Branches(Hookable):
+    """Its blocks give branches that the forward adds to the stream."""
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        states = [self.embed(x)]
+        for block in self.blocks:
+            states.append(states[-1] + block(states[-1]))
+        states[-1] = self.out_ln(states[-1])
+        return (self.head(states[-1]), states) if return_hidden else self.head(states[-1])
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_no_taps_are_named_where_no_module_gives_the_states(depth: int) -> None:
+    with pytest.raises(TapError, match=rf"{FINAL}.*; return what the norm reads as h_{depth}$"):
+        diagnose(Branches(Residual(out_ln=True, depth=depth)), batches(1))
+
+
+@pytest.mark.parametrize(
+    ("depth", "named"), [(1, ""), (2, r"tap the blocks instead: taps=\['embed', 'blocks\.\*'\]; or ")]
+)
+def test_a_final_norm_that_is_no_module(depth: int, named: str) -> None:
+    def taps(model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
+        states = [model.embed(x)]
+        for block in model.blocks:
+            states.append(block(states[-1]))
+        states[-1] = F.layer_norm(states[-1], states[-1].shape[1:])
+        return model.head(states[-1]), states
+
+    with pytest.raises(TapError, match=rf"shows; {named}return what the norm reads as h_{depth}$"):
+        diagnose(Hookable(Residual(depth=depth)), batches(1), taps=taps)
