@@ -30,7 +30,7 @@ class BatchLog:
     """Remembers two numbers and the label of every sample; nothing waits for the device until `judged`.
 
     A sample's fingerprint is V·(x_i − x_0) in float32, with rows V = (sin k, cos k), k = 1, 2, … and x_0 the very first
-    sample, so that a large value that all samples share does not drown what tells them apart.
+    sample, so that a large value that all samples share does not drown their differences.
     """
 
     def __init__(self) -> None:
