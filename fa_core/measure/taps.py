@@ -278,7 +278,7 @@ def read_logits(output: Any) -> Any:
         return output
     rivals = [item for item in output[1:] if _is_matrix(item) and _is_matrix(output[0]) and len(item) == len(output[0])]
     for rival in rivals:
-        if rival.shape != output[0].shape:
+        if rival is not output[0]:
             raise TapError(
                 f"the forward returns {_kind(output[0])} and {_kind(rival)}: either may be the logits",
                 hint="wrap the network in a module whose forward returns the logits alone, e.g. self.net(x)[1], "

@@ -354,11 +354,12 @@ def test_a_square_state_whose_first_axis_is_the_batch_is_measured() -> None:
     assert len(diagnose(Classifier("mean"), data, taps=TAPS).residual_norms) == 4
 
 
-def test_features_before_the_logits_are_not_taken_for_them() -> None:
+@pytest.mark.parametrize("width", [6, CLASSES])
+def test_features_before_the_logits_are_not_taken_for_them(width: int) -> None:
     class Both(Classifier):
         def forward(self, ids: Tensor) -> Any:
             features = self.transformer(ids)[0][:, -1]
-            return features, self.score(features)
+            return features[:, :width] * 5.0, self.score(features)
 
     class Wrapped(nn.Module):
         def __init__(self, net: nn.Module) -> None:
@@ -369,7 +370,7 @@ def test_features_before_the_logits_are_not_taken_for_them() -> None:
             return self.net(x)[1]
 
     net, data = Both(), sentences(1)
-    with pytest.raises(TapError, match=r"\(16, 6\) and .*\(16, 4\): either may be the logits; wrap .*net\.blocks"):
+    with pytest.raises(TapError, match=r"\(16, \d\) and .*\(16, 4\): either may be the logits; wrap .*net\.blocks"):
         diagnose(net, data, taps=TAPS)
     assert diagnose(Wrapped(net), data, taps=[f"net.{tap}" for tap in TAPS]).coverage == "ab"
 
