@@ -21,6 +21,9 @@ LEVEL = 0.95
 REFERENCE_BATCH = 128
 """B at which the thresholds of (b) and (c) are meant (docs/protocol.md §3)."""
 
+_LARGEST = 709.0
+"""Logarithms above this have no float."""
+
 SMALLEST = 1e-30
 """Norms below this count as this much, as in the growth ratio."""
 
@@ -80,7 +83,7 @@ def growth_interval(
     several = NormalDist().inv_cdf(1 - (1 - LEVEL) / (2 * len(steps)))
     low = max(step - several * spread for step, spread in zip(steps, spreads, strict=True))
     high = max(step + _Z * spread for step, spread in zip(steps, spreads, strict=True))
-    return math.exp(low), math.exp(high)
+    return math.exp(min(low, _LARGEST)), math.exp(min(high, _LARGEST))
 
 
 def median_ranks(samples: int) -> tuple[int, int] | None:

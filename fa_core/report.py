@@ -341,7 +341,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
         Raises:
             InvalidReport: unequal numbers of layers, a negative norm, an accuracy outside [0, 1],
-                a cosine outside [-1, 1].
+                a cosine outside [-1, 1], an interval whose ends are out of order.
         """
         h, g = self.residual_norms, self.bp_grad_norms
         if h and g and len(h) != len(g):
@@ -358,6 +358,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
             if acc is not None and math.isfinite(acc) and not 0.0 <= acc <= 1.0:
                 hint = "accuracies are fractions: divide by 100" if acc > 1 else "an accuracy lies in [0, 1]"
                 raise InvalidReport(f"{name} is {acc}", where=where, hint=hint)
+        for name, (low, high) in self.intervals.items():
+            if not low <= high:
+                raise InvalidReport(f"intervals.{name} is [{low}, {high}]", where=where, hint="low end first, no NaN")
         cosine = self.cross_batch_stability
         if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
             raise InvalidReport(f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]")

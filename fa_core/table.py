@@ -324,6 +324,7 @@ class AuditTable:
             and _within(h.flat, 0.0, np.inf)
             and _within(g.flat, 0.0, np.inf)
             and _within(self.stability[self.measured("stability")], -1.0, 1.0)
+            and not (self.low > self.high).any()
             and _within(self.acc[self._has_acc], 0.0, 1.0)
             and _within(self.baseline[self._has_baseline], 0.0, 1.0)
         )

@@ -304,7 +304,7 @@ class ExplorerApp(App[int]):
             self.explorer.say(str(error), "warn")
 
     def action_show_problems(self) -> None:
-        """Open the list of what could not be read, and of what was measured unlike the rest."""
+        """Open the list of what could not be read, and in which settings the runs were measured differently."""
         from fa_tui.screens.help import ProblemsScreen
 
         self.push_screen(ProblemsScreen(self.session))

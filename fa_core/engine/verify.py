@@ -120,7 +120,9 @@ def relative_tolerance(report: DiagnosticReport) -> float:
     """
     blocks = max(1, len(report.residual_norms) - 1)
     fan_in = report.provenance.get("fan_in", USUAL_FAN_IN)
-    unit = UNIT_ROUNDOFF.get(report.dtype or "float32", UNIT_ROUNDOFF["float32"])
+    # the coarsest of what ran: "float32, bfloat16 inside"
+    ran = [unit for name, unit in UNIT_ROUNDOFF.items() if name in (report.dtype or "")]
+    unit = max(ran, default=UNIT_ROUNDOFF["float32"])
     return float(SAFETY * (2 * blocks + 2) * math.sqrt(fan_in) * unit)
 
 

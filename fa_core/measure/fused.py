@@ -14,12 +14,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import BackwardCFunction
 
 from fa_core.errors import MeasureError, TapError
+from fa_core.measure.graph import arithmetic, custom_functions, graph_nodes
 from fa_core.measure.isolate import Borrowed
 from fa_core.measure.norms import check_states
-from fa_core.measure.taps import SELECTIONS, Tapped, activation_gradients
+from fa_core.measure.taps import Tapped, activation_gradients
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
@@ -105,67 +105,6 @@ def pair(batch: Any, index: int) -> tuple[Tensor, Tensor]:
 def _recordable(tensor: Tensor) -> Tensor:
     """A tensor made under inference mode cannot enter a graph; its copy can."""
     return tensor.clone() if tensor.is_inference() else tensor
-
-
-def custom_functions(nodes: Iterable[Any]) -> list[str]:
-    """Names of the custom `torch.autograd.Function`s among the nodes of a graph, sorted; torch's own left out.
-
-    Feedback alignment is often written as a Function whose backward multiplies by a fixed random matrix.
-    Autograd through such a network gives the method's credit signal where the BP gradient is wanted:
-    Γ would read 1, and (b) and (c) would judge the wrong vector.
-
-    >>> import torch
-    >>> class Feedback(torch.autograd.Function):
-    ...     @staticmethod
-    ...     def forward(ctx, x):
-    ...         return 2 * x
-    ...
-    ...     @staticmethod
-    ...     def backward(ctx, g):
-    ...         return -g
-    >>> custom_functions(graph_nodes(Feedback.apply(torch.ones(1, requires_grad=True)) + 1))
-    ['Feedback']
-    """
-    functions = {node._forward_cls for node in backward_functions(nodes)}
-    return sorted({function.__name__ for function in functions if function.__module__.split(".")[0] != "torch"})
-
-
-def backward_functions(nodes: Iterable[Any]) -> list[Any]:
-    """The nodes that a Python `torch.autograd.Function` made, torch's own among them."""
-    return [node for node in nodes if isinstance(node, BackwardCFunction)]
-
-
-def graph_nodes(output: Tensor) -> set[Any]:
-    """All nodes in the graph of a tensor."""
-    seen: set[Any] = set()
-    waiting: list[Any] = [output.grad_fn]
-    while waiting:
-        node = waiting.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
-        waiting += [source for source, _ in node.next_functions]
-    return seen
-
-
-def arithmetic(logits: Tensor, nodes: Iterable[Any], dtypes: Iterable[torch.dtype] = ()) -> str:
-    """The dtype of the logits, and those of operations on the way to them: what an autocast inside the network does.
-
-    `dtypes` are others that were seen on the way.
-
-    >>> x = torch.ones(1, requires_grad=True)
-    >>> y = x.bfloat16().exp().float()
-    >>> arithmetic(y, graph_nodes(y)), arithmetic(x, graph_nodes(x))
-    ('float32, bfloat16 inside', 'float32')
-    """
-    operations = [node for node in nodes if node.name() not in SELECTIONS and "AccumulateGrad" not in node.name()]
-    found = {meta.dtype for node in operations for meta in getattr(node, "_input_metadata", ())}
-    ours, *others = (
-        str(d).removeprefix("torch.")
-        for d in (logits.dtype, *sorted({*found, *dtypes} - {logits.dtype}, key=str))
-        if d.is_floating_point
-    )
-    return f"{ours}, {' and '.join(others)} inside" if others else ours
 
 
 class PassFailed(MeasureError, RuntimeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import TapError
+from fa_core.measure.graph import SELECTIONS, follows_norm, origin
 from fa_core.measure.isolate import lent, wide
 
 _MOST_SUGGESTIONS = 8
@@ -85,11 +86,6 @@ def _is_list(module: nn.Module) -> bool:
 def _matches(name: str, pattern: str) -> bool:
     ours, theirs = name.split("."), pattern.split(".")
     return len(ours) == len(theirs) and all(map(fnmatchcase, ours, theirs))
-
-
-_COPYING = "Alias Clone Permute ReshapeAlias Select Slice Squeeze T ToCopy Transpose UnsafeView Unsqueeze View"
-SELECTIONS = {"SqueezeBackward1", *(f"{name}Backward0" for name in _COPYING.split())}
-"""Autograd nodes that copy or pick entries: their Jacobian's rows are rows of the identity."""
 
 
 @dataclass(frozen=True)
@@ -415,7 +411,7 @@ class ModuleTaps:
                 hint=f"tap modules that its forward calls, e.g. {candidates(model)}",
             )
         end = edges[-1] and edges[-1].node
-        if end is not None and _origin(getattr(logits, "grad_fn", None), SELECTIONS, [end]) is end:
+        if end is not None and origin(getattr(logits, "grad_fn", None), SELECTIONS, [end]) is end:
             raise TapError(
                 f"the last tap, {names[-1]}, gives the logits, which are no hidden state",
                 hint="leave it out: the last block's output is h_L",
@@ -479,69 +475,6 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
             handle.remove()
 
 
-_NORM = re.compile(r"(layer|rms|group)_?norm", re.IGNORECASE)
-_ROOT = re.compile(r"Rsqrt|Sqrt|Std|VectorNorm|^Norm|Reciprocal")
-_LOOKUP = re.compile(r"Embedding|Index|Gather")
-_CONSTANT_STEPS = "Add Clamp ClampMin Div Expand Mul Sub"
-_AFFINE = SELECTIONS | {f"{name}Backward{n}" for name in _CONSTANT_STEPS.split() for n in (0, 1)}
-
-
-def follows_norm(nodes: Sequence[Any]) -> bool:
-    """Whether h_L is what a norm gave and not every state before it is: the final norm, not a post-norm block.
-
-    It does not change when the last block's output is scaled, so that neither (a) nor (b) sees that block. With
-    L ≤ 1 no state shows which of the two it is; then it counts as the final norm.
-
-    Args:
-        nodes: where h_0..h_L are in the graph; None for one that is not in it. h_0 may be normed in either case.
-    """
-    *between, last = nodes[1:] or nodes
-    return _is_normed(last) and not (between and all(map(_is_normed, between)))
-
-
-def _is_normed(node: Any) -> bool:
-    """Whether a tensor is a norm of another one: torch's, or spelled out as x·rsqrt(…), x/√(…) or x·(…)^−½."""
-    node = _origin(node, _AFFINE)
-    if node is not None and node.name() in ("MulBackward0", "DivBackward0"):
-        return any(_is_root(_origin(source, _AFFINE)) for source in _sources(node))
-    # an instance norm is a batch norm in training mode, of one sample at a time
-    return node is not None and bool(_NORM.search(node.name()) or getattr(node, "_saved_training", False))
-
-
-def _is_root(node: Any) -> bool:
-    exponent = getattr(node, "_saved_exponent", None)
-    return bool(_ROOT.search(node.name())) or (isinstance(exponent, float) and abs(exponent) == 0.5)
-
-
-def _origin(node: Any, steps: Container[str], known: Container[Any] = ()) -> Any:
-    """Back along nodes of these names that have one source, to the first that is known or has another name."""
-    while node is not None and node not in known and node.name() in steps and len(sources := _sources(node)) == 1:
-        node = sources[0]
-    return node
-
-
-def _sources(node: Any) -> list[Any]:
-    """Where a node's inputs come from; what is computed from parameters alone is left out."""
-    found = [source for source, _ in node.next_functions if source and not _is_parameter(source)]
-    return [source for source in found if _reads_data(source)] if len(found) > 1 else found
-
-
-def _is_parameter(node: Any) -> bool:
-    return "AccumulateGrad" in node.name() and isinstance(node.variable, nn.Parameter)
-
-
-def _reads_data(node: Any) -> bool:
-    """Whether a tensor depends on the network's input: through another leaf than a parameter, or a look-up."""
-    seen, waiting = set(), [node]
-    while waiting:
-        node = waiting.pop()
-        if _LOOKUP.search(node.name()) or ("AccumulateGrad" in node.name() and not _is_parameter(node)):
-            return True
-        seen.add(node)
-        waiting += [source for source, _ in node.next_functions if source and source not in seen]
-    return False
-
-
 def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[str] | None:
     """Patterns for the modules that made the states before a final norm, h_0 excepted where none made it.
 
@@ -560,7 +493,7 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[st
 
     handles = [module.register_forward_hook(partial(hook, name)) for name, module in model.named_modules() if name]
     try:
-        *before, last = [_origin(h.grad_fn, SELECTIONS, made) for h in run()]
+        *before, last = [origin(h.grad_fn, SELECTIONS, made) for h in run()]
     finally:
         for handle in handles:
             handle.remove()
@@ -569,7 +502,7 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[st
     if previous and any(not name.startswith(f"{block}.") for block in around for name in previous):
         return None
     # a norm that is no module does not show what it read: the states before it have to do
-    stream = [*before, _origin(read[last], SELECTIONS, made)] if last in read else before
+    stream = [*before, origin(read[last], SELECTIONS, made)] if last in read else before
     needed = stream[1:] if before else stream
     if not needed or any(node not in made for node in needed):
         return []

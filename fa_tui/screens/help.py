@@ -63,7 +63,7 @@ class HelpScreen(Dialog[None]):
 
 
 class ProblemsScreen(Screen[None]):
-    """The paths that could not be opened, or only in part, wrong settings, and how runs were measured unlike.
+    """The paths that could not be opened, or only in part, wrong settings, and mixed settings of measuring.
 
     Args:
         session: has the problems, each with its message.
@@ -74,7 +74,7 @@ What could not be read
 One line each: what is wrong, where, and what to do. Everything else is open; of a file that is read
 in part only what the line names is left out, and of the settings only the one that is wrong.
 A file that is mended is read again by itself, and leaves this list the next time it is opened.
-Last: what was measured in another way on some runs (B, K, arithmetic): their numbers do not compare as they are.
+Mixed settings: some runs were measured with another B, K or arithmetic; their numbers do not compare as they are.
 """
 
     app: ExplorerApp
@@ -94,7 +94,7 @@ Last: what was measured in another way on some runs (B, K, arithmetic): their nu
     def __init__(self, session: Session) -> None:
         super().__init__()
         self._lines = [*(problem.message for problem in session.problems), *session.uneven]
-        self._words = problem_words(session)
+        self._words = ", ".join(filter(None, [problem_words(session), "mixed settings" if session.uneven else ""]))
 
     def shared(self) -> Shared:
         """The list."""

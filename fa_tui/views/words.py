@@ -58,7 +58,7 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         (True, f" {view.shown} of{count}: {view.filter}" if view.filter else count, "/" if view.filter else "", "dim"),
         (session.marked, f"  {len(session.marked)} marked", "", "accent"),
         (session.problems, f"  {problem_words(session)}", "P", "warn"),
-        (session.uneven, "  measured unlike", "" if session.problems else "P", "warn"),
+        (session.uneven, "  mixed settings", "" if session.problems else "P", "warn"),
         (session.gone, f"  {len(session.gone)} gone", "", "warn"),
         (session.baseline is not None, "  baseline assumed", "w", "warn"),
         (view.axes, f"  {view.axes}", "x X", "accent"),

@@ -12,6 +12,7 @@ from torch import nn
 
 from fa_core import diagnose
 from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.errors import InvalidReport
 from fa_core.intervals import (
     at_reference_batch,
     drift_interval,
@@ -107,6 +108,11 @@ def test_zero_norms_are_bounded_as_the_growth_ratio_is() -> None:
     assert found == pytest.approx((1e30, 1e30))
 
 
+def test_a_growth_beyond_all_floats_is_bounded_by_the_largest() -> None:
+    low, high = growth_interval([1e-30, 1e300], [1e-30, 1e290], [1e-20, 1e308], [0.0], 128) or (0.0, 0.0)
+    assert 1e290 < low <= high < math.inf
+
+
 def test_a_paired_margin_knows_which_samples_differ() -> None:
     generator = np.random.default_rng(1)
     ours, theirs = generator.random(360) < 0.99, generator.random(360) < 0.97
@@ -188,3 +194,9 @@ def test_b_and_c_are_said_at_the_batch_size_of_their_thresholds() -> None:
     assert "B = 1000, at B = 128 it is 1.56e-07" in text
     assert "B = 1000, at B = 128 it is +0.214" in text
     assert "at B = 128" not in str(DiagnosticReport(bp_grad_norms=[1e-3, 2e-8], batch_size=128))
+
+
+@pytest.mark.parametrize("ends", [[2.0, 1.0], [math.nan, 1.0]])
+def test_an_interval_out_of_order_is_refused_with_its_place(ends: list[float]) -> None:
+    with pytest.raises(InvalidReport, match=r"intervals\.growth is .*low end first"):
+        DiagnosticReport.from_dict({"residual_norms": [1.0, 1.5], "intervals": {"growth": ends}})

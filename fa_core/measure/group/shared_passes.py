@@ -20,17 +20,16 @@ from fa_core.measure.batches import BatchLog
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import (
     Pass,
-    arithmetic,
     counted,
     cut,
     fused_pass,
-    graph_nodes,
     in_parts,
     is_out_of_memory,
     on_device,
     pair,
     placed,
 )
+from fa_core.measure.graph import arithmetic, graph_nodes
 from fa_core.measure.group.stack import CannotStack, Stack, difference, make_stack, obstacle
 from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, borrow, measuring_arithmetic, target_dtype
 from fa_core.measure.norms import check_states

@@ -27,7 +27,7 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fa_core.measure.fused import backward_functions, graph_nodes
+from fa_core.measure.graph import backward_functions, graph_nodes
 from fa_core.measure.isolate import borrow, target_dtype
 from fa_core.measure.taps import (
     Stream,

@@ -161,3 +161,10 @@ def test_the_gamma_of_a_credit_that_is_mostly_lost_is_not_compared(share: float,
     old = replace(RECORD, credit={"gamma": [1.0, 0.2, 0.5], "zeros": [0.0, share, 0.0]})
     new = measured(credit={"gamma": [1.0, 0.25, 0.5], "zeros": [0.0, share, 0.0]})
     assert compare(old, new).agrees is agrees
+
+
+def test_the_coarsest_arithmetic_that_ran_sets_the_tolerance() -> None:
+    inside, plain = (
+        relative_tolerance(replace(RECORD, dtype=name)) for name in ("float32, bfloat16 inside", "float32")
+    )
+    assert inside == relative_tolerance(replace(RECORD, dtype="bfloat16")) == pytest.approx(plain * 2**16)
