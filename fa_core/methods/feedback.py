@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor
 
+from fa_core.errors import UsageError
 from fa_core.methods.base import Credit, Method, gaussian_, output_error
 from fa_core.models.base import StreamNet
 
@@ -41,7 +42,7 @@ class FeedbackAlignment(RandomFeedback):
     In a convolutional network h_l is the flattened feature map and B_l is dense: every unit of a map receives a mixture
     of all units of the next one, without the locality and weight sharing that a transposed convolution with random
     kernels has, as FA for such networks is often meant. Its Γ there is of this rule, and B_l is large (4·10⁷ entries
-    in `smallcnn`).
+    in `smallcnn`). A network whose head reads the mean over a map is refused.
 
     Source: docs/protocol.md §5; Lillicrap et al., Nature Communications 7, 2016.
     """
@@ -50,6 +51,11 @@ class FeedbackAlignment(RandomFeedback):
 
     def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
         sizes = net.credit_sizes
+        if sizes[-1] != net.head.in_features:
+            raise UsageError(
+                f"fa brings the error through the head to h_L, and {net.arch}'s head reads the mean over a map",
+                hint="train it with another method: bp, dfa, state_bridge",
+            )
         super().__init__(net, generator, zip(sizes[1:], sizes, strict=False))
 
     def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:

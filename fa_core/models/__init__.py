@@ -10,15 +10,20 @@ import torch
 
 from fa_core.errors import UnknownNetwork, UsageError
 from fa_core.models.base import Shape, StreamNet
+from fa_core.models.decoder import Decoder
 from fa_core.models.residual_mlp import ResMLP, StudentNet, WideResMLP
+from fa_core.models.resnet import ResNet20, ResNet56, SmallResNet
 from fa_core.models.smallcnn import SmallCNN
 from fa_core.models.vit_mini import ViTMini
 from fa_core.option_values import nearest, unknown_name
 
 __all__ = ["ARCHS", "StreamNet", "arch_of", "build", "recognise"]
 
-ARCHS: Mapping[str, type[StreamNet]] = {net.arch: net for net in (ResMLP, WideResMLP, ViTMini, StudentNet, SmallCNN)}
-"""Registry name → network class."""
+ARCHS: Mapping[str, type[StreamNet]] = {
+    net.arch: net
+    for net in (ResMLP, WideResMLP, ViTMini, StudentNet, SmallCNN, SmallResNet, ResNet56, ResNet20, Decoder)
+}
+"""Registry name → network class. A checkpoint is of the first that it fits."""
 
 
 def build(arch: str, /, *, seed: int | None = None, **args: Any) -> StreamNet:

@@ -34,11 +34,12 @@ class Attention(nn.Module):
     """Softmax self-attention, (B, T, d) → (B, T, d).
 
     The projection to queries, keys and values is one tensor of shape (3, heads, d/heads, d): its shape
-    says how many heads there are.
+    says how many heads there are. `causal`: a token sees itself and those before it.
     """
 
-    def __init__(self, d: int, heads: int) -> None:
+    def __init__(self, d: int, heads: int, causal: bool = False) -> None:
         super().__init__()
+        self.causal = causal
         like = nn.Linear(d, 3 * d)
         self.qkv_weight = nn.Parameter(like.weight.detach().reshape(3, heads, d // heads, d))
         self.qkv_bias = nn.Parameter(like.bias.detach().reshape(3, heads, d // heads))
@@ -49,7 +50,11 @@ class Attention(nn.Module):
         _, heads, size, _ = self.qkv_weight.shape
         qkv = F.linear(tokens, self.qkv_weight.reshape(3 * d, d), self.qkv_bias.reshape(3 * d))
         q, k, v = qkv.reshape(*tokens.shape[:2], 3, heads, size).permute(2, 0, 3, 1, 4)
-        weights = (q @ k.transpose(-1, -2) / size**0.5).softmax(-1)
+        scores = q @ k.transpose(-1, -2) / size**0.5
+        if self.causal:
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).triu(1)
+            scores = scores.masked_fill(later, -torch.inf)
+        weights = scores.softmax(-1)
         mixed: Tensor = self.proj((weights @ v).transpose(1, 2).flatten(2))
         return mixed
 
@@ -57,10 +62,10 @@ class Attention(nn.Module):
 class TransformerBlock(nn.Module):
     """f(h) = A + M(h + A), A = attention(LN(h)), M(u) = W2·GELU(W1·LN(u)): one step of the stream."""
 
-    def __init__(self, d: int, heads: int, hidden: int) -> None:
+    def __init__(self, d: int, heads: int, hidden: int, causal: bool = False) -> None:
         super().__init__()
         self.ln1 = nn.LayerNorm(d)
-        self.attention = Attention(d, heads)
+        self.attention = Attention(d, heads, causal)
         self.ln2 = nn.LayerNorm(d)
         self.fc1 = nn.Linear(d, hidden)
         self.fc2 = nn.Linear(hidden, d)
@@ -71,7 +76,27 @@ class TransformerBlock(nn.Module):
         return attended + mixed
 
 
-class ViTMini(StreamNet):
+class TokenStream(StreamNet):
+    """A network whose stream holds all tokens, (T, d) per sample, and whose head reads one of them."""
+
+    @property
+    def credit_sizes(self) -> list[int]:
+        """d at every layer: tokens share their sample's feedback vector."""
+        return [shape[-1] for shape in self.state_shapes]
+
+    def place(self, l: int, vector: Tensor) -> Tensor:
+        """The vector (B, d) at every token, (B, T, d)."""
+        return vector[:, None, :].expand(-1, self.state_shapes[l][0], -1)
+
+    @staticmethod
+    def block_args(shapes: Mapping[str, Shape], d: int) -> dict[str, Any]:
+        """What the tensors of the first block and of the layers after the blocks show."""
+        common = common_args(shapes)
+        heads = shapes["blocks.0.attention.qkv_weight"][1] if common["L"] else 1
+        return {"heads": heads, "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d, **common}
+
+
+class ViTMini(TokenStream):
     """Patches and a cls token; L transformer blocks; terminal LN and linear head on the cls token.
 
     The stream holds all tokens, (T, d) per sample; a feedback vector goes to every token.
@@ -118,15 +143,6 @@ class ViTMini(StreamNet):
         self.out_ln = terminal_norm(d, terminal_ln)
         self.head = nn.Linear(d, num_classes)
 
-    @property
-    def credit_sizes(self) -> list[int]:
-        """d at every layer: tokens share their sample's feedback vector."""
-        return [shape[-1] for shape in self.state_shapes]
-
-    def place(self, l: int, vector: Tensor) -> Tensor:
-        """The vector (B, d) at every token, (B, T, d)."""
-        return vector[:, None, :].expand(-1, self.state_shapes[l][0], -1)
-
     def read(self, h: Tensor) -> Tensor:
         """The cls token."""
         return h[:, 0]
@@ -135,13 +151,5 @@ class ViTMini(StreamNet):
     def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
         """Arguments from the patch convolution, the positions and the first block; heads from its qkv tensor."""
         d, channels, patch, _ = shapes["embed.patch.weight"]
-        common = common_args(shapes)
-        return {
-            "image": patch * isqrt(shapes["embed.pos"][1] - 1),
-            "channels": channels,
-            "patch": patch,
-            "d": d,
-            "heads": shapes["blocks.0.attention.qkv_weight"][1] if common["L"] else 1,
-            "hidden": shapes["blocks.0.fc1.weight"][0] if common["L"] else 2 * d,
-            **common,
-        }
+        image = patch * isqrt(shapes["embed.pos"][1] - 1)
+        return {"image": image, "channels": channels, "patch": patch, "d": d, **cls.block_args(shapes, d)}

@@ -138,6 +138,15 @@ def fitted_args(arch: str, given: dict[str, Any], data: DataSet) -> dict[str, An
     decided: dict[str, Any] = {"num_classes": data.num_classes}
     if "input_dim" in known:
         decided["input_dim"] = math.prod(data.input_shape)
+    elif "vocab" in known:
+        x = data.train_x
+        if x.dim() != 2 or int(x.min()) < 0 or not torch.equal(x, x.round()):
+            raise UsageError(
+                f"{arch} takes token numbers (samples, tokens), {data.spec} gives samples of shape {data.input_shape}",
+                hint="choose data of whole numbers from 0 on, the label the token that follows",
+            )
+        top = max(int(x.max()), int(data.test_x.max()))
+        decided |= {"length": x.shape[1], "vocab": max(top + 1, data.num_classes)}
     else:
         shape = data.input_shape
         if len(shape) != 3 or shape[1] != shape[2]:

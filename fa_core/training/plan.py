@@ -201,7 +201,10 @@ def _text(value: Any) -> str:
 METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
 """The built-in credit rules and controls (`fa_core.methods.METHODS`)."""
 
-ARCHS = ("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn")
+ARCHS = (
+    *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
+    *("small_resnet", "resnet20", "resnet56", "decoder"),
+)
 """The built-in networks (`fa_core.models.ARCHS`)."""
 
 

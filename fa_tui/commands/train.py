@@ -25,7 +25,12 @@ Number = TypeVar("Number", int, float)
 def train_command(
     method: Annotated[list[str], typer.Option(help="Credit rules, e.g. bp,dfa; frozen gives (d) its baseline.")],
     out: Annotated[Path, typer.Option(help="Folder for the run folders.")],
-    arch: Annotated[str, typer.Option(help="resmlp, resmlp_wide, vit_mini, studentnet or smallcnn.")] = "resmlp",
+    arch: Annotated[
+        str,
+        typer.Option(
+            help="resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet, resnet20, resnet56 or decoder."
+        ),
+    ] = "resmlp",
     data: Annotated[
         str,
         typer.Option(

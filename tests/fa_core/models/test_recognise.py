@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from fa_core.errors import UnknownNetwork, UsageError
-from fa_core.models import StreamNet, build, recognise
+from fa_core.models import ARCHS, StreamNet, build, recognise
 
 
 def shapes(net: StreamNet) -> dict[str, tuple[int, ...]]:
@@ -26,6 +26,12 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("studentnet", {"input_dim": 5, "d": 6, "L": 1, "terminal_ln": True}),
     ("smallcnn", {}),
     ("smallcnn", {"image": 16, "channels": 1, "width": 3, "d": 7, "terminal_ln": True, "num_classes": 4}),
+    ("small_resnet", {}),
+    ("resnet20", {}),
+    ("resnet20", {"channels": 1, "width": 3, "L": 6, "terminal_ln": True, "num_classes": 4}),
+    ("resnet56", {"width": 4}),
+    ("decoder", {}),
+    ("decoder", {"vocab": 5, "length": 3, "d": 24, "L": 2, "heads": 3, "num_classes": 7}),
 ]
 
 
@@ -35,7 +41,7 @@ def test_a_network_is_recognised_with_all_its_arguments(arch: str, args: dict[st
     assert recognise(shapes(net)) == (arch, net.arch_args)
 
 
-@pytest.mark.parametrize("arch", ["resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"])
+@pytest.mark.parametrize("arch", ARCHS)
 def test_a_network_without_blocks_is_recognised_as_one_that_loads_its_weights(arch: str) -> None:
     net = build(arch, L=0)
     found, args = recognise(shapes(net))

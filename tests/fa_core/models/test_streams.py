@@ -17,10 +17,18 @@ SMALL: dict[str, dict[str, Any]] = {
     "vit_mini": {"image": 8, "patch": 4, "d": 16, "L": 2},
     "studentnet": {"input_dim": 12, "d": 16, "L": 3},
     "smallcnn": {"image": 8, "width": 4, "d": 12},
+    "small_resnet": {"image": 8, "width": 4},
+    "resnet20": {"image": 8, "width": 4, "L": 6},
+    "resnet56": {"image": 8, "width": 3, "L": 3},
+    "decoder": {"vocab": 7, "length": 5, "d": 16, "L": 2},
 }
 
 
 def batch(net: StreamNet, size: int = 5) -> Tensor:
+    if "vocab" in net.arch_args:
+        return torch.randint(
+            net.arch_args["vocab"], (size, *net.input_shape), generator=torch.Generator().manual_seed(1)
+        )
     return torch.randn(size, *net.input_shape, generator=torch.Generator().manual_seed(1))
 
 
@@ -117,6 +125,8 @@ def test_data_that_do_not_fit_say_both_shapes() -> None:
         ("vit_mini", {"d": 10, "heads": 4}),
         ("smallcnn", {"image": 12}),
         ("smallcnn", {"L": 2}),
+        ("resnet20", {"L": 4}),
+        ("decoder", {"d": 10, "heads": 4}),
     ],
 )
 def test_sizes_that_cannot_be_meant_are_refused_with_their_value(arch: str, args: dict[str, int]) -> None:

@@ -1,0 +1,140 @@
+"""Residual CNNs for small images, with BatchNorm and no LayerNorm; their tensors are named as BioTorch names them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from fa_core.errors import UsageError
+from fa_core.models.base import Shape, StreamNet, checked_args, terminal_norm
+
+STAGES = 3
+"""Each halves the map and doubles the channels of the one before it."""
+
+
+class BasicBlock(nn.Module):
+    """f(h) = ReLU(BN(conv(ReLU(BN(conv(h))))) + S(h)); (B, c, s, s) → (B, c', s', s').
+
+    S has no parameters ("option A"): h itself, or, where the map shrinks, every other row and column of it, with zeros
+    for the new channels, one half before and one half behind the old ones.
+    """
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.added = outputs - inputs
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=2 if self.added else 1, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+
+    def forward(self, h: Tensor) -> Tensor:
+        inner = self.bn2(self.conv2(F.relu(self.bn1(self.conv1(h)))))
+        if self.added:
+            before = self.added // 2
+            h = F.pad(h[:, :, ::2, ::2], (0, 0, 0, 0, before, self.added - before))
+        return F.relu(inner + h)
+
+
+class SmallResNet(StreamNet):
+    """A convolution; three stages of L/3 blocks with w, 2w and 4w channels; mean over the map; linear head.
+
+    h_0 is the first convolution's output after BatchNorm and ReLU. A block ends in a ReLU, so h_{l+1} = f_l(h_l).
+
+    Args:
+        image: side of the square image; a larger or smaller one is taken as well.
+        channels: its channels.
+        width: w (default 32).
+        L: number of blocks, a multiple of 3 (default 3; 0 = the shallow control).
+        terminal_ln: whether the head reads LN of the mean; the published network has none.
+        num_classes: C.
+
+    Source: docs/protocol.md §6; He et al., CVPR 2016, §4.2.
+    """
+
+    arch = "small_resnet"
+    residual = False
+    usual: ClassVar[tuple[int, int]] = (32, 3)
+    """w and L where they are not given."""
+    exactly: ClassVar[int | None] = 3
+    """The L that a checkpoint of this name has; None = any that no other network here has."""
+    conv1: nn.Conv2d
+    fc: nn.Linear
+
+    def __init__(
+        self,
+        image: int = 32,
+        channels: int = 3,
+        width: int | None = None,
+        L: int | None = None,
+        terminal_ln: bool = False,
+        num_classes: int = 10,
+    ) -> None:
+        width = self.usual[0] if width is None else width
+        L = self.usual[1] if L is None else L
+        args = checked_args(type(self), locals())
+        if L % STAGES:
+            raise UsageError(f"{self.arch} has {STAGES} stages of equal length, L is {L}", hint="use a multiple of 3")
+        places = [l * STAGES // L for l in range(L)]
+        states = [(width << p, -(-image // (1 << p)), -(-image // (1 << p))) for p in (0, *places)]
+        super().__init__(args, (channels, image, image), states)
+        self.conv1 = nn.Conv2d(channels, width, 3, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        sizes = [shape[0] for shape in states]
+        blocks = [BasicBlock(inputs, outputs) for inputs, outputs in pairwise(sizes)]
+        for stage in range(STAGES if L else 0):
+            own = [block for block, p in zip(blocks, places, strict=True) if p == stage]
+            self.add_module(f"layer{stage + 1}", nn.Sequential(*own))
+        self.out_ln = terminal_norm(sizes[-1], terminal_ln)
+        self.fc = nn.Linear(sizes[-1], num_classes)
+
+    @property
+    def embed(self) -> nn.Module:  # type: ignore[override]
+        """The first convolution with its BatchNorm and ReLU."""
+        return nn.Sequential(self.conv1, self.bn1, nn.ReLU())
+
+    @property
+    def blocks(self) -> nn.ModuleList:  # type: ignore[override]
+        """The blocks of all stages."""
+        return nn.ModuleList(module for module in self.modules() if isinstance(module, BasicBlock))
+
+    @property
+    def head(self) -> nn.Linear:  # type: ignore[override]
+        """The head, ``fc``."""
+        return self.fc
+
+    def embed_input(self, x: Tensor) -> Tensor:
+        """h_0; images of another size than `input_shape` are taken as they are."""
+        if x.dim() == 4 and x.shape[1] == self.input_shape[0]:
+            embedded: Tensor = self.embed(x)
+            return embedded
+        return super().embed_input(x)
+
+    def read(self, h: Tensor) -> Tensor:
+        """The mean over the map."""
+        return h.mean(dim=(2, 3))
+
+    @classmethod
+    def infer_args(cls, shapes: Mapping[str, Shape]) -> dict[str, Any]:
+        """Arguments from ``conv1``, ``fc`` and the blocks; the image's side does not show in them."""
+        width, channels, _, _ = shapes["conv1.weight"]
+        L = sum(name.startswith("layer") and name.endswith(".conv1.weight") for name in shapes)
+        if cls.exactly not in (L, None):
+            raise ValueError(f"{L} blocks")
+        found = {"channels": channels, "width": width, "L": L, "terminal_ln": "out_ln.weight" in shapes}
+        return {"image": 32, **found, "num_classes": shapes["fc.weight"][0]}
+
+
+class ResNet56(SmallResNet):
+    """ResNet-56: as `SmallResNet`, with 27 blocks and w = 16."""
+
+    arch, usual, exactly = "resnet56", (16, 27), 27
+
+
+class ResNet20(SmallResNet):
+    """ResNet-20: as `SmallResNet`, with 9 blocks and w = 16; ResNet-(2L + 2) for another L."""
+
+    arch, usual, exactly = "resnet20", (16, 9), None
