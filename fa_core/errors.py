@@ -18,6 +18,8 @@ EXTRAS: Mapping[str, str] = {
     "lightning": "lightning>=2.4",
     "transformers": "transformers>=4.46",
     "accelerate": "accelerate>=1.1",
+    "timm": "timm>=1.0.9",
+    "torchvision": "torchvision>=0.21",
     "textual-serve": "textual-serve>=1.1.3,<1.2",
     "ray": "ray>=2.49",
 }

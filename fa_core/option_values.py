@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 import re
@@ -13,6 +14,7 @@ from typing import Any
 
 from fa_core.diagnostics import LETTERS
 from fa_core.errors import UsageError
+from fa_core.plugins import MODELS, plugins
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
@@ -74,6 +76,52 @@ def is_callable_name(text: str) -> bool:
     (True, False)
     """
     return _NAME.match(text) is not None
+
+
+ARCHS = (
+    *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
+    *("small_resnet", "resnet56", "resnet20", "decoder"),
+)
+"""The built-in networks (`fa_core.models.ARCHS`, which takes torch to ask)."""
+
+LIBRARIES = ("timm", "torchvision", "hf")
+"""What may precede a name in ``--model``, besides the module of the user's own code."""
+
+
+def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
+    """What ``--model`` names: one of `LIBRARIES` or ``""``, the name, and keyword arguments (``hf`` has none).
+
+    Raises:
+        UsageError: arguments that are no ``key=literal``, or a name that neither is ``module:callable`` nor known.
+
+    >>> network_spec("my_lab.nets:build(depth=4, name='x')")
+    ('', 'my_lab.nets:build', {'depth': 4, 'name': 'x'})
+    >>> network_spec("timm:vit_tiny_patch16_224"), network_spec("hf:runs/gpt2 (old)")
+    (('timm', 'vit_tiny_patch16_224', {}), ('hf', 'runs/gpt2 (old)', {}))
+    """
+    kind, _, rest = text.partition(":")
+    if kind == "hf" and rest:
+        return kind, rest, {}
+    kind, rest = (kind, rest) if kind in LIBRARIES else ("", text)
+    name, bracket, inside = (part.strip() for part in rest.partition("("))
+    try:
+        call = ast.parse(f"f({inside or ')'}", mode="eval").body
+        if (
+            not (isinstance(call, ast.Call) and isinstance(call.func, ast.Name))
+            or call.args
+            or (bracket and not inside)
+        ):
+            raise ValueError
+        args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
+    except (SyntaxError, ValueError):
+        raise UsageError(
+            f"--model {text!r}: its arguments are no key=value pairs of literals",
+            hint=f"write e.g. {name or 'my_lab.nets:build'}(depth=4, name='x')",
+        ) from None
+    if not (kind or is_callable_name(name) or name in ARCHS or name in plugins(MODELS)):
+        known = [*ARCHS, *plugins(MODELS), *(f"{library}:…" for library in LIBRARIES)]
+        raise UsageError(f"--model {name!r} is not module:callable", hint=f"or one of these: {nearest(name, known)}")
+    return kind, name, args
 
 
 DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")

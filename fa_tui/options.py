@@ -65,8 +65,9 @@ DataOption = Annotated[
 ModelOption = Annotated[
     str | None,
     typer.Option(
-        metavar="MODULE:CALLABLE",
-        help="Your own network: called without arguments, returns the module that the weights belong to.",
+        metavar="SPEC",
+        help="The network that the weights belong to: module:callable(depth=4), your own; timm:NAME(num_classes=10), "
+        "torchvision:NAME, hf:FOLDER, or a name of this project. Arguments are literals.",
         show_default=False,
     ),
 ]

@@ -16,7 +16,7 @@ import msgspec
 import fa_core
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage
-from fa_core.option_values import check_data_set, is_callable_name
+from fa_core.option_values import check_data_set, network_spec
 from fa_core.rows import AuditRow
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 
@@ -30,7 +30,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         data: data SPEC; None = the one in the run's manifest.
         data_typed: whether the user typed that SPEC, so that it may name code; a recorded one may not.
-        model: ``module:callable`` that builds the user's own network (typed by the user, never read from a file).
+        model: the network's SPEC, see `fa_core.models.named` (typed by the user, never read from a file).
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
         batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
         batch_size: B of each; None = the manifest's, else 128.
@@ -195,14 +195,14 @@ def check_options(options: MeasureOptions) -> None:
     """Refuse before a worker starts what every worker would refuse.
 
     Raises:
-        UsageError: an unknown data set, a model that is not ``module:callable``, a count below 1.
+        UsageError: an unknown data set or network, a count below 1.
     """
     for name in ("batches", "batch_size", "norm_batches"):
         count = getattr(options, name)
         if count is not None and count < 1:
             raise UsageError(f"--{name.replace('_', '-')} {count} is less than 1")
-    if options.model is not None and not is_callable_name(options.model):
-        raise UsageError(f"--model {options.model!r} is not module:callable", hint="write e.g. my_lab.nets:build")
+    if options.model is not None:
+        network_spec(options.model)
     if options.data is not None:
         check_data_set(options.data)
 

@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.isolate import HALF, Draws
 from fa_core.models import arch_of, build, recognise
-from fa_core.option_values import import_callable
+from fa_core.models.named import hub_folder, network_of
 from fa_core.runs import MANIFEST, Manifest
 
 PICKLES_PER_FILE = 4
@@ -219,8 +219,7 @@ def network_for(
     Args:
         checkpoint: the tensors.
         manifest: the run's manifest, if it has one: names a built-in network.
-        model: ``module:callable`` that returns the user's network when called without arguments; it goes
-            before the manifest. Only ever what the user typed.
+        model: a SPEC of `fa_core.models.named`; it goes before the manifest. Only ever what the user typed.
         as_is: keep half-precision weights in half precision instead of float32.
 
     Raises:
@@ -229,7 +228,9 @@ def network_for(
         UnreadableInput: tensors that do not fit the network.
     """
     if model is not None:
-        network = _users_network(model)
+        # a buffer that is not saved may be drawn: the same one each time
+        with Draws().passing():
+            network = network_of(model)
     elif manifest is not None:
         network = _manifest_network(manifest, checkpoint)
     else:
@@ -267,21 +268,6 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
         ]
         raise UnreadableInput(f"tensors do not fit the network: {', '.join(parts)}", where=where)
     network.load_state_dict(dict(tensors), strict=False)
-
-
-def _users_network(model: str) -> nn.Module:
-    make = import_callable(model, "--model")
-    try:
-        # a buffer that is not saved may be drawn: the same one each time
-        with Draws().passing():
-            network = make()
-    except TypeError as error:
-        raise UsageError(
-            f"--model {model} cannot be called without arguments ({error})", hint="name a function that needs none"
-        ) from error
-    if not isinstance(network, nn.Module):
-        raise UsageError(f"--model {model} gave a {type(network).__name__}", hint="return a torch.nn.Module")
-    return network
 
 
 def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
@@ -328,6 +314,8 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     try:
         arch, arch_args = _recognised(tuple(checkpoint.shapes.items()))
     except UnknownNetwork as error:
+        if folder := hub_folder(checkpoint.path):
+            return network_of(f"hf:{folder}")
         raise UnknownNetwork(error.what, where=checkpoint.path, hint=error.hint) from error
     return _planned(arch, arch_args).to_empty(device="cpu")
 

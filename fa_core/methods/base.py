@@ -16,7 +16,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,6 +28,7 @@ from fa_core.errors import UsageError
 from fa_core.gamma import FREE_AT_L
 from fa_core.models.base import StreamNet
 from fa_core.option_values import nearest, unknown_name
+from fa_core.plugins import METHODS, load_plugin, place, plugins
 from fa_core.runs import canonical_method
 
 if TYPE_CHECKING:
@@ -238,9 +238,6 @@ def untracked_statistics(net: nn.Module) -> Iterator[None]:
             norm.track_running_stats = True
 
 
-ENTRY_POINTS = "fa_core.methods"
-"""The entry-point group: name = ``module:Class``, the class a `Method`."""
-
 Named = Mapping[str, type[Method]]
 """Canonical name → class."""
 
@@ -261,16 +258,12 @@ def find_class(name: str, built_in: Named) -> type[Method]:
     name = canonical_method(name)
     if name in built_in:
         return built_in[name]
-    plugins = _plugins()
-    if name not in plugins:
-        raise unknown_name("method", name, [*built_in, *sorted(plugins.keys() - built_in.keys())])
-    where = f"entry point {name} = {plugins[name].value}"
-    try:
-        rule = plugins[name].load()
-    except Exception as error:
-        raise UsageError(f"does not import ({type(error).__name__}: {error})", where=where) from error
+    brought = {canonical_method(point.name): point for point in plugins(METHODS).values()}
+    if name not in brought:
+        raise unknown_name("method", name, [*built_in, *sorted(brought.keys() - built_in.keys())])
+    rule = load_plugin(brought[name])
     if not (isinstance(rule, type) and issubclass(rule, Method)):
-        raise UsageError(f"{rule!r} is no fa_core.methods.Method", where=where)
+        raise UsageError(f"{rule!r} is no fa_core.methods.Method", where=place(brought[name]))
     return rule
 
 
@@ -288,7 +281,3 @@ def check_options(rule: type[Method], args: Iterable[str]) -> None:
         if option not in options:
             hint = nearest(option, options) if options else "it has none"
             raise UsageError(f"method {rule.name} has no option {option!r}", hint=hint)
-
-
-def _plugins() -> dict[str, EntryPoint]:
-    return {canonical_method(point.name): point for point in entry_points(group=ENTRY_POINTS)}

@@ -5,15 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
+from fa_core import plugins
 from fa_core.baseline import CONTROLS, FROZEN, TRAINED_BY, WITHOUT_BASELINE
 from fa_core.errors import UsageError
-from fa_core.option_values import check_data_set, unknown_name
+from fa_core.option_values import ARCHS, check_data_set, unknown_name
 from fa_core.runs import canonical_method
 
 OPTIMIZERS = ("adamw", "adam", "sgd")
@@ -201,12 +201,6 @@ def _text(value: Any) -> str:
 METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
 """The built-in credit rules and controls (`fa_core.methods.METHODS`)."""
 
-ARCHS = (
-    *("resmlp", "resmlp_wide", "vit_mini", "studentnet", "smallcnn"),
-    *("small_resnet", "resnet20", "resnet56", "decoder"),
-)
-"""The built-in networks (`fa_core.models.ARCHS`)."""
-
 
 def check_names(method: str, arch: str, data: str) -> None:
     """Refuse a name that nothing has.
@@ -221,9 +215,9 @@ def check_names(method: str, arch: str, data: str) -> None:
     """
     name = canonical_method(method)
     if name not in METHODS:
-        plugins = sorted(point.name for point in entry_points(group="fa_core.methods"))
-        if name not in plugins:
-            raise unknown_name("method", name, [*METHODS, *plugins])
+        known = [*METHODS, *sorted(plugins.plugins(plugins.METHODS))]
+        if name not in known:
+            raise unknown_name("method", name, known)
     if arch not in ARCHS:
         raise unknown_name("network", arch, ARCHS)
     check_data_set(data)

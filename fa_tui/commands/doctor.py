@@ -44,6 +44,9 @@ OPTIONAL = {
     "scikit-learn": "the data set `--data digits`",
     "pyarrow": "Parquet reports",
     "ray": "`--engine ray`, measuring on a cluster",
+    "timm": "`--model timm:NAME`",
+    "torchvision": "`--model torchvision:NAME`",
+    "transformers": "`--model hf:FOLDER`",
     "textual-serve": "`fa-tui serve`, the explorer in a browser",
 }
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs", "tomlkit")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fa_core.errors import FaError, UsageError
-from fa_core.option_values import DATA_SETS, diagnostic_letters
+from fa_core.option_values import ARCHS, DATA_SETS, diagnostic_letters
 from fa_core.runs import is_run
 
 _YES, _NO = "yes", "no"
@@ -73,7 +73,7 @@ def names_for(field: str) -> Sequence[str]:
 
     return {
         "method": plan.METHODS,
-        "arch": plan.ARCHS,
+        "arch": ARCHS,
         "data": DATA_SETS,
         "schedule": plan.SCHEDULES,
         "optimizer": plan.OPTIMIZERS,

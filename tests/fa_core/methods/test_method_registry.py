@@ -10,8 +10,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from fa_core import plugins
 from fa_core.errors import MeasureError, UsageError
-from fa_core.methods import Credit, Method, base, make_method, method_class, restore_method
+from fa_core.methods import Credit, Method, make_method, method_class, restore_method
 from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 
@@ -28,8 +29,8 @@ class Zero(Method):
 
 
 def bring(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
-    point = EntryPoint(name, value, base.ENTRY_POINTS)
-    monkeypatch.setattr(base, "entry_points", lambda group: [point] if group == base.ENTRY_POINTS else [])
+    point = EntryPoint(name, value, plugins.METHODS)
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [point] if group == plugins.METHODS else [])
 
 
 def steps(net: StreamNet, method: Method, x: Tensor, y: Tensor, count: int, optimizer: torch.optim.Optimizer) -> None:

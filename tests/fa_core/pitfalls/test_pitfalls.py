@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from fa_core import plugins
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.methods import base
 from fa_core.pitfalls.demonstrations import (
     PITFALLS,
     aggregate,
@@ -179,7 +179,7 @@ def test_a_method_named_by_a_file_is_never_imported(tmp_path: Path, monkeypatch:
         def load(self) -> None:
             imported.append(self.value)
 
-    monkeypatch.setattr(base, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [Point("theirs", "evil:Rule", group)])
     net = trained_here(steps=0).net
     for method, args in (("theirs", {}), ("frozen", {"of": "theirs"})):
         run = tmp_path / method

@@ -1,0 +1,128 @@
+"""A network by what the user typed for ``--model``: a library's, a model-hub folder's, a plugin's, or their own code.
+
+timm:NAME(…)   torchvision:NAME(…)   hf:FOLDER   module:callable(…)   NAME(…), built in or a plugin
+
+(…) are keyword arguments, literals only. Nothing is downloaded, and weights always come from the checkpoint.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
+from fa_core.models import ARCHS, build
+from fa_core.option_values import import_callable, network_spec, unknown_name
+from fa_core.plugins import MODELS, load_plugin, plugins
+
+CONFIG = "config.json"
+"""Where a model-hub folder describes its network."""
+
+
+def network_of(spec: str) -> nn.Module:
+    """The network that a SPEC names, with weights of its own making.
+
+    Args:
+        spec: as above; code may be named in it, so it must come from the user, not from a file.
+
+    Raises:
+        UsageError: it cannot be imported or built like this, or is no `torch.nn.Module`.
+        UnreadableInput: a folder without a configuration that transformers knows.
+    """
+    kind, name, args = network_spec(spec)
+    if not kind and ":" not in name and name in ARCHS:
+        return build(name, **args)
+    make: Callable[..., Any]
+    if kind:
+        make = partial(_LIBRARIES[kind], name)
+    else:
+        make = import_callable(name, "--model") if ":" in name else load_plugin(plugins(MODELS)[name])
+    try:
+        network = make(**args)
+    except FaError:
+        raise
+    except Exception as error:
+        if not kind and not isinstance(error, TypeError):
+            raise  # of the user's own code, with its traceback
+        given = f"with {', '.join(args)}" if args else "without arguments"
+        raise UsageError(
+            f"--model {spec}: {name} cannot be called {given} ({_first_line(error)})",
+            hint="" if kind == "hf" else f"give what it takes as literals: {name}(depth=4)",
+        ) from error
+    if not isinstance(network, nn.Module):
+        raise UsageError(f"--model {spec} gave a {type(network).__name__}", hint="return a torch.nn.Module")
+    return network
+
+
+def hub_folder(checkpoint: Path) -> Path | None:
+    """The model-hub folder that a checkpoint is, or lies in; None where no ``config.json`` is there."""
+    folder = checkpoint if checkpoint.is_dir() else checkpoint.parent
+    return folder if (folder / CONFIG).is_file() else None
+
+
+def _from_timm(name: str, **args: Any) -> Any:
+    timm = _library("timm")
+    if not timm.is_model(name):
+        raise unknown_name("network of timm", name, timm.list_models(f"{name[:4]}*"))
+    return timm.create_model(name, pretrained=False, checkpoint_path="", **args)
+
+
+def _from_torchvision(name: str, **args: Any) -> Any:
+    models = _library("torchvision").models
+    known = models.list_models(module=models)
+    if name not in known:
+        raise unknown_name("network of torchvision", name, known)
+    return models.get_model(name, weights=None, **args)
+
+
+def _from_folder(name: str) -> Any:
+    folder = Path(name).expanduser()
+    if not (folder / CONFIG).is_file():
+        raise UnreadableInput(f"has no {CONFIG}", where=folder, hint="hf: takes a folder that save_pretrained wrote")
+    transformers = _library("transformers")
+    try:
+        config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as error:
+        raise UnreadableInput(
+            f"transformers cannot read it ({_first_line(error)})",
+            where=folder / CONFIG,
+            hint="code that a folder brings is not run: import it in a module of yours, --model module:callable",
+        ) from error
+    config.use_cache = False
+    for arch in config.architectures or ():
+        network = getattr(transformers, arch, None)
+        if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
+            return network(config)
+    raise UnreadableInput(f"architectures is {config.architectures}, none that transformers has", where=folder / CONFIG)
+
+
+_LIBRARIES: Mapping[str, Callable[..., Any]] = {
+    "timm": _from_timm,
+    "torchvision": _from_torchvision,
+    "hf": _from_folder,
+}
+
+
+def _library(package: str) -> Any:
+    """An optional package, imported.
+
+    Raises:
+        UsageError: it is not installed, or does not import: builds of torchvision for another torch raise anything.
+    """
+    try:
+        return importlib.import_module(package)
+    except Exception as error:
+        if isinstance(error, ModuleNotFoundError) and error.name == package:
+            raise missing_package(package, f"a network of {package}") from None
+        hint = f"install one that fits torch {torch.__version__}: {install_command(package)}"
+        raise UsageError(f"{package} does not import here ({_first_line(error)})", hint=hint) from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

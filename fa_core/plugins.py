@@ -1,0 +1,38 @@
+"""What other packages bring by entry point: methods, networks, data sets, file formats. Imported once asked for."""
+
+from __future__ import annotations
+
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from fa_core.errors import UsageError
+
+METHODS, MODELS, DATA, FORMATS = GROUPS = (
+    "fa_core.methods",
+    "fa_core.models",
+    "fa_core.data",
+    "fa_core.formats",
+)
+"""The entry-point groups; what each holds: docs/extend.md."""
+
+
+def plugins(group: str) -> dict[str, EntryPoint]:
+    """Name → entry point, of all packages that are installed."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def load_plugin(point: EntryPoint) -> Any:
+    """What an entry point names. It is imported, so the name must come from the user, not from a file.
+
+    Raises:
+        UsageError: it does not import.
+    """
+    try:
+        return point.load()
+    except Exception as error:
+        raise UsageError(f"does not import ({type(error).__name__}: {error})", where=place(point)) from error
+
+
+def place(point: EntryPoint) -> str:
+    """Where an entry point is, for messages."""
+    return f"entry point {point.name} = {point.value}"

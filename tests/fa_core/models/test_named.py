@@ -1,0 +1,172 @@
+"""A network by what the user typed: of a library, of a model-hub folder, of their own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.measure.checkpoint import load_checkpoint, network_for
+from fa_core.models.named import network_of
+from tests.vision import declare_operators
+
+TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"
+
+
+@pytest.fixture
+def vision() -> None:
+    declare_operators()
+
+
+@pytest.mark.usefixtures("vision")
+def test_a_network_of_timm_takes_its_arguments() -> None:
+    net = network_of(f"timm:vit_tiny_patch16_224({TINY})")
+    assert net(torch.randn(2, 3, 16, 16)).shape == (2, 3)
+    assert len(net.blocks) == 2
+
+
+@pytest.mark.usefixtures("vision")
+def test_a_network_of_torchvision_takes_its_arguments() -> None:
+    net = network_of("torchvision:resnet18(num_classes=3)")
+    assert type(net).__module__.startswith("torchvision.")
+    assert net.fc.out_features == 3
+
+
+@pytest.mark.usefixtures("vision")
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("timm:vit_tinyy", r"unknown network of timm 'vit_tinyy'; did you mean vit_tiny"),
+        ("timm:hf-hub:timm/vit", "unknown network of timm"),
+        ("timm:vit_tiny_patch16_224(pretrained=True)", "cannot be called with pretrained .*multiple values"),
+        ("timm:vit_tiny_patch16_224(checkpoint_path='x.pt')", "multiple values"),
+        ("timm:vit_tiny_patch16_224(dept=3)", "with dept .*unexpected keyword argument 'dept'"),
+        ("torchvision:resnet19", "unknown network of torchvision 'resnet19'; did you mean resnet18"),
+        ("torchvision:resnet18(weights='DEFAULT')", "with weights .*multiple values"),
+        ("torchvision:fasterrcnn_resnet50_fpn", "unknown network of torchvision"),
+        ("resnet19", r"'resnet19' is not module:callable; or one of these: did you mean resnet\d\d"),
+        ("resnet20(depth=3)", "resnet20 has no argument 'depth'"),
+        ("json:dumps(3)", "no key=value pairs of literals; write e.g. json:dumps"),
+        ("json:dumps(obj=print(1))", "no key=value pairs of literals"),
+        ("json:dumps(obj=3) + json:x(y=1)", "no key=value pairs of literals"),
+        ("json:dumps(obj=3", "no key=value pairs of literals"),
+        ("json:dumps(obj=3)", "gave a str; return a torch.nn.Module"),
+        ("json:dumps(ob=3)", "json:dumps cannot be called with ob "),
+    ],
+)
+def test_what_cannot_be_meant_is_one_line(spec: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        network_of(spec)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_built_in_network_takes_arguments_too() -> None:
+    assert network_of("resnet20(width=4, L=3, num_classes=7)").arch_args["width"] == 4
+
+
+def test_the_users_own_network_takes_literals(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_nets.py").write_text(
+        "import torch\n"
+        "def build(depth, name='', sizes=()):\n"
+        "    net = torch.nn.Sequential(*(torch.nn.Linear(size, size) for size in sizes for _ in range(depth)))\n"
+        "    net.name = name\n"
+        "    return net\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    net = network_of("own_nets:build(depth=2, name=')(', sizes=[3, 4])")
+    assert (len(net), net.name) == (4, ")(")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            ModuleNotFoundError("No module named 'timm'", name="timm"),
+            r"timm, which is not installed; pip install 'timm",
+        ),
+        (
+            ModuleNotFoundError("No module named 'torchvision'", name="torchvision"),
+            r"timm does not import here \(No module named 'torchvision'\); install one that fits torch",
+        ),
+        (
+            RuntimeError("operator torchvision::nms does not exist\nmore"),
+            r"timm does not import here \(operator torchvision::nms does not exist\); install one that fits torch \d",
+        ),
+    ],
+)
+def test_a_library_that_does_not_import_is_one_line(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(name: str) -> Any:
+        raise error
+
+    monkeypatch.setattr("fa_core.models.named.importlib.import_module", fails)
+    with pytest.raises(UsageError, match=said) as raised:
+        network_of("timm:vit_tiny_patch16_224")
+    assert "fa-audit" not in str(raised.value)
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> Path:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.GPT2Config(n_layer=2, n_embd=8, n_head=2, vocab_size=11, n_positions=8)
+    transformers.GPT2LMHeadModel(config).save_pretrained(tmp_path / "hub")
+    return tmp_path / "hub"
+
+
+def test_a_hub_folder_gives_the_network_of_its_configuration(hub: Path) -> None:
+    net = network_of(f"hf:{hub}")
+    assert type(net).__name__ == "GPT2LMHeadModel"
+    assert len(net.transformer.h) == 2
+
+
+@pytest.mark.parametrize("typed", [True, False])
+def test_the_weights_of_a_hub_folder_fit_its_network(hub: Path, typed: bool) -> None:
+    import transformers
+
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(hub).eval()
+    ours = network_for(load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None).eval()
+    x = torch.randint(11, (2, 5))
+    assert torch.equal(ours(x).logits, theirs(x).logits)
+
+
+def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
+    config = json.loads((hub / "config.json").read_text())
+    config |= {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}
+    (hub / "config.json").write_text(json.dumps(config))
+    (hub / "theirs.py").write_text("import sys\nsys.modules['they_ran'] = sys\n")
+    with pytest.raises(UnreadableInput, match=r"config\.json: transformers cannot read it .* is not run: import it"):
+        network_of(f"hf:{hub}")
+    assert "they_ran" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (None, "has no config.json; hf: takes a folder that save_pretrained wrote"),
+        ("{", "transformers cannot read it"),
+        ('{"model_type": "gpt2", "architectures": ["Trainer"]}', r"architectures is \['Trainer'\]"),
+        ('{"model_type": "gpt2"}', "architectures is None"),
+    ],
+)
+def test_a_folder_that_is_no_hub_folder_says_why(config: str | None, said: str, tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    if config is not None:
+        (tmp_path / "config.json").write_text(config)
+    with pytest.raises(FaError, match=said) as raised:
+        network_of(f"hf:{tmp_path}")
+    assert "\n" not in str(raised.value)
+
+
+def test_tensors_of_no_network_next_to_another_programs_config_are_refused(tmp_path: Path) -> None:
+    save_file(nn.Linear(2, 3).state_dict(), tmp_path / "model.safetensors")
+    (tmp_path / "config.json").write_text('{"lr": 0.1}')
+    with pytest.raises(FaError, match=r"config\.json|tensors of no known network"):
+        network_for(load_checkpoint(tmp_path / "model.safetensors"))
