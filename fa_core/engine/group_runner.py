@@ -92,6 +92,7 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
             dtype=options.dtype,
             largest_pass=largest,
             on_batch=lambda done, total: watch.progress(before + done, before + total),
+            say=watch.note,
         ),
         plan.batch_size,
         watch.note,

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from fa_core.errors import FaError
 from fa_core.measure.fused import check_logits, counted, explained, placed
 from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy
-from fa_core.measure.taps import Taps, plain_logits, resolve_taps
+from fa_core.measure.resolve import resolve_taps
+from fa_core.measure.taps import Taps, plain_logits
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in all)."""

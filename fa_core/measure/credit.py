@@ -29,7 +29,8 @@ from fa_core.measure.norms import (
     sample_norms,
     vectors,
 )
-from fa_core.measure.taps import Taps, match_modules, read_logits, resolve_taps, tapped_outputs
+from fa_core.measure.resolve import resolve_taps
+from fa_core.measure.taps import Taps, match_modules, read_logits, tapped_outputs
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,8 +17,9 @@ from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batches import BatchLog
 from fa_core.measure.fused import counted, fused_pass, in_parts, placed
 from fa_core.measure.isolate import DREW, borrow
+from fa_core.measure.resolve import resolve_taps, with_guess
 from fa_core.measure.tally import Diagnosed, Tally
-from fa_core.measure.taps import Taps, resolve_taps
+from fa_core.measure.taps import Taps
 from fa_core.report import DiagnosticReport
 
 
@@ -53,8 +54,8 @@ def diagnose(
         method_name: for the report.
         notes: for the report.
         thresholds: what the verdict is judged by; None = the defaults.
-        taps: None = ``model(x, return_hidden=True)``; patterns such as ``["embed", "blocks.*"]``; or a
-            function (model, x) -> (logits, [h_0..h_L]).
+        taps: None = ``model(x, return_hidden=True)``, or, where it has none, a guess that the notes and the provenance
+            say; patterns such as ``["embed", "blocks.*"]``; or a function (model, x) -> (logits, [h_0..h_L]).
         device: where to measure; None = where the network is.
         stability_layer: where (c) is measured; None = L//2.
         norm_batches: how many batches (a) and (b) pool their samples from.
@@ -104,15 +105,19 @@ def run_diagnosis(
     dtype: str | None = None,
     on_batch: Progress | None = None,
     largest_pass: int | None = None,
+    say: Callable[[str], None] | None = None,
 ) -> Diagnosed:
-    """Measure every batch and keep what was measured: `diagnose` without the report. Arguments as there."""
+    """Measure every batch and keep what was measured: `diagnose` without the report.
+
+    Arguments as there; `say` is called with taps that were guessed.
+    """
     if norm_batches < 1:
         raise UsageError(f"norm_batches is {norm_batches}", hint="at least one batch gives the norms")
     if largest_pass is not None and largest_pass < 1:
         raise UsageError(f"largest_pass is {largest_pass}", hint="a pass needs at least one sample")
     batches, total = counted(eval_batches)
     with borrow(model, dtype, device) as net:
-        tapped = resolve_taps(net.model, taps)
+        tapped = resolve_taps(net.model, taps, say)
         tally, meter, log = Tally(stability_layer, norm_batches), AccuracyMeter(net, tapped.logits), BatchLog()
         with net.draws.over(batches):
             for index, batch in enumerate(batches):
@@ -128,7 +133,7 @@ def run_diagnosis(
                 if on_batch is not None:
                     on_batch(index + 1, total)
         measured = tally.measured([right[None] for right in meter.right])[0]
-    return replace(measured, remarks=[log.judged(), DREW if net.draws.noticed else ""])
+    return with_guess(replace(measured, remarks=[log.judged(), DREW if net.draws.noticed else ""]), tapped)
 
 
 def check_accuracies(**accuracies: float | None) -> None:

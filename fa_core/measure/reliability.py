@@ -25,8 +25,9 @@ from fa_core.measure.norms import (
     sample_norms,
     vectors,
 )
+from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.tally import Samples
-from fa_core.measure.taps import Taps, resolve_taps
+from fa_core.measure.taps import Taps
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -216,46 +215,9 @@ class Tapped(Protocol):
         """The logits alone, (B, C), without a graph."""
 
 
-def resolve_taps(model: nn.Module, taps: Taps = None) -> Tapped:
-    """Turn what the caller asked for into a way to tap `model`.
-
-    Args:
-        model: the network.
-        taps: None for the model's own ``model(x, return_hidden=True) -> (logits, [h_0..h_L])``;
-            module-name patterns (``*`` and ``?`` within one part of a dotted name), whose outputs
-            are the stream in the order of the forward pass; or a function (model, x) -> (logits, states).
-
-    Raises:
-        TapError: no stream of its own, or a pattern that names no module; lists candidates.
-
-    Source: README, "From Python".
-    """
-    if taps is None:
-        if not _returns_hidden(model):
-            raise TapError(
-                f"{type(model).__name__} offers no model(x, return_hidden=True)",
-                hint=f"name its blocks with taps, e.g. {candidates(model)}",
-            )
-        return ReturnedStream(own_stream, "return_hidden=True")
-    if callable(taps):
-        return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
-    return ModuleTaps(model, taps)
-
-
 def own_stream(model: nn.Module, x: Tensor) -> Any:
     """The stream that a network offers by itself."""
     return model(x, return_hidden=True)
-
-
-def _returns_hidden(model: nn.Module) -> bool:
-    try:
-        parameters = inspect.signature(model.forward).parameters
-    except (TypeError, ValueError):
-        return False
-    wrapped = getattr(model, "module", None)
-    if any(p.kind is p.VAR_KEYWORD for p in parameters.values()) and isinstance(wrapped, nn.Module):
-        return _returns_hidden(wrapped)
-    return "return_hidden" in parameters
 
 
 def read_logits(output: Any) -> Any:

@@ -33,8 +33,9 @@ from fa_core.measure.graph import arithmetic, graph_nodes
 from fa_core.measure.group.stack import CannotStack, Stack, difference, make_stack, obstacle
 from fa_core.measure.isolate import AS_IS, HALF, Draws, as_written, borrow, measuring_arithmetic, target_dtype
 from fa_core.measure.norms import check_states
+from fa_core.measure.resolve import GuessedTaps, resolve_taps, with_guess
 from fa_core.measure.tally import Diagnosed, Divided, Tally
-from fa_core.measure.taps import Taps, activation_gradients, plain_logits, resolve_taps
+from fa_core.measure.taps import Tapped, Taps, activation_gradients, plain_logits
 from fa_core.models.base import StreamNet
 
 Pairs = list[tuple[Tensor, Tensor]]
@@ -209,17 +210,23 @@ def measure_stacked(networks: Sequence[nn.Module], request: Request) -> list[Mem
     test, eval_batches = _Batches(request.test, device, dtype), _Batches(request.batches, device, dtype)
     draws = Draws()
     with measuring_arithmetic(device, as_is), draws.passing():
-        stack = make_stack(networks, request.taps, target)
+        tapped = None
         if request.taps is not None or not isinstance(first, StreamNet):
-            _try_one(first, request)
+            tapped = _try_one(first, request)
+            if isinstance(tapped, GuessedTaps):
+                request = replace(request, taps=tapped.taps)
+        stack = make_stack(networks, request.taps, target)
         found = _measured(networks, stack, test, eval_batches, request)
     if draws.noticed:
         raise CannotStack("it draws random numbers from Python or NumPy")
-    return found
+    return [replace(one, diagnosis=one.diagnosis and with_guess(one.diagnosis, tapped)) for one in found]
 
 
-def _try_one(network: nn.Module, request: Request) -> None:
+def _try_one(network: nn.Module, request: Request) -> Tapped | None:
     """Look at a network's stream as if it was measured by itself, with one sample: inside vmap less of it can be seen.
+
+    Returns:
+        How it was tapped; None where there is no batch.
 
     Raises:
         FaError: the stream cannot be used: it follows the final norm, its first axis is not the batch.
@@ -228,8 +235,11 @@ def _try_one(network: nn.Module, request: Request) -> None:
         with borrow(network, request.dtype) as net:
             x, y = (part[:1] for part in placed(batch, 0, net))
             with net.draws.passing():
-                done = fused_pass(resolve_taps(net.model, request.taps), net.model, x, y)
+                tapped = resolve_taps(net.model, request.taps)
+                done = fused_pass(tapped, net.model, x, y)
         check_states(done.hidden, done.names, 1)
+        return tapped
+    return None
 
 
 def _measured(

@@ -29,6 +29,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fa_core.measure.graph import backward_functions, graph_nodes
 from fa_core.measure.isolate import borrow, target_dtype
+from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import (
     Stream,
     StreamFunction,
@@ -37,7 +38,6 @@ from fa_core.measure.taps import (
     module_dtypes,
     own_stream,
     read_logits,
-    resolve_taps,
     tapped_outputs,
 )
 from fa_core.models.residual_mlp import ResidualMLP, ResMLP, StudentNet, WideResMLP

@@ -1,0 +1,245 @@
+"""Taps where none are given: the longest run of like blocks, and what feeds it; said, or refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core import diagnose
+from fa_core.errors import TapError
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.group import measure_together
+from fa_core.measure.isolate import borrow
+from fa_core.measure.resolve import guess_taps
+from tests.fa_core.measure.nets import Hookable, Residual, batches
+from tests.vision import declare_operators
+
+IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
+
+
+def guess(model: nn.Module, x: Tensor) -> list[str]:
+    with borrow(model) as net:
+        return guess_taps(net.model, x)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, inner: nn.Module | None = None) -> None:
+        super().__init__()
+        self.inner = inner or nn.Sequential(nn.Linear(width, width), nn.Tanh())
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + self.inner(h)
+
+
+class Stack(nn.Module):
+    """embed, blocks, head."""
+
+    def __init__(self, *blocks: nn.Module, width: int = 6) -> None:
+        super().__init__()
+        self.embed, self.drop = nn.Linear(5, width), nn.Dropout()
+        self.blocks = nn.ModuleList(blocks)
+        self.head = nn.Linear(width, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.drop(self.embed(x))
+        for block in self.blocks:
+            h = block(h)
+        return self.head(h)
+
+
+def test_a_guess_measures_what_the_same_taps_measure_and_is_said() -> None:
+    torch.manual_seed(0)
+    net, heard = Hookable(Residual()), []
+    report = diagnose(net, batches(8))
+    given = diagnose(net, batches(8), taps="embed, blocks.*")
+    assert report.tap_names == given.tap_names == ["embed", "blocks.0", "blocks.1", "blocks.2"]
+    assert (report.residual_norms, report.bp_grad_norms) == (given.residual_norms, given.bp_grad_norms)
+    assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
+    assert report.notes == "taps guessed: --taps 'embed,blocks.*'"
+    assert "guessed_taps" not in given.provenance
+    run_diagnosis(net, batches(8), say=heard.append)
+    assert heard == [report.notes]
+    assert not any(module._forward_hooks for module in net.modules())
+
+
+def test_members_of_a_group_are_guessed_once_and_say_so() -> None:
+    torch.manual_seed(0)
+    nets = [Hookable(Residual()) for _ in range(2)]
+    for net, member in zip(nets, measure_together(nets, batches(8), batches(2)), strict=True):
+        assert member.note == ""
+        assert member.diagnosis is not None
+        report, alone = member.diagnosis.report(), diagnose(net, batches(8))
+        assert (report.notes, report.tap_names) == (alone.notes, alone.tap_names)
+        assert report.provenance["guessed_taps"] == ["embed", "blocks.*"]
+        assert report.residual_norms == pytest.approx(alone.residual_norms)
+
+
+@pytest.mark.parametrize(
+    ("net", "expected"),
+    [
+        (Stack(*(Block(6) for _ in range(3))), ["drop", "blocks.*"]),
+        # parts of a block come in runs too
+        (
+            Stack(*(Block(6, nn.Sequential(Block(6), Block(6))) for _ in range(3))),
+            ["drop", "blocks.*"],
+        ),
+        # lists of lists: the blocks of all stages
+        (
+            Stack(*(nn.Sequential(Block(6), Block(6)) for _ in range(2))),
+            ["drop", "blocks.*.*"],
+        ),
+        # an embedding that is a block among blocks
+        (
+            nn.Sequential(nn.Linear(5, 6), Block(6), Block(6), nn.Linear(6, 4)),
+            ["0", "1", "2"],
+        ),
+        # the input feeds the first block
+        (nn.Sequential(Block(5), Block(5), nn.Linear(5, 4)), ["0", "1"]),
+    ],
+)
+def test_blocks_and_what_feeds_them_are_found(net: nn.Module, expected: list[str]) -> None:
+    assert guess(net, torch.randn(2, 5)) == expected
+
+
+def test_a_tied_block_is_a_run_of_its_calls() -> None:
+    block = Block(6)
+    report = diagnose(Stack(block, block, block), batches(1))
+    assert report.tap_names == ["drop", "blocks.0", "blocks.0 (call 2)", "blocks.0 (call 3)"]
+
+
+class Towers(nn.Module):
+    def __init__(self, depths: tuple[int, int]) -> None:
+        super().__init__()
+        self.left, self.right = (nn.Sequential(*(Block(5) for _ in range(depth))) for depth in depths)
+        self.head = nn.Linear(10, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.cat([self.left(x), self.right(x)], dim=1))
+
+
+def test_two_runs_of_equal_length_are_refused_with_both_lines() -> None:
+    with pytest.raises(TapError, match=r"2 runs of 3 like blocks; choose: --taps 'left.\*' or --taps 'right.\*'"):
+        diagnose(Towers((3, 3)), batches(1))
+    assert guess(Towers((2, 3)), torch.randn(2, 5)) == ["right.*"]
+
+
+class Branches(Stack):
+    """Its blocks give f(h) alone, and the network adds it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embed(x)
+        for block in self.blocks:
+            h = h + block(h)
+        return self.head(h)
+
+
+def test_blocks_that_give_the_branch_alone_are_no_stream() -> None:
+    with pytest.raises(TapError, match=r"no run of like blocks shows .* name its blocks with taps, e.g. \['embed'"):
+        diagnose(Branches(*(Block(6) for _ in range(3))), batches(1))
+
+
+class Recurrent(nn.Module):
+    def __init__(self, kind: Any, fused: bool) -> None:
+        super().__init__()
+        self.fused = fused
+        self.cell = kind(5, 6, **({"batch_first": True} if fused else {}))
+        self.head = nn.Linear(6, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.fused:
+            return self.head(self.cell(x)[0][:, -1])
+        state = None
+        for step in range(x.shape[1]):
+            state = self.cell(x[:, step], state)
+        return self.head(state[0] if isinstance(state, tuple) else state)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTMCell, nn.GRUCell, nn.RNNCell])
+def test_a_recurrent_cell_has_a_tap_per_time_step(kind: Any) -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(8, 3, 5), torch.randint(4, (8,))
+    net = Recurrent(kind, fused=False)
+    report = diagnose(net, [(x, y)])
+    assert report.tap_names == ["cell", "cell (call 2)", "cell (call 3)"]
+    state, norms = None, []
+    for step in range(3):
+        state = net.cell(x[:, step], state)
+        norms.append(float((state[0] if isinstance(state, tuple) else state).norm(dim=1).median()))
+    assert report.residual_norms == pytest.approx(norms)
+    assert all(g > 0 for g in report.bp_grad_norms)
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_recurrent_layer_is_refused_with_the_reason(kind: Any) -> None:
+    with pytest.raises(TapError, match=r"cell runs all time steps at once, .*one tap per time step; or tap whole"):
+        diagnose(Recurrent(kind, fused=True), [(torch.randn(8, 3, 5), torch.randint(4, (8,)))])
+
+
+VISION = {
+    "vit_tiny_patch16_224": ["norm_pre", "blocks.*"],
+    "mixer_s32_224": ["stem", "blocks.*"],
+    "resnet18": ["maxpool", "layer*.*"],
+    "swin_tiny_patch4_window7_224": ["patch_embed", "layers.*.blocks.*"],
+    "convnext_atto": ["stem", "stages.*.blocks.*"],
+    "mobilenetv3_small_050": None,
+}
+SIZES = {
+    "vit_tiny_patch16_224": {"img_size": 32, "depth": 3, "embed_dim": 24, "num_heads": 2},
+    "mixer_s32_224": {"img_size": 32},
+    "swin_tiny_patch4_window7_224": {
+        "img_size": 32,
+        "window_size": 2,
+        "embed_dim": 12,
+        "depths": (2, 2, 2),
+        "num_heads": (2, 2, 2),
+    },
+}
+
+
+@pytest.mark.parametrize("name", VISION)
+def test_networks_of_timm(name: str) -> None:
+    declare_operators()
+    timm = pytest.importorskip("timm")
+    net = timm.create_model(name, num_classes=4, **SIZES.get(name, {}))
+    found = guess(net, IMAGES)
+    report = diagnose(net, [(IMAGES, torch.tensor([0, 1]))])
+    assert len(report.residual_norms) >= 4
+    if VISION[name] is not None:
+        assert found == VISION[name]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("resnet18", ["maxpool", "layer*.*"]), ("vit_b_16", ["encoder.dropout", "encoder.layers.encoder_layer_*"])],
+)
+def test_networks_of_torchvision(name: str, expected: list[str]) -> None:
+    declare_operators()
+    models = pytest.importorskip("torchvision").models
+    sizes = {"image_size": 32, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "mlp_dim": 8} if "vit" in name else {}
+    net = models.VisionTransformer(patch_size=16, **sizes) if sizes else models.get_model(name, num_classes=4)
+    assert guess(net, IMAGES) == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes", "expected"),
+    [
+        (
+            "GPT2ForSequenceClassification",
+            {"n_layer": 2, "n_embd": 8, "n_head": 2},
+            ["transformer.drop", "transformer.h.*"],
+        ),
+        ("BertForSequenceClassification", {}, ["bert.embeddings", "bert.encoder.layer.*"]),
+        ("LlamaForSequenceClassification", {"num_key_value_heads": 2}, ["model.embed_tokens", "model.layers.*"]),
+    ],
+)
+def test_networks_of_transformers(kind: str, sizes: dict[str, int], expected: list[str]) -> None:
+    transformers = pytest.importorskip("transformers")
+    network = getattr(transformers, kind)
+    common = {"hidden_size": 8, "num_attention_heads": 2, "num_hidden_layers": 2, "intermediate_size": 8}
+    config = network.config_class(
+        vocab_size=11, pad_token_id=0, num_labels=4, **(sizes if "n_layer" in sizes else common | sizes)
+    )
+    assert guess(network(config), torch.randint(1, 11, (2, 5))) == expected
