@@ -14,7 +14,7 @@ from typing import Any
 
 from fa_core.diagnostics import LETTERS
 from fa_core.errors import UsageError
-from fa_core.plugins import MODELS, plugins
+from fa_core.plugins import DATA, MODELS, plugins
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> UsageError:
@@ -124,19 +124,30 @@ def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
     return kind, name, args
 
 
-DATA_SETS = ("synthetic", "cifar10", "cifar100", "digits", "npz")
+DATA_SETS = ("synthetic", "cifar10", "cifar100", "imagefolder", "digits", "npz")
 """What a data SPEC may begin with (`fa_core.data.SPECS`, which takes torch to ask)."""
 
 
+def split_place(text: str) -> tuple[str, str]:
+    """The folder of a data SPEC, and the options behind it with their first comma.
+
+    >>> split_place("/data/a,b,mean=0.5,raw"), split_place("/data/cifar")
+    (('/data/a,b', ',mean=0.5,raw'), ('/data/cifar', ''))
+    """
+    match = re.search(r"(,(raw|\w+=[^,]*))*$", text)
+    cut = match.start() if match else len(text)
+    return text[:cut], text[cut:]
+
+
 def check_data_set(spec: str) -> None:
-    """Refuse a data SPEC that begins with none of `DATA_SETS` and is no ``module:callable``.
+    """Refuse a data SPEC that begins with none of `DATA_SETS`, names no plugin, and is no ``module:callable``.
 
     Raises:
         UsageError: names the nearest one.
     """
     name = spec.partition(":")[0]
-    if name not in DATA_SETS and not is_callable_name(spec):
-        raise unknown_name("data set", name, [*DATA_SETS, "module:callable"])
+    if not (name in DATA_SETS or is_callable_name(spec) or name in plugins(DATA)):
+        raise unknown_name("data set", name, [*DATA_SETS, *plugins(DATA), "module:callable"])
 
 
 def import_callable(text: str, option: str) -> Callable[..., Any]:

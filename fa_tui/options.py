@@ -57,7 +57,8 @@ DataOption = Annotated[
     str | None,
     typer.Option(
         metavar="SPEC",
-        help="Data to measure on: synthetic[:…], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable. "
+        help="Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR, imagefolder:DIR[,size=224], digits, "
+        "npz:FILE, module:callable or a plugin's name. "
         "Default: the one in the run's manifest.",
         show_default=False,
     ),

@@ -77,6 +77,8 @@ def read_pickle_batch(path: Path, label_key: bytes) -> tuple[NDArray[np.uint8], 
 
 
 PIXELS = 3 * 32 * 32
+Triple = tuple[float, ...]
+"""A value per channel, or one for all."""
 Bytes = NDArray[np.uint8]
 Batch = tuple[Bytes, NDArray[np.int64]]
 
@@ -129,8 +131,8 @@ class Cifar:
 
     classes: int
     layouts: Sequence[Layout]
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: Triple
+    std: Triple
 
 
 _FIVE = tuple(f"data_batch_{i}" for i in range(1, 6))
@@ -154,12 +156,15 @@ CIFAR100 = Cifar(
 )
 
 
-def read_cifar(kind: Cifar, given: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def read_cifar(
+    kind: Cifar, given: Path, mean: Triple | None = None, std: Triple | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Read a CIFAR folder in whichever layout it holds.
 
     Args:
         kind: which of the two.
         given: the folder, or the folder that holds the unpacked archive.
+        mean, std: what pixels in [0, 1] are standardised by; default: those of the training pixels.
 
     Returns:
         Training images (N, 3, 32, 32), standardised per channel, and (fine) labels (N,); the same of the test part.
@@ -174,12 +179,11 @@ def read_cifar(kind: Cifar, given: Path) -> tuple[Tensor, Tensor, Tensor, Tensor
     train = [layout.read(folder / name) for name in layout.train]
     pixels, labels = np.concatenate([x for x, _ in train]), np.concatenate([y for _, y in train])
     test_pixels, test_labels = layout.read(folder / layout.test)
-    return (
-        _standardised(pixels, kind),
-        torch.from_numpy(labels),
-        _standardised(test_pixels, kind),
-        torch.from_numpy(test_labels),
+    x, test_x = (
+        standardised(torch.from_numpy(part.reshape(-1, 3, 32, 32)), mean or kind.mean, std or kind.std)
+        for part in (pixels, test_pixels)
     )
+    return x, torch.from_numpy(labels), test_x, torch.from_numpy(test_labels)
 
 
 def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
@@ -202,7 +206,7 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Path, Layout]:
     raise UnreadableInput(f"none of the data set's files is here; missing {known}", where=folder)
 
 
-def _standardised(pixels: Bytes, kind: Cifar) -> Tensor:
-    x = torch.from_numpy(pixels.reshape(-1, 3, 32, 32)).float()
-    mean, std = (torch.tensor(values).view(1, 3, 1, 1) for values in (kind.mean, kind.std))
-    return x.div_(255.0).sub_(mean).div_(std)
+def standardised(pixels: Tensor, mean: Triple, std: Triple) -> Tensor:
+    """(x/255 − mean)/std of bytes (N, 3, H, W), per channel, in float32."""
+    shift, scale = (torch.tensor(values).view(1, -1, 1, 1) for values in (mean, std))
+    return pixels.float().div_(255.0).sub_(shift).div_(scale)

@@ -1,14 +1,15 @@
 """Data sets by SPEC, and the evaluation batches, fixed by a seed, that every audit of a run shares.
 
 synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
-cifar10:DIR   cifar100:DIR   digits[:test=360,seed=0]   npz:FILE   module:callable
+cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]   digits[:test=360,seed=0]
+imagefolder:DIR[,size=224,limit=1000,mean=…,std=…]   npz:FILE   module:callable   NAME[:…] of a plugin
 """
 
 from __future__ import annotations
 
 import hashlib
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
@@ -19,9 +20,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar
+from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
+from fa_core.data.image_folder import classes_in, read_images, test_part
 from fa_core.errors import UnreadableInput, UsageError, missing_package
-from fa_core.option_values import check_data_set, import_callable, unknown_name
+from fa_core.option_values import check_data_set, import_callable, split_place, unknown_name
+from fa_core.plugins import DATA, load_plugin, plugins
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class DataSet:
         test_x: (M, *input_shape) float32.
         test_y: (M,) int64.
         num_classes: C.
+        scaling: how pixels became numbers, e.g. ``"mean 0.5, std 0.25"``, where that was a choice.
 
     Raises:
         UnreadableInput: samples and labels that do not fit together.
@@ -46,6 +50,7 @@ class DataSet:
     test_x: Tensor
     test_y: Tensor
     num_classes: int
+    scaling: str = ""
 
     def __post_init__(self) -> None:
         for part, x, y in (("train", self.train_x, self.train_y), ("test", self.test_x, self.test_y)):
@@ -54,7 +59,9 @@ class DataSet:
                     f"{part} samples {tuple(x.shape)} and labels {tuple(y.shape)} do not fit", where=self.spec
                 )
             if len(y) == 0:
-                raise UnreadableInput(f"no {part} samples", where=self.spec)
+                if part == "train":
+                    continue  # all there is to measure on
+                raise UnreadableInput("no test samples", where=self.spec)
             low, high = int(y.min()), int(y.max())
             if low < 0 or high >= self.num_classes:
                 raise UnreadableInput(
@@ -84,12 +91,41 @@ class DataSet:
     @cached_property
     def hash(self) -> str:
         """SHA-256 of the test samples and labels: two audits with the same hash drew from the same samples."""
-        digest = hashlib.sha256()
-        for tensor in (self.test_x, self.test_y):
-            array = tensor.detach().cpu().contiguous().numpy()
-            digest.update(f"{array.dtype}{array.shape}".encode())
-            digest.update(array.data)
-        return f"sha256:{digest.hexdigest()}"
+        return content_hash((self.test_x, self.test_y))
+
+
+def content_hash(tensors: Iterable[Tensor]) -> str:
+    """SHA-256 of tensors, their types and shapes."""
+    digest = hashlib.sha256()
+    for tensor in tensors:
+        array = tensor.detach().cpu().contiguous().numpy()
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(array.data)
+    return f"sha256:{digest.hexdigest()}"
+
+
+@dataclass(frozen=True)
+class GivenBatches:
+    """Test batches as the user's code made them, to be measured in this order: the first K of them give (a) to (c).
+
+    Attributes:
+        spec: the SPEC.
+        batches: (x, y) pairs, or mappings, as for `diagnose`.
+    """
+
+    spec: str
+    batches: list[Any]
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 of all tensors in the batches."""
+        parts = [part for batch in self.batches for part in (batch.values() if isinstance(batch, Mapping) else batch)]
+        return content_hash(torch.as_tensor(part) for part in parts)
+
+    @property
+    def largest(self) -> int:
+        """Samples in the largest batch."""
+        return max(len(next(iter(b.values()) if isinstance(b, Mapping) else iter(b))) for b in self.batches)
 
 
 def eval_batches(data: DataSet, k: int = 10, batch_size: int = 128, seed: int = 0) -> list[tuple[Tensor, Tensor]]:
@@ -145,6 +181,9 @@ def _samples(spec: str, values: Any) -> Tensor:
 
 def _labels(spec: str, values: Any) -> Tensor:
     y = _tensor(spec, values)
+    if y.ndim == 2 and y.shape[-1] > 1:
+        hint = "give class indices: y.argmax(1) where y is one-hot"
+        raise UnreadableInput(f"labels have shape {tuple(y.shape)}", where=spec, hint=hint)
     if y.is_floating_point() or y.is_complex():
         raise UnreadableInput(f"labels are {y.dtype}, not whole numbers", where=spec, hint="give class indices 0..C-1")
     return y.squeeze(-1).long() if y.ndim == 2 and y.shape[-1] == 1 else y.long()
@@ -161,8 +200,8 @@ def _tensor(spec: str, values: Any) -> Tensor:
 class Option:
     """One option of a data SPEC: its default, how its text is read, what it means."""
 
-    default: float
-    read: Callable[[str], float]
+    default: Any
+    read: Callable[[str], Any]
     meaning: str
 
 
@@ -178,7 +217,7 @@ def at_least(lowest: int) -> Callable[[str], int]:
     return read
 
 
-def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[str, float]:
+def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[str, Any]:
     """Every option's value, given or default.
 
     Args:
@@ -204,6 +243,47 @@ def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[s
         except ValueError as error:
             raise UsageError(f"{key}={value} cannot be used ({error})", where=name) from None
     return values
+
+
+def per_channel(text: str) -> tuple[float, ...]:
+    """``"0.5/0.4/0.3"``, or one number for all channels."""
+    values = tuple(float(part) for part in text.split("/"))
+    if len(values) not in (1, 3):
+        raise ValueError("give 1 or 3 numbers: 0.49/0.48/0.45")
+    return values
+
+
+def deviation(text: str) -> tuple[float, ...]:
+    """As `per_channel`, above 0."""
+    values = per_channel(text)
+    if min(values) <= 0:
+        raise ValueError("must be above 0")
+    return values
+
+
+SCALING = {
+    "mean": Option((0.0,), per_channel, "is subtracted from pixels in [0, 1], per channel"),
+    "std": Option((1.0,), deviation, "divides them then"),
+}
+
+
+def scaled_by(options: Mapping[str, Any]) -> str:
+    """The `SCALING` among a data set's options as text."""
+    return ", ".join(f"{name} {'/'.join(f'{value:g}' for value in options[name])}" for name in SCALING)
+
+
+def folder_of(spec: str, text: str, options: Mapping[str, Option]) -> tuple[Path, dict[str, Any], str]:
+    """The folder and options in ``DIR,key=value,raw``, and the SPEC with an absolute path; ``raw`` is mean 0, std 1.
+
+    Raises:
+        UsageError: no folder named, or as `parse_options`.
+    """
+    name = spec.partition(":")[0]
+    place, given = split_place(text)
+    if not place:
+        raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
+    folder = Path(place).expanduser().resolve()
+    return folder, parse_options(name, given.replace(",raw", ",mean=0,std=1"), options), f"{name}:{folder}{given}"
 
 
 _SYNTHETIC = {
@@ -356,30 +436,31 @@ def load_digits(spec: str, text: str) -> DataSet:
     return DataSet(spec, x[test:], y[test:], x[:test], y[:test], 10)
 
 
-def load_user_data(spec: str) -> DataSet:
-    """Call ``module:callable`` without arguments and take what it returns for a data set.
+def made_data(spec: str, made: Any) -> DataSet | GivenBatches:
+    """What code of the user's or of a plugin returned, as data.
 
     Args:
-        spec: ``module:callable``, as typed.
-
-    Returns:
-        The `DataSet` it returned, or one made of (train_x, train_y, test_x, test_y) arrays or
-        tensors, as a tuple or as a mapping with these keys.
+        spec: its SPEC.
+        made: a `DataSet`; (train_x, train_y, test_x, test_y) arrays or tensors, as a tuple or as a mapping with these
+            keys; or test batches: a sequence, a DataLoader or another iterable of (x, y) pairs or mappings.
 
     Raises:
-        UsageError: it cannot be imported.
-        UnreadableInput: it returned something else.
+        UnreadableInput: it is something else.
     """
-    made: Any = import_callable(spec, "--data")()
     if isinstance(made, DataSet):
         return made
-    if isinstance(made, dict) and set(NAMES) <= set(made):
+    if isinstance(made, Mapping) and set(NAMES) <= set(made):
         made = tuple(made[name] for name in NAMES)
-    if not isinstance(made, tuple | list) or len(made) != len(NAMES):
-        raise UnreadableInput(
-            f"returned {type(made).__name__}, not a data set", where=spec, hint=f"return ({', '.join(NAMES)})"
-        )
-    return from_arrays(spec, *made)
+    if isinstance(made, Iterable) and not isinstance(made, str | bytes | Mapping | Tensor | np.ndarray):
+        items = list(made)
+        if items and all(
+            isinstance(item, Mapping) or (isinstance(item, tuple | list) and len(item) == 2) for item in items
+        ):
+            return GivenBatches(spec, items)
+        if isinstance(made, tuple | list) and len(items) == len(NAMES):
+            return from_arrays(spec, *items)
+    hint = f"return ({', '.join(NAMES)}), or test batches: a DataLoader, a list of (x, y)"
+    raise UnreadableInput(f"returned {type(made).__name__}, not a data set", where=spec, hint=hint)
 
 
 def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
@@ -388,41 +469,87 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
     Args:
         kind: which of the two.
         spec: the whole SPEC; the data set keeps it with an absolute path, so that it is found from anywhere.
-        text: the folder, or the folder that holds the unpacked archive.
+        text: the folder, or the folder that holds the unpacked archive; then `SCALING`, or ``raw``.
 
     Raises:
-        UsageError: no folder named.
+        UsageError: no folder named, or an unknown option.
         UnreadableInput, UnsafeCheckpoint: as `read_cifar`.
     """
-    name = spec.partition(":")[0]
-    if not text:
-        raise UsageError(f"{name} needs a folder", hint=f"write {name}:DIR")
-    folder = Path(text).expanduser().resolve()
-    return DataSet(f"{name}:{folder}", *read_cifar(kind, folder), kind.classes)
+    own = {"mean": replace(SCALING["mean"], default=kind.mean), "std": replace(SCALING["std"], default=kind.std)}
+    folder, options, full = folder_of(spec, text, own)
+    return DataSet(full, *read_cifar(kind, folder, **options), kind.classes, scaled_by(options))
+
+
+_IMAGES = {
+    "size": Option(None, at_least(1), "resize the shorter side to this, and cut the centre out"),
+    "limit": Option(None, at_least(1), "at most so many images of a part, evenly spaced"),
+    **SCALING,
+}
+
+
+def load_images(spec: str, text: str, train: bool = False) -> DataSet:
+    """Images in a folder per class, DIR/test/CLASS (or ``val``, ``valid``; else DIR/CLASS) and DIR/train/CLASS.
+
+    Args:
+        spec: the whole SPEC.
+        text: the folder and options, e.g. ``DIR,size=32,mean=0.5,std=0.25``.
+        train: whether to read the training part; without it that part is empty.
+
+    Returns:
+        (N, 3, H, W) in [0, 1], or standardised; classes are numbered by their names in order.
+
+    Raises:
+        UsageError: no folder named, or an unknown option.
+        UnreadableInput: as `read_images`, or other classes in the two parts.
+
+    Source: torchvision's ImageFolder; Resize and CenterCrop.
+    """
+    root, options, full = folder_of(spec, text, _IMAGES)
+    places = [root / "train"] * train + [test_part(root)]
+    classes = [classes_in(place) for place in places]
+    if classes[0] != classes[-1]:
+        raise UnreadableInput("holds other classes than the training part", where=places[-1])
+    found = [read_images(place, classes[0], options["size"], options["limit"]) for place in places]
+    (x, y), (test_x, test_y) = (
+        (standardised(x, options["mean"], options["std"]), y) for x, y in found[:1] + found[-1:]
+    )
+    kept = len(y) if train else 0
+    return DataSet(full, x[:kept], y[:kept], test_x, test_y, len(classes[0]), scaled_by(options))
 
 
 SPECS: Mapping[str, Callable[[str, str], DataSet]] = {
     "synthetic": load_synthetic,
     "cifar10": partial(load_cifar, CIFAR10),
     "cifar100": partial(load_cifar, CIFAR100),
+    "imagefolder": load_images,
     "digits": load_digits,
     "npz": load_npz,
 }
 
 
 def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
-    """The data set a SPEC names.
+    """The data set a SPEC names, with its training part.
 
     Args:
         spec: as above.
-        allow_code: whether ``module:callable`` may be imported: only for a SPEC that the user typed,
+        allow_code: whether ``module:callable`` or a plugin may be imported: only for a SPEC that the user typed,
             never for one read from a file.
 
     Raises:
-        UsageError: unknown name or option, or user code where none is allowed.
+        UsageError: unknown name or option, user code where none is allowed, or test batches alone.
         UnreadableInput: the files are missing, incomplete or of the wrong layout.
     """
+    data = load_test_data(spec, allow_code=allow_code, train=True)
+    if isinstance(data, GivenBatches):
+        raise UsageError(f"{spec} gives test batches alone", hint=f"to train, return ({', '.join(NAMES)})")
+    return data
+
+
+def load_test_data(spec: str, *, allow_code: bool = False, train: bool = False) -> DataSet | GivenBatches:
+    """What a SPEC names, to be measured on; the training part may be empty unless it is asked for. As `load_data`."""
     name, _, rest = spec.partition(":")
+    if name == "imagefolder":
+        return load_images(spec, rest, train)
     if name in SPECS:
         return SPECS[name](spec, rest)
     check_data_set(spec)
@@ -431,4 +558,7 @@ def load_data(spec: str, *, allow_code: bool = False) -> DataSet:
             f"the data set {spec!r} is the user's code, and code named by a file is never run",
             hint=f"type it yourself if you trust it: --data {spec}",
         )
-    return load_user_data(spec)
+    brought = plugins(DATA)
+    if name in brought:
+        return made_data(spec, load_plugin(brought[name])(rest))
+    return made_data(spec, import_callable(spec, "--data")())

@@ -94,7 +94,7 @@ def measure_loaded(loaded: Loaded, device: str, watch: Watch, samples: Evaluatio
             on_batch=lambda done, total: watch.progress(before + done, before + total),
             say=watch.note,
         ),
-        plan.batch_size,
+        samples.largest or plan.batch_size,
         watch.note,
     )
     right = [part.cpu() for part in (*(diagnosis.samples().right if first else []), *right)]
@@ -111,7 +111,9 @@ def counted_with_batches(samples: Evaluation, options: MeasureOptions) -> int:
 
 
 def _test_batches(samples: Evaluation, first: int, largest: int = TEST_BATCH) -> Batches:
-    """The test part from this sample on."""
+    """The test part from this sample on; batches of the user's as they are."""
+    if samples.given is not None:
+        return samples.given
     return list(zip(cut(samples.test_x[first:], largest), cut(samples.test_y[first:], largest), strict=True))
 
 
@@ -351,7 +353,7 @@ def build_report(
     if report.notes:
         note(report.notes)
     if options.resamples:
-        drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=len(samples.test_y))
+        drawn = bootstrap(diagnosis.samples(), report, options.resamples, counted_on=len(right))
         report = replace(report, resampling=drawn)
     if options.precision:
         report = with_precision(report, loaded, batch, note)
@@ -367,7 +369,7 @@ def build_report(
         notes="; ".join(filter(None, [other_data, report.notes])),
         intervals={**report.intervals, "acc": share_interval(hits, len(right))},
         right=packed(samples.in_data_order(right).tolist()),
-        headline_acc_source=f"measured on {len(samples.test_y)} test samples",
+        headline_acc_source=f"measured on {len(right)} test samples",
         frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},
         credit=measure_credit(loaded, method, batch),
@@ -377,6 +379,7 @@ def build_report(
             "hashes": loaded.hashes,
             "data": plan.data,
             "data_hash": samples.data_hash,
+            **({"scaling": samples.scaling} if samples.scaling else {}),
             "eval_seed": plan.eval_seed,
             "settings": msgspec.to_builtins(options),
             **_network_facts(loaded),

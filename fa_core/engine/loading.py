@@ -9,13 +9,13 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import psutil
 import torch
 from torch import Tensor, nn
 
-from fa_core.data import DataSet, eval_order, load_data
+from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.measure.checkpoint import Checkpoint, load_checkpoint, network_for
@@ -66,18 +66,24 @@ class Evaluation:
     Attributes:
         test_x: the whole test part, for the accuracy.
         test_y: its labels.
-        batches: K disjoint (x, y), for the diagnostics.
+        batches: K disjoint (x, y), or mappings, for the diagnostics.
         data_hash: of the test part.
         batched: so many of the first test samples are those of the batches; 0 = it is not known where they are.
         order: (n,), the place of each test sample in the data set's test part; None = they are in its order.
+        given: test batches of the user's, for the accuracy in place of `test_x` and `test_y`.
+        largest: samples in the largest of them.
+        scaling: how pixels became numbers, where that was a choice.
     """
 
     test_x: Tensor
     test_y: Tensor
-    batches: list[tuple[Tensor, Tensor]]
+    batches: list[Any]
     data_hash: str
     batched: int = 0
     order: Tensor | None = None
+    given: list[Any] | None = None
+    largest: int = 0
+    scaling: str = ""
 
     def in_data_order(self, values: Tensor) -> Tensor:
         """One value per test sample, in the order of the data set's test part: the same for every eval seed."""
@@ -114,16 +120,19 @@ def evaluation(plan: Plan, device: str) -> Evaluation:
         UsageError, UnreadableInput: as `load_data`.
     """
     data = _loaded(plan.data, plan.typed)
+    if isinstance(data, GivenBatches):
+        none = torch.empty(0)
+        return Evaluation(none, none, data.batches[: plan.batches], data.hash, given=data.batches, largest=data.largest)
     order, batched = eval_order(len(data.test_y), plan.batches, plan.batch_size, plan.eval_seed)
     x, y = (samples[order].to(device) for samples in (data.test_x, data.test_y))
     size = min(plan.batch_size, batched)
     batches = list(zip(cut(x[:batched], size), cut(y[:batched], size), strict=True))
-    return Evaluation(test_x=x, test_y=y, batches=batches, data_hash=data.hash, batched=batched, order=order)
+    return Evaluation(x, y, batches, data.hash, batched, order, scaling=data.scaling)
 
 
 @lru_cache(maxsize=2)
-def _loaded(spec: str, typed: bool) -> DataSet:
-    return load_data(spec, allow_code=typed)
+def _loaded(spec: str, typed: bool) -> DataSet | GivenBatches:
+    return load_test_data(spec, allow_code=typed)
 
 
 @dataclass(frozen=True)

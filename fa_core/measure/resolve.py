@@ -50,7 +50,7 @@ def resolve_taps(model: nn.Module, taps: Taps = None, say: Callable[[str], None]
     """
     if taps is None:
         if not _returns_hidden(model):
-            return GuessedTaps(say)
+            return GuessedTaps(model, say)
         return ReturnedStream(own_stream, "return_hidden=True")
     if callable(taps):
         return ReturnedStream(taps, getattr(taps, "__name__", "taps"))
@@ -68,30 +68,29 @@ def _returns_hidden(model: nn.Module) -> bool:
     return "return_hidden" in parameters
 
 
-class GuessedTaps:
+class GuessedTaps(ModuleTaps):
     """Taps that the first pass guesses.
 
     Args:
+        model: the network.
         say: called with the guess, before that pass is measured.
 
     Attributes:
         taps: the guess; empty before.
     """
 
-    def __init__(self, say: Callable[[str], None] | None = None) -> None:
+    def __init__(self, model: nn.Module, say: Callable[[str], None] | None = None) -> None:
+        super().__init__(model, "*")
         self.taps: Sequence[str] = ()
         self._say = say
 
-    def forward(self, model: nn.Module, x: Any, layers: Sequence[int] | None = None) -> Stream:
+    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         if not self.taps:
             self.taps = guess_taps(model, x)
-            self._modules = ModuleTaps(model, self.taps)
+            self._names = match_modules(model, self.taps)
             if self._say is not None:
                 self._say(_said(self.taps))
-        return self._modules.forward(model, x, layers)
-
-    def logits(self, model: nn.Module, x: Any) -> Tensor:
-        return plain_logits(model, x)
+        return super().forward(model, x, layers)
 
 
 def _said(taps: Sequence[str]) -> str:

@@ -35,7 +35,8 @@ def train_command(
         str,
         typer.Option(
             metavar="SPEC",
-            help="synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, digits, npz:FILE or module:callable.",
+            help="synthetic[:input=16,ambient=1024], cifar10:DIR, cifar100:DIR, imagefolder:DIR, digits, npz:FILE or "
+            "module:callable.",
         ),
     ] = "synthetic",
     seeds: Annotated[list[str], typer.Option(help="One run each.")] = ["42"],  # noqa: B006

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fa_core.errors import FaError, UsageError
-from fa_core.option_values import ARCHS, DATA_SETS, diagnostic_letters
+from fa_core.option_values import ARCHS, DATA_SETS, diagnostic_letters, split_place
 from fa_core.runs import is_run
 
 _YES, _NO = "yes", "no"
@@ -134,7 +134,7 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
-_ON_DISK = ("cifar10", "cifar100", "npz")
+_ON_DISK = ("cifar10", "cifar100", "imagefolder", "npz")
 """Data SPECs that name files after the colon."""
 
 
@@ -233,6 +233,6 @@ def _check_places(given: Mapping[str, Any]) -> None:
     for path in given.get("paths") or ():
         if not Path(path).exists():
             raise UsageError(f"paths: there is no {str(path)!r}")
-    kind, _, place = (given["data"] or "").partition(":")
+    kind, _, place = split_place(given["data"] or "")[0].partition(":")
     if kind in _ON_DISK and not Path(place).expanduser().exists():
         raise UsageError(f"--data: there is no {place!r}" if place else f"--data: write {kind}:PATH")

@@ -303,7 +303,7 @@ class TestProgress:
         loading.evaluation.cache_clear()
         loading._loaded.cache_clear()
         loads = []
-        monkeypatch.setattr(loading, "load_data", lambda spec, **kw: loads.append(spec) or load_data(spec, **kw))
+        monkeypatch.setattr(loading, "load_test_data", lambda spec, **kw: loads.append(spec) or load_data(spec, **kw))
         measured(run)
         measured(make_run(tmp_path / "bp_s1", "bp", 1))
         assert loads == [DATA]
