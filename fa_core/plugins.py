@@ -7,12 +7,7 @@ from typing import Any
 
 from fa_core.errors import UsageError
 
-METHODS, MODELS, DATA, FORMATS = GROUPS = (
-    "fa_core.methods",
-    "fa_core.models",
-    "fa_core.data",
-    "fa_core.formats",
-)
+METHODS, MODELS, DATA, FORMATS = GROUPS = ("fa_core.methods", "fa_core.models", "fa_core.data", "fa_core.formats")
 """The entry-point groups; what each holds: docs/extend.md."""
 
 
@@ -31,6 +26,14 @@ def load_plugin(point: EntryPoint) -> Any:
         return point.load()
     except Exception as error:
         raise UsageError(f"does not import ({type(error).__name__}: {error})", where=place(point)) from error
+
+
+def tried(point: EntryPoint) -> tuple[Any, str]:
+    """What an entry point names, or why it does not import."""
+    try:
+        return load_plugin(point), ""
+    except UsageError as error:
+        return None, str(error)
 
 
 def place(point: EntryPoint) -> str:

@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -18,6 +19,8 @@ from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.formats.reports import MEASURED
+from fa_core.plugins import FORMATS as READERS
+from fa_core.plugins import plugins, tried
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import CREDIT, RUN_FILES
 from fa_core.trace import Trace
@@ -236,11 +239,11 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 yield from checkpoint_file.read(path, kind, file, size)
                 return
             if not _is_ours(place, head):
+                yield from _brought(place, head)
                 return
             head += file.read(HEAD - len(head))
             if size > len(head) and not _may_be_known(head):
-                if place.named:
-                    raise _stranger(path)
+                yield from _brought(place, head)
                 return
             file.seek(0)
             data = file.read()
@@ -253,10 +256,33 @@ def _in_file(place: Place) -> Iterator[Finding]:
             raise
         return
     form = next((form for form in FORMATS if form.sniff(document)), None)
-    if form is not None:
-        yield from form.read(document)
-    elif place.named:
-        raise _stranger(path)
+    yield from form.read(document) if form is not None else _brought(place, head)
+
+
+def _brought(place: Place, head: bytes) -> Iterator[Finding]:
+    """What a plugin reads in a file that is of no format here; a named file that none of them knows raises."""
+    readers, broken = _readers()
+    while broken:
+        yield Problem(place.path, broken.pop())
+    try:
+        reader = next((reader for reader in readers if reader.sniff(place.path, head)), None)
+        if reader is not None:
+            yield from reader.read(place.path)
+    except FaError:
+        raise
+    except Exception as error:
+        raise UnreadableInput(
+            f"a plugin could not read it ({type(error).__name__}: {error})", where=place.path
+        ) from error
+    if reader is None and place.named:
+        raise _stranger(place.path)
+
+
+@lru_cache
+def _readers() -> tuple[list[Any], list[str]]:
+    """The formats of other packages, and why some of them cannot be used."""
+    found = [tried(point) for point in plugins(READERS).values()]
+    return [reader for reader, why in found if not why], [why for _, why in found if why]
 
 
 def _may_be_known(head: bytes) -> bool:
@@ -273,8 +299,6 @@ def _is_ours(place: Place, head: bytes) -> bool:
         raise checkpoint_file.not_a_checkpoint(place.path, head)
     if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
         raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
-    if place.named:
-        raise _stranger(place.path)
     return False
 
 

@@ -16,6 +16,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from fa_core import plugins as brought
 from fa_core.engine.devices import list_devices, why_no_cuda
 from fa_core.errors import UnreadableInput, install_command
 from fa_tui import options
@@ -65,7 +66,8 @@ def doctor_command(
 
         fa-tui doctor --format json
     """
-    areas = {area.__name__: list(area()) for area in (python, packages, devices, terminal, folders)}
+    areas = {area.__name__: list(area()) for area in (python, packages, plugins, devices, terminal, folders)}
+    areas = {area: found for area, found in areas.items() if found}
     if format == "json":
         output.print_json([{"area": area, **one._asdict()} for area, found in areas.items() for one in found])
     else:
@@ -103,6 +105,14 @@ def packages() -> Iterator[Finding]:
             yield Finding(name, MISSING, "not installed", f"pip install {name}")
         else:
             yield Finding(name, NOTE, f"not installed: no {use}", install_command(name))
+
+
+def plugins() -> Iterator[Finding]:
+    """What other packages bring, and whether it imports."""
+    for group in brought.GROUPS:
+        for name, point in brought.plugins(group).items():
+            _, why = brought.tried(point)
+            yield Finding(name, NOTE if why else OK, why or f"{group}: {point.value}")
 
 
 def devices() -> Iterator[Finding]:

@@ -1,0 +1,179 @@
+"""docs/extend.md: its examples, installed as a package would be, and what happens where a plugin is broken."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from fa_core.data import DataSet, load_data
+from fa_core.engine.group_runner import measure_run
+from fa_core.engine.jobs import Job, MeasureOptions, check_options
+from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats import load_audits, scan
+from fa_core.formats.scan import _readers
+from fa_core.methods import make_method
+from fa_core.models import build
+from fa_core.models.named import network_of
+from tests.conftest import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "extend.md").read_text(encoding="utf-8")
+EXAMPLES = dict(re.findall(r"```python\n# my_lab/(\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
+
+
+def install(site: Path, points: str, modules: dict[str, str], package: str) -> None:
+    """A distribution as pip leaves it in a folder of packages."""
+    (site / package).mkdir(parents=True)
+    (site / package / "__init__.py").write_text("")
+    for name, text in modules.items():
+        (site / package / name).write_text(text)
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(points)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder of packages on the path."""
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    _readers.cache_clear()
+    yield tmp_path / "site"
+    for name in [name for name in sys.modules if name.partition(".")[0] in ("my_lab", "bad_lab")]:
+        del sys.modules[name]
+    importlib.invalidate_caches()
+    _readers.cache_clear()
+
+
+@pytest.fixture
+def my_lab(site: Path) -> Path:
+    """The package that the page describes."""
+    toml = re.search(r"```toml\n(.*?)```", PAGE, re.DOTALL)
+    assert toml is not None
+    points = re.sub(r'\[project\.entry-points\."([\w.]+)"\]', r"[\1]", toml[1]).replace('"', "")
+    install(site, points, EXAMPLES, "my_lab")
+    return site
+
+
+def test_an_example_is_thirty_lines_at_most() -> None:
+    assert set(EXAMPLES) == {"signs.py", "nets.py", "task.py", "table.py"}
+    for name, text in EXAMPLES.items():
+        assert len([line for line in text.splitlines() if line.strip()]) <= 30, name
+
+
+@pytest.mark.usefixtures("my_lab")
+def test_the_method_trains_and_gives_credit() -> None:
+    net = build("resmlp", input_dim=16, d=8, L=2, seed=0)
+    method = make_method("signs", net, seed=1)
+    loss, info = method.loss(net, torch.randn(8, 16), torch.arange(8))
+    loss.backward()  # type: ignore[no-untyped-call]
+    assert [tuple(a.shape) for a in info.credit if a is not None] == [(8, 8)] * 3
+
+
+@pytest.mark.usefixtures("my_lab")
+def test_the_network_is_built_with_its_arguments() -> None:
+    assert len(network_of("my_net(depth=3, width=8)").blocks) == 3
+    check_options(MeasureOptions(model="my_net(depth=3)", data="my_task:0.5"))
+
+
+@pytest.mark.usefixtures("my_lab")
+def test_the_data_are_loaded_only_where_they_were_typed() -> None:
+    data = load_data("my_task:0.5", allow_code=True)
+    assert isinstance(data, DataSet)
+    assert (data.input_shape, data.num_classes, len(data.test_y)) == ((16,), 10, 1500)
+    with pytest.raises(UsageError, match="code named by a file is never run"):
+        load_data("my_task:0.5")
+
+
+@pytest.mark.usefixtures("my_lab")
+def test_network_and_data_are_measured(tmp_path: Path) -> None:
+    class Watch:
+        def progress(self, done: int, total: int) -> None:
+            """Nothing to see."""
+
+        def note(self, text: str) -> None:
+            """Nothing to say."""
+
+    torch.save(network_of("my_net(depth=3)").state_dict(), tmp_path / "bp_s1.pt")
+    options = MeasureOptions(model="my_net(depth=3)", data="my_task:0.5")
+    report = measure_run(Job(id="a", checkpoint=str(tmp_path / "bp_s1.pt"), options=options), "cpu", Watch())
+    assert (len(report.residual_norms), report.n_batches) == (4, 10)
+
+
+@pytest.mark.usefixtures("my_lab")
+def test_the_format_is_read_named_and_in_a_folder(tmp_path: Path) -> None:
+    table = tmp_path / "runs" / "all.txt"
+    table.parent.mkdir()
+    table.write_text("run;seed;accuracy;norms;gradients\ndfa;42;0.31;1 2 300;1e-3 1e-4 1e-9\n")
+    (tmp_path / "runs" / "notes.txt").write_text("something else")
+    for path in (table, tmp_path / "runs"):
+        (row,) = scan([path]).rows
+        assert (row.method, row.seed, row.report.flags) == ("dfa", 42, frozenset("ab"))
+    assert scan([tmp_path / "runs"]).problems == []
+
+
+@pytest.mark.usefixtures("my_lab")
+def test_a_file_that_the_format_cannot_read_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "all.txt").write_text("run;seed;accuracy;norms;gradients\ndfa;x;0.31;1;1\n")
+    with pytest.raises(UnreadableInput, match=r"all\.txt: a plugin could not read it \(ValueError: invalid literal"):
+        load_audits(tmp_path / "all.txt")
+    (tmp_path / "other.txt").write_text("nothing of theirs")
+    with pytest.raises(UnreadableInput, match="nothing this project reads"):
+        load_audits(tmp_path / "other.txt")
+
+
+def test_doctor_lists_what_is_brought_and_what_is_broken(my_lab: Path, tmp_path: Path) -> None:
+    install(my_lab, "[fa_core.formats]\ntheirs = bad_lab.gone\n", {}, "bad_lab")
+    code = "import sys; sys.argv = ['fa-tui', 'doctor', '--format', 'json']; from fa_tui.__main__ import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": f"{my_lab}:{REPOSITORY}", "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+    )
+    found = {one["name"]: one for one in json.loads(done.stdout) if one["area"] == "plugins"}
+    assert found["my_net"]["found"] == "fa_core.models: my_lab.nets:make"
+    assert (found["signs"]["state"], found["theirs"]["state"]) == ("ok", "note")
+    assert "does not import (ModuleNotFoundError: No module named 'bad_lab.gone')" in found["theirs"]["found"]
+
+
+BROKEN = (
+    "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
+READER = "[fa_core.formats]\nform = bad_lab:form\n"
+)
+
+
+def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(site: Path, tmp_path: Path) -> None:
+    install(site, BROKEN + READER, {"__init__.py": "raise OSError('no licence')"}, "bad_lab")
+    said = r"does not import \(OSError: no licence\)"
+    with pytest.raises(UsageError, match=rf"entry point net = bad_lab:net: {said}"):
+        network_of("net")
+    with pytest.raises(UsageError, match=said):
+        load_data("task", allow_code=True)
+    assert network_of("resmlp(d=8)").arch_args["d"] == 8
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("no format of ours")
+    (problem,) = [one for one in scan([tmp_path / "a.txt", tmp_path / "b.txt"]).problems if "licence" in one.message]
+    assert problem.message.count("\n") == 0
+
+
+def test_a_built_in_name_cannot_be_taken(site: Path) -> None:
+    install(site, "[fa_core.models]\nresmlp = bad_lab:net\n[fa_core.data]\ndigits = bad_lab:x\n", {}, "bad_lab")
+    assert type(network_of("resmlp(d=8)")).__module__ == "fa_core.models.residual_mlp"
+    assert load_data("synthetic:train=64,test=64").num_classes == 10
+
+
+def test_an_unknown_name_lists_what_plugins_bring(my_lab: Path) -> None:
+    with pytest.raises(FaError, match=r"did you mean my_net\?"):
+        check_options(MeasureOptions(model="my_nt"))
+    with pytest.raises(FaError, match=r"did you mean my_task\?"):
+        check_options(MeasureOptions(data="my_tsk"))
