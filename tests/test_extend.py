@@ -146,10 +146,8 @@ def test_doctor_lists_what_is_brought_and_what_is_broken(my_lab: Path, tmp_path:
     assert "does not import (ModuleNotFoundError: No module named 'bad_lab.gone')" in found["theirs"]["found"]
 
 
-BROKEN = (
-    "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
+BROKEN = "[fa_core.models]\nnet = bad_lab:net\n[fa_core.data]\ntask = bad_lab:task\n"
 READER = "[fa_core.formats]\nform = bad_lab:form\n"
-)
 
 
 def test_a_broken_plugin_is_one_line_when_it_is_asked_for_and_none_before(site: Path, tmp_path: Path) -> None:
