@@ -27,7 +27,7 @@ from torch import Tensor, nn
 from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.isolate import HALF, Draws
 from fa_core.models import arch_of, build, recognise
-from fa_core.models.named import hub_folder, network_of
+from fa_core.models.named import hub_folder, network_of, own_names
 from fa_core.runs import MANIFEST, Manifest
 
 PICKLES_PER_FILE = 4
@@ -235,11 +235,12 @@ def network_for(
         network = _manifest_network(manifest, checkpoint)
     else:
         network = _recognised_network(checkpoint)
-    load_tensors(network, checkpoint.tensors, checkpoint.path)
+    tensors = own_names(network, checkpoint.tensors)
+    load_tensors(network, tensors, checkpoint.path)
     kinds = {tensor.dtype for tensor in checkpoint.tensors.values() if tensor.is_floating_point()}
     if kinds == {torch.float64} or (as_is and len(kinds) == 1 and kinds <= {*HALF}):
         network.to(kinds.pop())
-        network.load_state_dict(dict(checkpoint.tensors), strict=False)
+        network.load_state_dict(dict(tensors), strict=False)
     return network
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from fa_core.errors import FaError, UnreadableInput, UsageError, install_command, missing_package
 from fa_core.models import ARCHS, build
@@ -88,6 +88,7 @@ def _from_folder(name: str) -> Any:
     transformers = _library("transformers")
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        known = [getattr(transformers, arch, None) for arch in config.architectures or ()]
     except Exception as error:
         raise UnreadableInput(
             f"transformers cannot read it ({_first_line(error)})",
@@ -95,11 +96,23 @@ def _from_folder(name: str) -> Any:
             hint="code that a folder brings is not run: import it in a module of yours, --model module:callable",
         ) from error
     config.use_cache = False
-    for arch in config.architectures or ():
-        network = getattr(transformers, arch, None)
+    for network in known:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
             return network(config)
     raise UnreadableInput(f"architectures is {config.architectures}, none that transformers has", where=folder / CONFIG)
+
+
+def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+    """A checkpoint's tensors under the names that a network of transformers has: it stores some under others.
+
+    They stay as they are where one is missing, too many or of another shape.
+    """
+    known = network.state_dict().keys()
+    if not type(network).__module__.startswith("transformers.") or tensors.keys() <= known:
+        return tensors
+    read: Any = type(network)
+    loaded, info = read.from_pretrained(None, config=network.config, state_dict=dict(tensors), output_loading_info=True)
+    return tensors if any(info.values()) else loaded.state_dict()
 
 
 _LIBRARIES: Mapping[str, Callable[..., Any]] = {
@@ -120,7 +133,8 @@ def _library(package: str) -> Any:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == package:
             raise missing_package(package, f"a network of {package}") from None
-        hint = f"install one that fits torch {torch.__version__}: {install_command(package)}"
+        needed = "torchvision" if "torchvision" in str(error) else package
+        hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
         raise UsageError(f"{package} does not import here ({_first_line(error)})", hint=hint) from error
 
 

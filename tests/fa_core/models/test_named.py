@@ -93,11 +93,11 @@ def test_the_users_own_network_takes_literals(tmp_path: Path, monkeypatch: pytes
         ),
         (
             ModuleNotFoundError("No module named 'torchvision'", name="torchvision"),
-            r"timm does not import here \(No module named 'torchvision'\); install one that fits torch",
+            r"timm does not import here \(No module named 'torchvision'\); install a build of torchvision for torch",
         ),
         (
             RuntimeError("operator torchvision::nms does not exist\nmore"),
-            r"timm does not import here \(operator torchvision::nms does not exist\); install one that fits torch \d",
+            r"timm does not import here \(operator torchvision::nms does not exist\); install a build of torchvision for",
         ),
     ],
 )
@@ -135,6 +135,22 @@ def test_the_weights_of_a_hub_folder_fit_its_network(hub: Path, typed: bool) -> 
     ours = network_for(load_checkpoint(hub / "model.safetensors"), model=f"hf:{hub}" if typed else None).eval()
     x = torch.randint(11, (2, 5))
     assert torch.equal(ours(x).logits, theirs(x).logits)
+
+
+@pytest.mark.usefixtures("vision")
+def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.ViTConfig(image_size=16, patch_size=8, num_labels=3, **sizes)
+    transformers.ViTForImageClassification(config).save_pretrained(tmp_path)
+    checkpoint = load_checkpoint(tmp_path / "model.safetensors")
+    ours, theirs = network_for(checkpoint), transformers.ViTForImageClassification.from_pretrained(tmp_path)
+    x = torch.randn(2, 3, 16, 16)
+    assert torch.equal(ours.eval()(x).logits, theirs.eval()(x).logits)
+    fewer = dict(list(checkpoint.tensors.items())[1:])
+    save_file(fewer, tmp_path / "model.safetensors")
+    with pytest.raises(UnreadableInput, match=r"tensors do not fit the network: .*missing"):
+        network_for(load_checkpoint(tmp_path / "model.safetensors"))
 
 
 def test_code_in_a_hub_folder_is_not_run(hub: Path) -> None:
