@@ -97,7 +97,7 @@ def test_the_users_own_network_takes_literals(tmp_path: Path, monkeypatch: pytes
         ),
         (
             RuntimeError("operator torchvision::nms does not exist\nmore"),
-            r"timm does not import here \(operator torchvision::nms does not exist\); install a build of torchvision for",
+            r"timm does not import here \(operator torchvision::nms does not exist\); install a build of torchvision",
         ),
     ],
 )
