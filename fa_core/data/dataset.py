@@ -2,12 +2,13 @@
 
 synthetic[:alpha=1.0,input=128,ambient=0,train=50000,test=10000,seed=0]   the teacher-student task
 cifar10:DIR[,raw] or [,mean=0.4914/0.4822/0.4465,std=0.2023/0.1994/0.2010]   cifar100:DIR[…]   digits[:test=360,seed=0]
-imagefolder:DIR[,size=224,limit=1000,mean=…,std=…]   npz:FILE   module:callable   NAME[:…] of a plugin
+imagefolder:DIR[,size=224,mean=…,std=…]   npz:FILE   module:callable   NAME[:…] of a plugin
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fa_core.data.cifar import CIFAR10, CIFAR100, Cifar, read_cifar, standardised
-from fa_core.data.image_folder import classes_in, read_images, test_part
+from fa_core.data.image_folder import read_images
 from fa_core.errors import UnreadableInput, UsageError, missing_package
 from fa_core.option_values import check_data_set, import_callable, split_place, unknown_name
 from fa_core.plugins import DATA, load_plugin, plugins
@@ -245,25 +246,21 @@ def parse_options(name: str, text: str, options: Mapping[str, Option]) -> dict[s
     return values
 
 
-def per_channel(text: str) -> tuple[float, ...]:
-    """``"0.5/0.4/0.3"``, or one number for all channels."""
-    values = tuple(float(part) for part in text.split("/"))
-    if len(values) not in (1, 3):
-        raise ValueError("give 1 or 3 numbers: 0.49/0.48/0.45")
-    return values
+def per_channel(lowest: float) -> Callable[[str], tuple[float, ...]]:
+    """A reader of ``"0.5/0.4/0.3"``, or of one number for all channels, each above `lowest`."""
 
+    def read(text: str) -> tuple[float, ...]:
+        values = tuple(float(part) for part in text.split("/"))
+        if len(values) not in (1, 3) or not min(values) > lowest:
+            raise ValueError(f"give 1 or 3 numbers above {lowest:g}: 0.49/0.48/0.45")
+        return values
 
-def deviation(text: str) -> tuple[float, ...]:
-    """As `per_channel`, above 0."""
-    values = per_channel(text)
-    if min(values) <= 0:
-        raise ValueError("must be above 0")
-    return values
+    return read
 
 
 SCALING = {
-    "mean": Option((0.0,), per_channel, "is subtracted from pixels in [0, 1], per channel"),
-    "std": Option((1.0,), deviation, "divides them then"),
+    "mean": Option((0.0,), per_channel(-math.inf), "is subtracted from pixels in [0, 1], per channel"),
+    "std": Option((1.0,), per_channel(0), "divides them then"),
 }
 
 
@@ -480,15 +477,11 @@ def load_cifar(kind: Cifar, spec: str, text: str) -> DataSet:
     return DataSet(full, *read_cifar(kind, folder, **options), kind.classes, scaled_by(options))
 
 
-_IMAGES = {
-    "size": Option(None, at_least(1), "resize the shorter side to this, and cut the centre out"),
-    "limit": Option(None, at_least(1), "at most so many images of a part, evenly spaced"),
-    **SCALING,
-}
+_SIZE = Option(None, at_least(1), "resize the shorter side to this, and cut the centre out")
 
 
 def load_images(spec: str, text: str, train: bool = False) -> DataSet:
-    """Images in a folder per class, DIR/test/CLASS (or ``val``, ``valid``; else DIR/CLASS) and DIR/train/CLASS.
+    """Images in a folder per class, DIR/test/CLASS (or ``val``; else DIR/CLASS) and DIR/train/CLASS.
 
     Args:
         spec: the whole SPEC.
@@ -501,20 +494,15 @@ def load_images(spec: str, text: str, train: bool = False) -> DataSet:
     Raises:
         UsageError: no folder named, or an unknown option.
         UnreadableInput: as `read_images`, or other classes in the two parts.
-
-    Source: torchvision's ImageFolder; Resize and CenterCrop.
     """
-    root, options, full = folder_of(spec, text, _IMAGES)
-    places = [root / "train"] * train + [test_part(root)]
-    classes = [classes_in(place) for place in places]
-    if classes[0] != classes[-1]:
-        raise UnreadableInput("holds other classes than the training part", where=places[-1])
-    found = [read_images(place, classes[0], options["size"], options["limit"]) for place in places]
-    (x, y), (test_x, test_y) = (
-        (standardised(x, options["mean"], options["std"]), y) for x, y in found[:1] + found[-1:]
-    )
-    kept = len(y) if train else 0
-    return DataSet(full, x[:kept], y[:kept], test_x, test_y, len(classes[0]), scaled_by(options))
+    root, options, full = folder_of(spec, text, {"size": _SIZE, **SCALING})
+    place = next((root / part for part in ("test", "val") if (root / part).is_dir()), root)
+    x, y, classes = read_images(place, options["size"])
+    train_x, train_y, same = read_images(root / "train", options["size"]) if train else (x[:0], y[:0], classes)
+    if same != classes:
+        raise UnreadableInput("holds other classes than the training part", where=place)
+    train_x, x = (standardised(part, options["mean"], options["std"]) for part in (train_x, x))
+    return DataSet(full, train_x, train_y, x, y, len(classes), scaled_by(options))
 
 
 SPECS: Mapping[str, Callable[[str, str], DataSet]] = {
