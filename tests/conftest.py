@@ -5,10 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+from tests.vision import DeclaredOperators
 
 # The same examples every time: a change is judged by what it changed. Other ones, and more of them, are looked for with
 # `pytest --hypothesis-profile=search`. How long an example takes is the machine's affair.
@@ -27,6 +30,8 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 for number in (signal.SIGINT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+
+sys.meta_path.insert(0, DeclaredOperators())  # type: ignore[arg-type]
 
 # what collecting makes lives as long as the tests: looking for garbage in it takes a tenth of their time
 gc.disable()

@@ -1,4 +1,4 @@
-"""torchvision beside a torch that it was not built for."""
+"""torchvision next to a torch that it was not built for: its operators are declared before it is imported."""
 
 from __future__ import annotations
 
@@ -7,22 +7,37 @@ import re
 from pathlib import Path
 from typing import Any
 
-import torch
 
-_KEPT: list[Any] = []
-
-
-def declare_operators() -> None:
-    """Make ``import torchvision`` work where its compiled operators do not load, as with a CPU build of torch.
+class DeclaredOperators:
+    """Makes ``import torchvision`` work where its compiled operators do not load, as with a CPU build of torch.
 
     Its Python part registers shapes of operators that its library would have declared: they are declared here,
-    without an implementation. Networks that classify use none of them.
+    without an implementation. Networks that classify use none of them. torch is imported only with torchvision.
     """
-    spec = importlib.util.find_spec("torchvision")
-    if _KEPT or spec is None or spec.origin is None:
-        return
-    text = (Path(spec.origin).parent / "_meta_registrations.py").read_text()
-    library = torch.library.Library("torchvision", "DEF")
-    _KEPT.append(library)
-    for name in dict.fromkeys(re.findall(r'register_(?:meta|fake)\("(?:torchvision::)?(\w+)"', text)):
-        library.define(f"{name}(Tensor x) -> Tensor")
+
+    def __init__(self) -> None:
+        self._kept: list[Any] = []
+        self._looking = False
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
+        """Declare the operators when torchvision is about to be imported; it is found by others."""
+        if name != "torchvision" or self._looking:
+            return
+        self._looking = True
+        spec = importlib.util.find_spec("torchvision")
+        if spec is None or spec.origin is None:
+            return
+        import torch
+
+        folder = Path(spec.origin).parent
+        try:
+            for compiled in folder.glob("_C*"):
+                torch.ops.load_library(str(compiled))
+                return  # it fits this torch, and declares them itself
+        except OSError:
+            pass
+        text = (folder / "_meta_registrations.py").read_text()
+        library = torch.library.Library("torchvision", "DEF")
+        self._kept.append(library)
+        for operator in dict.fromkeys(re.findall(r'register_(?:meta|fake)\("(?:torchvision::)?(\w+)"', text)):
+            library.define(f"{operator}(Tensor x) -> Tensor")

@@ -17,7 +17,6 @@ from fa_core.engine.jobs import Job, MeasureOptions
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
 from tests.fa_core.data.test_cifar import write_binary10
-from tests.vision import declare_operators
 
 
 class Quiet:
@@ -39,7 +38,6 @@ def write_images(folder: Path, classes: dict[str, int], size: tuple[int, int] = 
 
 
 def test_images_are_those_that_torchvision_reads(tmp_path: Path) -> None:
-    declare_operators()
     vision = pytest.importorskip("torchvision")
     write_images(tmp_path / "train", {"cat": 3, "dog": 2}, (13, 9))
     write_images(tmp_path / "val", {"cat": 1, "dog": 2}, (13, 9))

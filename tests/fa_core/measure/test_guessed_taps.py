@@ -15,7 +15,6 @@ from fa_core.measure.group import measure_together
 from fa_core.measure.isolate import borrow
 from fa_core.measure.resolve import guess_taps
 from tests.fa_core.measure.nets import Hookable, Residual, batches
-from tests.vision import declare_operators
 
 IMAGES = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
 
@@ -201,7 +200,6 @@ SIZES = {
 
 @pytest.mark.parametrize("name", VISION)
 def test_networks_of_timm(name: str) -> None:
-    declare_operators()
     timm = pytest.importorskip("timm")
     net = timm.create_model(name, num_classes=4, **SIZES.get(name, {}))
     found = guess(net, IMAGES)
@@ -216,7 +214,6 @@ def test_networks_of_timm(name: str) -> None:
     [("resnet18", ["maxpool", "layer*.*"]), ("vit_b_16", ["encoder.dropout", "encoder.layers.encoder_layer_*"])],
 )
 def test_networks_of_torchvision(name: str, expected: list[str]) -> None:
-    declare_operators()
     models = pytest.importorskip("torchvision").models
     sizes = {"image_size": 32, "num_layers": 2, "num_heads": 2, "hidden_dim": 8, "mlp_dim": 8} if "vit" in name else {}
     net = models.VisionTransformer(patch_size=16, **sizes) if sizes else models.get_model(name, num_classes=4)

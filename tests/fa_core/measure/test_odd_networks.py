@@ -179,8 +179,8 @@ def test_a_network_of_an_odd_kind_has_the_numbers_of_the_plain_one(case: str) ->
 
 
 def test_candidates_end_with_the_blocks() -> None:
-    with pytest.raises(TapError, match=r"e\.g\. \['embed', 'blocks\.\*'\]$"):
-        diagnose(odd(plain), batches(1))
+    with pytest.raises(TapError, match=r"candidates: \['embed', 'blocks\.\*'\]$"):
+        diagnose(odd(plain), batches(1), taps="layers.*")
 
 
 @pytest.mark.parametrize(

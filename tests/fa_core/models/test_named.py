@@ -15,31 +15,22 @@ from torch import nn
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.checkpoint import load_checkpoint, network_for
 from fa_core.models.named import network_of
-from tests.vision import declare_operators
 
 TINY = "img_size=16, patch_size=8, embed_dim=12, depth=2, num_heads=2, num_classes=3"
 
 
-@pytest.fixture
-def vision() -> None:
-    declare_operators()
-
-
-@pytest.mark.usefixtures("vision")
 def test_a_network_of_timm_takes_its_arguments() -> None:
     net = network_of(f"timm:vit_tiny_patch16_224({TINY})")
     assert net(torch.randn(2, 3, 16, 16)).shape == (2, 3)
     assert len(net.blocks) == 2
 
 
-@pytest.mark.usefixtures("vision")
 def test_a_network_of_torchvision_takes_its_arguments() -> None:
     net = network_of("torchvision:resnet18(num_classes=3)")
     assert type(net).__module__.startswith("torchvision.")
     assert net.fc.out_features == 3
 
 
-@pytest.mark.usefixtures("vision")
 @pytest.mark.parametrize(
     ("spec", "said"),
     [
@@ -137,7 +128,6 @@ def test_the_weights_of_a_hub_folder_fit_its_network(hub: Path, typed: bool) -> 
     assert torch.equal(ours(x).logits, theirs(x).logits)
 
 
-@pytest.mark.usefixtures("vision")
 def test_tensors_that_transformers_stores_under_other_names_are_found(tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     sizes = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
