@@ -409,6 +409,8 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     facts: dict[str, Any] = {"fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)}
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
+    else:
+        facts["network"] = f"{type(network).__module__}.{type(network).__qualname__}"
     if loaded.manifest is not None:
         facts.update({TRAINED_ON: loaded.manifest.data_hash, "epochs_done": loaded.manifest.epochs_done})
         facts.update(recipe=loaded.manifest.recipe, method_args=loaded.manifest.method_args)

@@ -193,3 +193,4 @@ def test_given_batches_are_measured_in_their_order(own: str, tmp_path: Path) -> 
     assert report.headline_acc == accuracy(net, batches)
     assert report.headline_acc_source == "measured on 96 test samples"
     assert report.provenance["guessed_taps"] == ["blocks.*"]
+    assert report.provenance["network"] == f"{Watched.__module__}.Watched"
