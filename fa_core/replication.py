@@ -62,7 +62,8 @@ class Within(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if number in DECADES:
             return self.norms
         kind = "gamma" if "gamma" in number else "epochs" if number.startswith("first_") else number
-        return max(getattr(self, kind), 3 * std if kind in ("acc", "gamma") else 0.0)
+        band = float(getattr(self, kind))
+        return max(band, 3 * std if kind in ("acc", "gamma") else 0.0)
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
