@@ -37,7 +37,7 @@ BASELINE_RULE = "frozen_baseline_rule"
 OTHER_BASELINES = "other_frozen_baselines"
 """And that holds the accuracies of frozen nets trained by other rules: rule → fraction."""
 
-TRAINED_BY = {FROZEN: "dfa", "random_targets": "bp"}
+TRAINED_BY = {FROZEN: "dfa", "shallow": "bp", "random_targets": "bp"}
 """Controls that train by another rule, and by which one unless they say (`fa_core.methods.controls`)."""
 
 TRAINED_ON = "trained_on"

@@ -184,7 +184,8 @@ class Run:
         while self.optimizer and self.manifest.epochs_done < self.recipe.epochs and not self.manifest.stopped:
             epoch = self.manifest.epochs_done + 1
             moment = Moment(run=self.name, epoch=epoch, epochs=self.recipe.epochs, step=0, steps=steps)
-            self._train_epoch(epoch, stop_on, moment, on_moment)
+            # a baseline that stops before the runs it is compared with is none
+            self._train_epoch(epoch, frozenset() if self.manifest.method == FROZEN else stop_on, moment, on_moment)
 
     def _train_epoch(
         self, epoch: int, stop_on: frozenset[str], moment: Moment, on_moment: Callable[[Moment], None]

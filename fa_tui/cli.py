@@ -29,6 +29,7 @@ COMMANDS = (
     "timeline",
     "report",
     "train",
+    "replicate",
     "verify",
     "pitfalls",
     "serve",

@@ -183,7 +183,7 @@ def _group(
         collection=home,
         seeds=seeds,
         stats={
-            name: _stat(getattr(table, column)[rows], (nonfinite & BIT[letter]) != 0, name in GEOMETRIC)
+            name: stat_of(getattr(table, column)[rows], name in GEOMETRIC, (nonfinite & BIT[letter]) != 0)
             for name, (column, letter, _) in NUMBERS.items()
         },
         verdicts=dict(Counter(map(texts.__getitem__, rows.data))),
@@ -200,9 +200,16 @@ def _group(
     )
 
 
-def _stat(values: Floats, marked: Mask, geometric: bool) -> Stat:
+def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:
+    """A number over seeds.
+
+    Args:
+        values: (n,); not finite where it was not measured.
+        geometric: whether it spans decades.
+        marked: (n,), where it was measured as NaN or ±inf.
+    """
     finite = values[np.isfinite(values)]
-    nonfinite = int((marked & ~np.isfinite(values)).sum())
+    nonfinite = int((~np.isfinite(values) & marked).sum())
     if not len(finite):
         return Stat(n=0, nonfinite=nonfinite)
     lowest, highest = float(finite.min()), float(finite.max())

@@ -124,8 +124,11 @@ class RandomTargets(Control):
         self._steps = state["steps"]
 
 
-class Shallow(Backprop):
-    """Backprop on the same network without its blocks.
+class Shallow(Control):
+    """The same network without its blocks.
+
+    Args:
+        of: the rule to train by: with ``dfa`` the embedding learns from its a_0.
 
     Source: docs/protocol.md §5.
 
@@ -135,12 +138,15 @@ class Shallow(Backprop):
 
     name = "shallow"
 
-    def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
-        super().__init__(net, generator)
+    def __init__(self, net: StreamNet, generator: torch.Generator, of: str = "bp", **args: Any) -> None:
+        super().__init__(net, generator, of, **args)
         if net.n_blocks:
             raise UsageError(
                 f"the shallow control needs a network without blocks, got L={net.n_blocks}", hint="use L=0"
             )
+
+    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+        return self.rule.loss(net, x, y, lam)
 
     @classmethod
     def adapt_arch_args(cls, arch_args: dict[str, Any]) -> dict[str, Any]:

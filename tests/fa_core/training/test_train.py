@@ -143,6 +143,13 @@ def test_stop_on_ends_the_run_and_says_what_it_saved(data: DataSet, tmp_path: Pa
     assert (tmp_path / AUDIT).exists()
 
 
+def test_stop_on_never_ends_frozen_blocks_early(data: DataSet, tmp_path: Path) -> None:
+    low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
+    done = train_run(plan(method="frozen"), data, tmp_path, stop_on="a", thresholds=low)
+    assert done.report is not None and "a" in done.report.flags
+    assert (done.manifest.stopped, done.manifest.epochs_done) == (None, 4)
+
+
 def test_a_diagnostic_that_was_not_chosen_does_not_stop_the_run(data: DataSet, tmp_path: Path) -> None:
     low = DiagnosticThresholds(h_norm_explosion_ratio=0.1)
     assert train_run(plan(), data, tmp_path, stop_on="b", thresholds=low).manifest.epochs_done == 4
