@@ -32,7 +32,13 @@ from fa_core.errors import FaError, is_device_lost
 from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
+from fa_core.measure.credit import (
+    DIRECTIONS,
+    NEEDS_DIRECTIONS,
+    method_credit_quality,
+    null_gamma,
+    own_credit_quality,
+)
 from fa_core.measure.diagnose import run_diagnosis
 from fa_core.measure.fused import cut, is_out_of_memory
 from fa_core.measure.group import Member, bytes_per_member, measure_together
@@ -50,9 +56,6 @@ if TYPE_CHECKING:
 Batches = list[tuple[Tensor, Tensor]]
 
 GAMMA, FULL = "gamma", "full"
-
-NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
-"""What cannot be measured without random directions."""
 
 UNMEASURED = "reference_precision"
 """Where a report's ``unmeasured`` says why there is no reference precision."""
@@ -255,27 +258,36 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     return list(found.values())
 
 
-def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) -> dict[str, Any] | None:
+def measure_credit(
+    loaded: Loaded, method: str, batch: tuple[Tensor, Tensor], own: dict[str, Any] | None = None
+) -> dict[str, Any] | None:
     """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also ρ.
 
     Args:
         loaded: the job.
         method: its method; only a built-in one is looked up.
         batch: (x, y), on the network's device.
+        own: what is known of the credit of a network whose backward pass is its own, which goes before the method's.
 
     Returns:
         The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none were asked for, or
         neither manifest nor feedback says what the method was.
     """
     network, level = loaded.network, loaded.job.options.credit
-    if level not in (GAMMA, FULL) or (loaded.manifest is None and not loaded.checkpoint.feedback):
+    if level not in (GAMMA, FULL) or (loaded.manifest is None and not loaded.checkpoint.feedback and own is None):
         return None
+    directions = DIRECTIONS if level == FULL else 0
     try:
-        rule = _rule(loaded, method)
-        directions = DIRECTIONS if level == FULL else 0
-        found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
-        if rule.draws_feedback:
-            found["null"] = null_gamma(network, rule, *batch).to_dict()
+        if own is not None:
+            if "gamma" not in own:
+                return own
+            options = loaded.job.options
+            found = own_credit_quality(network, *batch, directions, options.taps or None, options.dtype).to_dict()
+        else:
+            rule = _rule(loaded, method)
+            found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
+            if rule.draws_feedback:
+                found["null"] = null_gamma(network, rule, *batch).to_dict()
         return {name: value for name, value in found.items() if level == FULL or name not in NEEDS_DIRECTIONS}
     except FaError as error:
         return {"missing": {"gamma": str(error)}}
@@ -369,7 +381,7 @@ def build_report(
         headline_acc_source=f"measured on {len(samples.test_y)} test samples",
         frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},
-        credit=measure_credit(loaded, method, batch),
+        credit=measure_credit(loaded, method, batch, report.credit),
         provenance={
             **report.provenance,
             "checkpoint": job.checkpoint,

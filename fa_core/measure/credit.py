@@ -30,6 +30,7 @@ from fa_core.measure.norms import (
     vectors,
 )
 from fa_core.measure.taps import Taps, match_modules, read_logits, resolve_taps, tapped_outputs
+from fa_core.measure.tracing import same_to_rounding
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
@@ -232,6 +233,9 @@ class CreditQuality:
         return {**named, **summary, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
+NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
+"""What cannot be measured without random directions."""
+
 _SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "zeros")
 
 
@@ -269,7 +273,7 @@ def credit_quality(
     """
     with borrow(net, "float64") as borrowed:
         x, y = placed((x, y), 0, borrowed)
-        done = fused_pass(resolve_taps(borrowed.model, taps), borrowed.model, x, y)
+        done = true_pass(borrowed, taps, x, y)
         check_states(done.hidden, done.names, len(y))
         check_credit(credit, done.hidden)
         reading = choose_reading(done.hidden, done.gradients[-1])
@@ -282,8 +286,65 @@ def credit_quality(
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": "the method gives no credit signal"}
-    zeros = [None if a is None else float((a == 0).to(torch.float64).mean()) for a in signal]
+    zeros = [None if a is None else _zeros(a) for a in signal]
     return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing)
+
+
+def _zeros(a: Tensor) -> float:
+    return float((a == 0).to(torch.float64).mean())
+
+
+def true_pass(net: Borrowed, taps: Taps, x: Tensor, y: Tensor) -> Pass:
+    """`fused_pass` to all layers.
+
+    Raises:
+        MeasureError: the network's backward pass is its own, and the gradient is not known.
+    """
+    done = fused_pass(resolve_taps(net.model, taps), net.model, x, y)
+    if done.untrue:
+        raise MeasureError(done.untrue)
+    return done
+
+
+def pass_credit(done: Pass, reading: Reading) -> dict[str, Any]:
+    """For a report's ``credit``: Γ of a network's own backward pass, from a pass that has its vectors."""
+    pairs = [(vectors(a, reading), vectors(g, reading)) for a, g in zip(done.credit, done.gradients, strict=True)]
+    undefined: Series = [None] * len(pairs)
+    found = CreditQuality(
+        gamma=[gamma(a, g) for a, g in pairs],
+        **dict.fromkeys(("rho", "rho_relative", "nudge", "nudge_relative"), undefined),
+        zeros=[_zeros(a) for a, _ in pairs],
+        samples=len(pairs[0][0]),
+        directions=0,
+        free=free_by_value(done),
+    ).to_dict()
+    return {name: value for name, value in found.items() if value is not undefined and name not in NEEDS_DIRECTIONS}
+
+
+def free_by_value(done: Pass) -> list[int]:
+    """The layers where a network's own vector is the gradient, to rounding: no feedback lies behind them."""
+    return [l for l, same in enumerate(same_to_rounding(done.credit, done.gradients)) if same]
+
+
+def own_credit_quality(
+    net: nn.Module, x: Tensor, y: Tensor, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
+) -> CreditQuality:
+    """`credit_quality` of what a network's own backward pass gives, in the arithmetic that `diagnose` would use.
+
+    Args:
+        net: a network with custom Functions or backward hooks; it comes back as it was.
+        x: inputs (B, ...).
+        y: (B,) class indices.
+        directions: as for `credit_quality`.
+        taps: as for `diagnose`.
+        dtype: as for `diagnose`.
+
+    Raises:
+        MeasureError: the network's backward pass is not its own, or its gradient is not known.
+    """
+    with borrow(net, dtype) as own:
+        done = true_pass(own, taps, *placed((x, y), 0, own))
+    return replace(credit_quality(net, done.credit, x, y, directions, taps=taps), free=free_by_value(done))
 
 
 def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None]:

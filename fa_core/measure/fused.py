@@ -6,20 +6,20 @@ A batch too large for memory is measured in parts, with the same numbers as in o
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError
-from fa_core.measure.graph import arithmetic, custom_functions, graph_nodes
-from fa_core.measure.isolate import Borrowed
+from fa_core.measure.graph import arithmetic, backward_functions, custom_functions, graph_nodes
+from fa_core.measure.isolate import Borrowed, Draws
 from fa_core.measure.norms import check_states
-from fa_core.measure.taps import Tapped, activation_gradients
+from fa_core.measure.taps import Stream, Tapped, activation_gradients
+from fa_core.measure.tracing import Noticing, OwnBackward, backward_hooks, same_to_rounding, untraced
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
@@ -111,10 +111,6 @@ class PassFailed(MeasureError, RuntimeError):
     """The network could not run on a batch: data that do not fit it, most often."""
 
 
-class CustomBackward(UserWarning):
-    """The network brings its own backward pass, so that autograd's gradient may not be the gradient."""
-
-
 @dataclass(frozen=True)
 class Pass:
     """One batch, measured.
@@ -126,7 +122,9 @@ class Pass:
         error: e_T, (B, C), in float64.
         names: names of h_0..h_L.
         dtype: the arithmetic of the pass; that inside the network is looked for when all layers are asked for.
-        custom_functions: the network's own backward functions, looked for when all layers are asked for.
+        own_backward: what of the network's backward pass is its own, where autograd's vector is not the gradient.
+        credit: autograd's own vector then, of a pass that asks for all layers: the method's credit, shaped as h_l.
+        untrue: why `gradients` are no gradients but that vector; "" where they are.
     """
 
     logits: Tensor
@@ -135,7 +133,12 @@ class Pass:
     error: Tensor
     names: list[str]
     dtype: str
-    custom_functions: list[str] = field(default_factory=list)
+    own_backward: Sequence[str] = ()
+    credit: Sequence[Tensor] = ()
+    untrue: str = ""
+
+
+_IN_PLACE = "modified by an inplace operation"
 
 
 def fused_pass(
@@ -159,7 +162,7 @@ def fused_pass(
         try:
             return _once(tapped, model, x, y, layers, where)
         except RuntimeError as error:
-            if "modified by an inplace operation" not in str(error):
+            if _IN_PLACE not in str(error):
                 raise
         # the network updates its stream in place: keep what the backward pass needs, at some cost
         with torch.autograd.graph.allow_mutation_on_saved_tensors():
@@ -238,32 +241,71 @@ def _concerns_inputs(error: BaseException, x: Tensor) -> bool:
 
 
 def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
-    stream = tapped.forward(model, x, layers)
-    check_logits(stream.logits, y, where)
-    if layers is None and any(h.dim() > 2 and h.shape[0] == h.shape[1] == len(y) > 1 for h in stream.hidden):
+    if layers is not None:
+        true = _derived(tapped, model, x, y, layers, where)
+        done = true or _passed(tapped.forward(model, x, layers), y, layers, where)
+        return done if true else replace(done, untrue=tapped.own.why if tapped.own else "")
+    with Noticing(tapped.shifted) as noticed:
+        stream = tapped.forward(model, x)
+    if any(h.dim() > 2 and h.shape[0] == h.shape[1] == len(y) > 1 for h in stream.hidden):
         # (B, B, d): one sample shows which axis is the batch
         one = tapped.forward(model, x[:1], [])
         check_logits(one.logits, y[:1], f"{where}, one sample")
         check_states(one.hidden, one.names, 1)
+    check_logits(stream.logits, y, where)
+    nodes = graph_nodes(stream.logits)
+    dtype = arithmetic(stream.logits, nodes, stream.dtypes)
+    certain = [*custom_functions(nodes), *noticed.hooks, *backward_hooks(model)]
+    if not (certain or noticed.detached or backward_functions(nodes)):
+        return replace(_passed(stream, y, None, where), dtype=dtype)
+    tapped.own = tapped.own or OwnBackward(tapped, certain)
+    return replace(_by_trace(tapped, model, x, y, where), dtype=dtype)
+
+
+def _by_trace(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, where: str) -> Pass:
+    """A pass of a network whose backward pass may be its own: by autograd, and by the derivative of its forward."""
+    # both of the same random numbers, where it draws some
+    with Draws().passing():
+        done = _passed(tapped.forward(model, x), y, None, where)
+    with Draws().passing():
+        true = _derived(tapped, model, x, y, None, where)
+    own: OwnBackward = tapped.own
+    if true is None and own.names:
+        return replace(done, own_backward=own.names, untrue=own.why)
+    if true is None or all(same_to_rounding(done.gradients, true.gradients)):
+        tapped.own = None
+        return done
+    return replace(true, names=done.names, own_backward=own.names or [".detach()"], credit=done.gradients)
+
+
+def _derived(
+    tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None, where: str
+) -> Pass | None:
+    """The pass by the derivative of the forward, of a network whose backward is its own; None where `own.why` says."""
+    own: OwnBackward | None = tapped.own
+    if own is None or own.why:
+        return None
+    try:
+        return _passed(own.forward(model, x, layers), y, layers, where)
+    except Exception as error:
+        if is_out_of_memory(error) or _IN_PLACE in str(error):
+            raise
+        own.why = untraced(own.names, error)
+        return None
+
+
+def _passed(stream: Stream, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
+    """What a forward pass gave, and the backward pass from there."""
+    check_logits(stream.logits, y, where)
     if layers and max(layers) >= len(stream.hidden):
         raise TapError(
             f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
             where=where,
             hint="the taps must be the same for every batch",
         )
-    nodes = graph_nodes(stream.logits) if layers is None else set()
-    own = custom_functions(nodes)
-    if own:
-        warnings.warn(
-            f"the network's backward pass is partly its own ({', '.join(own)}): what is measured as the BP gradient "
-            "is what that gives; measure the same network with plain layers if it is a feedback rule",
-            CustomBackward,
-            stacklevel=2,
-        )
     gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
-    dtype = arithmetic(stream.logits, nodes, stream.dtypes)
-    return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, own)
+    return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, arithmetic(stream.logits, ()))
 
 
 def check_logits(logits: object, y: Tensor, where: str) -> None:
@@ -316,17 +358,22 @@ def in_parts(
     parts = [(run(a, b), len(b) / len(y)) for a, b in zip(cut(x, largest), cut(y, largest), strict=True)]
     passes, shares = zip(*parts, strict=True)
     first: Pass = passes[0]
+
+    def joined(vectors: list[Sequence[Tensor]]) -> list[Tensor]:
+        """Of every part its vectors by layer → by layer, at the scale of the whole batch."""
+        layers = zip(*vectors, strict=True)
+        return [torch.cat([g * share for g, share in zip(l, shares, strict=True)], samples_axis) for l in layers]
+
     return Pass(
         logits=torch.cat([part.logits for part in passes], samples_axis),
         hidden=[torch.cat(states, samples_axis) for states in zip(*(part.hidden for part in passes), strict=True)],
-        gradients=[
-            torch.cat([g * share for g, share in zip(gradients, shares, strict=True)], samples_axis)
-            for gradients in zip(*(part.gradients for part in passes), strict=True)
-        ],
+        gradients=joined([part.gradients for part in passes]),
         error=torch.cat([part.error for part in passes], samples_axis),
         names=first.names,
         dtype=first.dtype,
-        custom_functions=first.custom_functions,
+        own_backward=first.own_backward,
+        credit=joined([part.credit for part in passes]),
+        untrue=first.untrue,
     )
 
 

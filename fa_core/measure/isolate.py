@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import platform
 import random
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
@@ -211,9 +212,21 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
 
 @contextmanager
 def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[None]:
-    """Gradients on, TF32 off and, unless ``as_is``, autocast off."""
+    """Gradients on, TF32 off and, unless ``as_is``, autocast off; what is compiled runs as it was written."""
     autocast = nullcontext() if as_is else torch.autocast(place.type, enabled=False)
-    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast:
+    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _as_written():
+        yield
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Run what is compiled inside of a network as it was before, also where its operations are traced."""
+    compiler: Any = sys.modules.get("torch._dynamo")
+    if compiler is None:
+        # nothing is compiled then, and loading it takes seconds
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"), compiler.config.patch(error_on_nested_fx_trace=False):
         yield
 
 

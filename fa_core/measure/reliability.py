@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import UsageError
+from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
@@ -82,6 +82,8 @@ def _measured(
         with net.draws.passing():
             done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest_pass)
         check_states(done.hidden, done.names, len(y))
+        if done.untrue:
+            raise MeasureError(done.untrue)
         return done
 
 
@@ -132,7 +134,7 @@ def bootstrap(
     drift = resampled_drift(samples.drift_cosines, resamples, generator)
     return Resampling(
         growth=[_growth(norms) for norms in h] if report.max_per_block_growth is not None else [],
-        g_L=[norms[-1] if all(map(math.isfinite, norms)) else math.nan for norms in g],
+        g_L=[norms[-1] if all(map(math.isfinite, norms)) else math.nan for norms in g if report.bp_grad_norms],
         stability=drift if report.cross_batch_stability is not None else [],
         headline_acc=_resampled_accuracy(samples.right, report, resamples, generator, counted_on),
         seed=seed,

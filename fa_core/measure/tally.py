@@ -17,8 +17,10 @@ import msgspec
 import torch
 from torch import Tensor
 
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.errors import TapError, UsageError
 from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
+from fa_core.measure.credit import pass_credit
 from fa_core.measure.fused import Pass
 from fa_core.measure.isolate import processor_name
 from fa_core.measure.norms import (
@@ -33,7 +35,7 @@ from fa_core.measure.norms import (
     vector_norms,
     vectors,
 )
-from fa_core.report import DiagnosticReport
+from fa_core.report import CUSTOM_BACKWARD, GRADIENT_BY, DiagnosticReport
 
 MIN_BATCHES = 8
 """Fewer batches than this leave (c) unmeasured."""
@@ -209,6 +211,8 @@ class Tally:
         self._g: list[Tensor] = []
         self._e: list[Tensor] = []
         self._means: list[Tensor] = []
+        self._credit: dict[str, Any] | None = None
+        self._untrue: dict[str, str] = {}
 
     @property
     def batches(self) -> int:
@@ -243,8 +247,12 @@ class Tally:
                 hint="the taps must be the same for every batch",
             )
         reading = Reading(self._way, None if self._whole else read_tokens(done.gradients[-1]))
+        if done.untrue:
+            self._untrue.update(dict.fromkeys("bc" if for_norms else "c", done.untrue))
         if for_norms:
             self._add_norms(done, reading)
+        if done.credit and self._credit is None:
+            self._credit = pass_credit(done, reading)
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
         self._means.append(summed_gradients(vectors(at_layer, reading, self._axis)))
@@ -293,7 +301,10 @@ class Tally:
                 intervals={name: ends for name, ends in found.items() if ends is not None},
                 provenance=dict(self._facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
+                credit=self._credit,
             )
+            if self._untrue:
+                numbers = _without_gradient(numbers, self._untrue)
             fetch = partial(_samples, per_batch, means, index)
             members.append(Diagnosed(numbers, Counted(int(member_hits), counted), fetch))
         return members
@@ -320,8 +331,10 @@ class Tally:
         self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
         if device == "cpu":
             self._facts["processor"] = processor_name()
-        if done.custom_functions:
-            self._facts["custom_backward"] = list(done.custom_functions)
+        if done.own_backward:
+            self._facts[CUSTOM_BACKWARD] = list(done.own_backward)
+            if not done.untrue:
+                self._facts[GRADIENT_BY] = "trace of the forward"
         self._dtype = done.dtype
 
     @property
@@ -345,6 +358,19 @@ class Tally:
 
     def _all_by_member(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return [self._by_member(tensor) for tensor in tensors]
+
+
+def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
+    """The numbers without those of gradients that are not known: (c), or (b) and (c)."""
+    intervals = {
+        name: ends
+        for name, ends in numbers.intervals.items()
+        if name not in [DIAGNOSTICS[letter].column for letter in why]
+    }
+    norms = [] if "b" in why else numbers.bp_grad_norms
+    credit = numbers.credit or {"missing": {"gamma": why["c"]}}
+    changed = {"cross_batch_stability": None, "bp_grad_norms": norms, "intervals": intervals, "credit": credit}
+    return msgspec.structs.replace(numbers, **changed, unmeasured=why)
 
 
 def _cut(row: list[float], *sizes: int) -> list[list[float]]:

@@ -206,8 +206,22 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 """What a caller may ask for: None (the model's own stream), patterns, or a function."""
 
 
+Plain: TypeAlias = Callable[[nn.Module, Tensor, Sequence[Tensor] | None], tuple[Tensor, list[Tensor]]]
+"""``(model, x, shifts) -> (logits, [h_0..h_L])``, where h_l goes on as h_l plus its shift; None = zeros."""
+
+
 class Tapped(Protocol):
-    """A way to run a network with its stream tapped."""
+    """A way to run a network with its stream tapped.
+
+    Attributes:
+        plain: runs it without looking at its graph.
+        shifted: whether its states take shifts; else gradients are read at the states themselves.
+        own: what is known of a backward pass of the network's own (`fa_core.measure.tracing.OwnBackward`).
+    """
+
+    plain: Plain
+    shifted: bool
+    own: Any
 
     def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
         """Run once; `layers` are those whose gradient is wanted (None = all)."""
@@ -317,7 +331,10 @@ class ReturnedStream:
         name: what to call it in messages.
     """
 
+    shifted = False
+
     def __init__(self, function: StreamFunction, name: str) -> None:
+        self.own: Any = None
         self._function = function
         self._name = name
         self._from_parameters = False
@@ -347,13 +364,15 @@ class ReturnedStream:
         self._looked = True
         return Stream(logits, hidden, hidden, names, returned=True)
 
+    def plain(self, model: nn.Module, x: Tensor, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        return self._run(model, x)
+
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
             return self._run(model, x)[0]
 
     def _run(self, model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        thawed = _thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext()
-        with thawed:
+        with thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext():
             output = self._function(model, lent(model, x, gradients=True))
         hint = "it must return (logits, [h_0, ..., h_L]), the states as a list"
         if not (isinstance(output, (tuple, list)) and len(output) == 2 and isinstance(output[1], (tuple, list))):
@@ -375,7 +394,10 @@ class ModuleTaps:
     where the gradient is read. Of a tuple, the first tensor counts.
     """
 
+    shifted = True
+
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
+        self.own: Any = None
         self._names = match_modules(model, patterns)
         self._looked = False
         self._dtypes: set[torch.dtype] = set()
@@ -390,7 +412,7 @@ class ModuleTaps:
             layer = len(hidden)
             names.append(name)
             nodes.append(state.grad_fn)
-            hidden.append(state.detach())
+            hidden.append(state)
             with torch.enable_grad():
                 if layers is not None and layer not in layers:
                     edges.append(None)
@@ -434,9 +456,20 @@ class ModuleTaps:
             nodes.append(state.grad_fn)
             return state
 
-        with torch.enable_grad(), _thawed(model), tapped_outputs(model, self._names, tap):
+        with torch.enable_grad(), thawed(model), tapped_outputs(model, self._names, tap):
             model(lent(model, x, gradients=True))
         return nodes
+
+    def plain(self, model: nn.Module, x: Tensor, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        hidden: list[Tensor] = []
+
+        def tap(name: str, state: Tensor) -> Tensor:
+            hidden.append(state)
+            return state.detach().requires_grad_().clone() if shifts is None else state + shifts[len(hidden) - 1]
+
+        with tapped_outputs(model, self._names, tap):
+            logits: Tensor = read_logits(model(lent(model, x)))
+        return logits, hidden
 
     def logits(self, model: nn.Module, x: Tensor) -> Tensor:
         return plain_logits(model, x)
@@ -528,7 +561,8 @@ def module_dtypes(model: nn.Module, found: set[torch.dtype]) -> Iterator[None]:
 
 
 @contextmanager
-def _thawed(model: nn.Module) -> Iterator[None]:
+def thawed(model: nn.Module) -> Iterator[None]:
+    """Let the parameters carry gradients."""
     frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
     for p in frozen:
         p.requires_grad_(True)

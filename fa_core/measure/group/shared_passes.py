@@ -223,6 +223,7 @@ def _try_one(network: nn.Module, request: Request) -> None:
 
     Raises:
         FaError: the stream cannot be used: it follows the final norm, its first axis is not the batch.
+        CannotStack: its gradient is not autograd's.
     """
     for batch in request.batches[:1]:
         with borrow(network, request.dtype) as net:
@@ -230,6 +231,8 @@ def _try_one(network: nn.Module, request: Request) -> None:
             with net.draws.passing():
                 done = fused_pass(resolve_taps(net.model, request.taps), net.model, x, y)
         check_states(done.hidden, done.names, 1)
+        if done.own_backward:
+            raise CannotStack("part of its backward pass is its own")
 
 
 def _measured(
