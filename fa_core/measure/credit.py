@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
 from fa_core.measure.fused import Pass, fused_pass, placed
-from fa_core.measure.isolate import Borrowed, borrow, wide
+from fa_core.measure.isolate import Borrowed, Inputs, answer, borrow, each, first_of, wide
 from fa_core.measure.norms import (
     Reading,
     check_states,
@@ -130,7 +130,7 @@ Tail: TypeAlias = Callable[[int, Tensor], Tensor]
 """``(l, states (M·B, ...)) -> logits (M·B, C)``, the rows in M rounds of the same B samples."""
 
 
-def tail_of(model: nn.Module, x: Tensor, taps: Taps = None) -> Tail:
+def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
     """How to run `model` from h_l on.
 
     A network with a ``tail(l, h)`` of its own runs only that. With module-name taps the whole network runs
@@ -157,9 +157,10 @@ def tail_of(model: nn.Module, x: Tensor, taps: Taps = None) -> Tail:
 
     def replaced(l: int, states: Tensor) -> Tensor:
         layers = count()
-        rounds = len(states) // len(x)
+        rounds = len(states) // len(first_of(x))
         with tapped_outputs(model, names, lambda name, state: states if next(layers) == l else state):
-            logits: Tensor = read_logits(model(x.repeat(rounds, *(1 for _ in x.shape[1:]))))
+            again = each(x, lambda t: t.repeat(rounds, *(1 for _ in t.shape[1:])))
+            logits: Tensor = read_logits(answer(model, again))
         return logits
 
     return replaced
@@ -242,7 +243,7 @@ _SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "zeros")
 def credit_quality(
     net: nn.Module,
     credit: Sequence[Tensor | None],
-    x: Tensor,
+    x: Inputs,
     y: Tensor,
     directions: int = DIRECTIONS,
     seed: int = 0,
@@ -271,6 +272,8 @@ def credit_quality(
 
     Source: docs/protocol.md §4.
     """
+    if y.dim() > 1:
+        raise MeasureError("ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`")
     with borrow(net, "float64") as borrowed:
         x, y = placed((x, y), 0, borrowed)
         done = true_pass(borrowed, taps, x, y)
@@ -294,7 +297,7 @@ def _zeros(a: Tensor) -> float:
     return float((a == 0).to(torch.float64).mean())
 
 
-def true_pass(net: Borrowed, taps: Taps, x: Tensor, y: Tensor) -> Pass:
+def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor) -> Pass:
     """`fused_pass` to all layers.
 
     Raises:
@@ -327,7 +330,7 @@ def free_by_value(done: Pass) -> list[int]:
 
 
 def own_credit_quality(
-    net: nn.Module, x: Tensor, y: Tensor, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
+    net: nn.Module, x: Inputs, y: Tensor, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
 ) -> CreditQuality:
     """`credit_quality` of what a network's own backward pass gives, in the arithmetic that `diagnose` would use.
 
@@ -347,7 +350,7 @@ def own_credit_quality(
     return replace(credit_quality(net, done.credit, x, y, directions, taps=taps), free=free_by_value(done))
 
 
-def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None]:
+def _tail(net: Borrowed, x: Inputs, taps: Taps) -> tuple[Tail | None, str | None]:
     try:
         return tail_of(net.model, x, taps), None
     except TapError as error:
@@ -485,7 +488,7 @@ class NullGamma:
 
 
 def method_credit_quality(
-    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
+    net: nn.Module, method: CreditRule, x: Inputs, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
 ) -> CreditQuality:
     """`credit_quality` of the signal that a method trains with: in the network's own arithmetic (see `borrow`).
 
@@ -507,7 +510,7 @@ def _free(method: CreditRule, layers: Sequence[object]) -> list[int]:
     return [len(layers) - 1] if getattr(method, "free_at_L", False) else []
 
 
-def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[float | None]:
+def method_gamma(net: nn.Module, method: CreditRule, x: Inputs, y: Tensor) -> list[float | None]:
     """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality` without the rest.
 
     Args:
@@ -526,7 +529,7 @@ def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> li
 
 
 def null_gamma(
-    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
+    net: nn.Module, method: CreditRule, x: Inputs, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
 ) -> NullGamma:
     """Deep Γ under `draws` fresh feedbacks, and the one with the training feedback.
 
@@ -555,7 +558,7 @@ def null_gamma(
 
 
 @contextmanager
-def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
+def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
@@ -571,7 +574,7 @@ def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[Credi
 
 
 @contextmanager
-def _training_credit(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[Tensor | None]]]:
+def _training_credit(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[CreditRule], list[Tensor | None]]]:
     """The credit that rules give in training, in the network's arithmetic; a rule is brought to it in place."""
     with borrow(net) as own:
         x, y = placed((x, y), 0, own)

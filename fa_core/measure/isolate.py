@@ -11,13 +11,13 @@ import copy
 import platform
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -272,7 +272,39 @@ def _precision_switches() -> Iterator[tuple[Callable[[Any], None], Any, Any]]:
             yield partial(setattr, owner, "fp32_precision"), owner.fp32_precision, "ieee"
 
 
-def lent(model: nn.Module, x: Tensor, gradients: bool = False) -> Tensor:
+Inputs: TypeAlias = Any
+"""What a network is called with: a tensor (B, ...), or its keyword arguments by name, the first tensor (B, ...)."""
+
+
+def each(x: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
+    """The inputs with every tensor changed.
+
+    >>> each({"input_ids": torch.ones(2), "use_cache": False}, torch.neg)
+    {'input_ids': tensor([-1., -1.]), 'use_cache': False}
+    """
+    if isinstance(x, Mapping):
+        return {name: each(value, change) for name, value in x.items()}
+    return change(x) if isinstance(x, Tensor) else x
+
+
+def first_of(x: Inputs) -> Tensor:
+    """The tensor that shows how many samples there are."""
+    found: Tensor = next(value for value in x.values() if isinstance(value, Tensor)) if isinstance(x, Mapping) else x
+    return found
+
+
+def rows(x: Inputs, chosen: Any) -> Inputs:
+    """Some of the samples, by a slice or an index; tensors of another length than theirs stay whole."""
+    count = len(first_of(x))
+    return each(x, lambda t: t[chosen] if t.dim() and len(t) == count else t)
+
+
+def answer(model: nn.Module, x: Inputs, **more: Any) -> Any:
+    """What a network returns, called with the tensor or with the keyword arguments."""
+    return model(**x, **more) if isinstance(x, Mapping) else model(x, **more)
+
+
+def lent(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
     """One batch for one forward pass: itself for a built-in network, which leaves it alone, else a copy.
 
     The samples are the caller's, and a network may write into them. Copying takes 2 % of a pass with gradients,
@@ -280,15 +312,19 @@ def lent(model: nn.Module, x: Tensor, gradients: bool = False) -> Tensor:
 
     Args:
         model: the network.
-        x: (B, ...).
+        x: the inputs.
         gradients: whether floating-point samples carry a gradient, where gradients are on.
     """
-    # .data, as .detach() would bring along the count of the caller's own writes
-    mine = x.data
-    if gradients and mine.is_floating_point() and torch.is_grad_enabled():
-        mine.requires_grad_()
     built_in = type(model).__module__.startswith(f"{models.__name__}.")
-    return mine if built_in else mine.clone()
+
+    def one(tensor: Tensor) -> Tensor:
+        # .data, as .detach() would bring along the count of the caller's own writes
+        mine = tensor.data
+        if gradients and mine.is_floating_point() and torch.is_grad_enabled():
+            mine.requires_grad_()
+        return mine if built_in else mine.clone()
+
+    return each(x, one)
 
 
 def as_written(model: nn.Module) -> nn.Module:

@@ -17,6 +17,8 @@ from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
+    PER_TOKEN,
+    Reading,
     check_states,
     choose_reading,
     lower_median,
@@ -58,7 +60,8 @@ def reference_precision(
     """
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
-    reading = choose_reading(reference.hidden, reference.gradients[-1])
+    reading = Reading(PER_TOKEN, reference.counting) if reference.counting is not None else None
+    reading = reading or choose_reading(reference.hidden, reference.gradients[-1])
     pairs = [
         (vectors(g, reading), vectors(exact, reading))
         for g, exact in zip(judged.gradients, reference.gradients, strict=True)
@@ -69,7 +72,7 @@ def reference_precision(
         worst=[float(values[defined].min()) if bool(defined.any()) else None for values, defined, _ in cosines],
         norm_ratio=[_ratio(g, exact) for g, exact in pairs],
         lost=[lost for _, _, lost in cosines],
-        samples=len(reference.logits),
+        samples=len(pairs[0][0]),
         dtype=judged.dtype,
     )
 
@@ -78,7 +81,7 @@ def _measured(
     model: nn.Module, batch: Sequence[Tensor], taps: Taps, dtype: str | None, largest_pass: int | None
 ) -> Pass:
     with borrow(model, dtype) as net:
-        x, y = placed(tuple(batch), 0, net)
+        x, y = placed(batch, 0, net)
         with net.draws.passing():
             done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest_pass)
         check_states(done.hidden, done.names, len(y))

@@ -6,7 +6,7 @@ or as a backward hook. autograd then gives the method's credit signal, not ∂CE
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from torch.nn.modules import module as of_all
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError
-from fa_core.measure.isolate import Draws, lent
+from fa_core.measure.isolate import Draws, Inputs, each, lent
 from fa_core.measure.taps import Stream, Tapped, thawed
 
 _DETACHING = (Tensor.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
@@ -108,30 +108,31 @@ class OwnBackward:
         self.names = names
         self.why = ""
 
-    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
+    def forward(self, model: nn.Module, x: Inputs, layers: Sequence[int] | None = None) -> Stream:
         """As of `Tapped`.
 
         Raises:
             Untraceable: values that depend on the batch outside of torch. What torch raises of control flow that
                 does, and of operations that it cannot trace, is let through.
         """
-        if x.shape not in self._traces:
+        key = tuple(t.shape for t in x.values() if isinstance(t, Tensor)) if isinstance(x, Mapping) else x.shape
+        if key not in self._traces:
             # what a trace draws is none of the pass's draws
             with Draws().passing():
-                self._traces[x.shape] = self._trace(model, x)
-        graph, shapes = self._traces[x.shape]
+                self._traces[key] = self._trace(model, x)
+        graph, shapes = self._traces[key]
         chosen = range(len(shapes)) if layers is None else layers
         shifts = [torch.zeros_like(h).requires_grad_(l in chosen) for l, h in enumerate(shapes)]
         logits, hidden = self._run(graph, model, x, shifts)
         edges = [shift if shift.requires_grad else None for shift in shifts] or hidden
         return Stream(logits, hidden, edges, [f"h_{l}" for l in range(len(hidden))], returned=not shifts)
 
-    def _run(self, graph: GraphModule, model: nn.Module, x: Tensor, shifts: list[Tensor]) -> Any:
+    def _run(self, graph: GraphModule, model: nn.Module, x: Inputs, shifts: list[Tensor]) -> Any:
         # states that the network returns may come from token ids: then the graph starts at the parameters
         with nullcontext() if shifts else thawed(model):
             return graph(lent(model, x, gradients=not shifts), shifts)
 
-    def _trace(self, model: nn.Module, x: Tensor) -> tuple[GraphModule, list[Tensor]]:
+    def _trace(self, model: nn.Module, x: Inputs) -> tuple[GraphModule, list[Tensor]]:
         run = partial(self._tapped.plain, model)
         hidden = run(x, None)[1] if self._tapped.shifted else []
         shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
@@ -140,7 +141,7 @@ class OwnBackward:
             node.replace_all_uses_with(node.args[0])
             graph.graph.erase_node(node)
         graph.recompile()
-        other = x.flatten().roll(1).view_as(x)
+        other = each(x, lambda t: t.flatten().roll(1).view(t.shape))
         with Draws().passing():
             expected = run(other, None)[0].detach().nan_to_num()
         with Draws().passing():
