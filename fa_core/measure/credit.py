@@ -313,14 +313,11 @@ def pass_credit(done: Pass, reading: Reading) -> dict[str, Any]:
     """For a report's ``credit``: Γ of a network's own backward pass, from a pass that has its vectors."""
     pairs = [(vectors(a, reading), vectors(g, reading)) for a, g in zip(done.credit, done.gradients, strict=True)]
     undefined: Series = [None] * len(pairs)
-    found = CreditQuality(
-        gamma=[gamma(a, g) for a, g in pairs],
-        **dict.fromkeys(("rho", "rho_relative", "nudge", "nudge_relative"), undefined),
-        zeros=[_zeros(a) for a, _ in pairs],
-        samples=len(pairs[0][0]),
-        directions=0,
-        free=free_by_value(done),
-    ).to_dict()
+    gammas: Series = [gamma(a, g) for a, g in pairs]
+    moves = (undefined,) * 4
+    zeros: Series = [_zeros(a) for a, _ in pairs]
+    quality = CreditQuality(gammas, *moves, zeros, len(pairs[0][0]), directions=0, free=free_by_value(done))
+    found = quality.to_dict()
     return {name: value for name, value in found.items() if value is not undefined and name not in NEEDS_DIRECTIONS}
 
 
@@ -330,14 +327,13 @@ def free_by_value(done: Pass) -> list[int]:
 
 
 def own_credit_quality(
-    net: nn.Module, x: Inputs, y: Tensor, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
+    net: nn.Module, batch: Any, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
 ) -> CreditQuality:
     """`credit_quality` of what a network's own backward pass gives, in the arithmetic that `diagnose` would use.
 
     Args:
         net: a network with custom Functions or backward hooks; it comes back as it was.
-        x: inputs (B, ...).
-        y: (B,) class indices.
+        batch: inputs and labels (B,), as for `diagnose`.
         directions: as for `credit_quality`.
         taps: as for `diagnose`.
         dtype: as for `diagnose`.
@@ -346,7 +342,8 @@ def own_credit_quality(
         MeasureError: the network's backward pass is not its own, or its gradient is not known.
     """
     with borrow(net, dtype) as own:
-        done = true_pass(own, taps, *placed((x, y), 0, own))
+        x, y = placed(batch, 0, own)
+        done = true_pass(own, taps, x, y)
     return replace(credit_quality(net, done.credit, x, y, directions, taps=taps), free=free_by_value(done))
 
 

@@ -86,7 +86,7 @@ def predicts_next(model: nn.Module | None) -> bool:
     return not any(_LABELS_OF_THEIR_OWN_TOKEN.search(type(part).__name__) for part in parts)
 
 
-def _by_name(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> tuple[dict[str, Any], Tensor]:
+def _by_name(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> tuple[Inputs, Tensor]:
     """A mapping as inputs and labels."""
     if "labels" not in batch:
         hint = f"it needs 'labels' among {', '.join(map(repr, batch))}; or give pairs (x, y)"
@@ -112,11 +112,13 @@ def pair(batch: Any, index: int, model: nn.Module | None = None) -> tuple[Inputs
         raise MeasureError(f"it is a {type(batch).__name__}", where=where, hint=hint)
     try:
         if isinstance(batch, Mapping):
-            named, y = _by_name(batch, where, model)
+            inputs, y = _by_name(batch, where, model)
         else:
-            named, y = batch[0], torch.as_tensor(batch[1])
-            named = dict(named) if isinstance(named, Mapping) else torch.as_tensor(named)
-        inputs, y = each(named, _recordable), _recordable(y)
+            inputs, y = (
+                batch[0] if isinstance(batch[0], Mapping) else torch.as_tensor(batch[0]),
+                torch.as_tensor(batch[1]),
+            )
+        inputs, y = each(inputs, _recordable), _recordable(y)
         x = first_of(inputs)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(

@@ -7,8 +7,8 @@ Bootstrap over batches and samples: what the same audit would have measured on o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -34,7 +34,7 @@ from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
 def reference_precision(
     model: nn.Module,
-    batch: tuple[Tensor, Tensor],
+    batch: Any,
     taps: Taps = None,
     dtype: str | None = None,
     largest_pass: int | None = None,
@@ -43,7 +43,7 @@ def reference_precision(
 
     Args:
         model: the network; it comes back as it was.
-        batch: (x, y).
+        batch: as for `diagnose`.
         taps: as for `diagnose`.
         dtype: the arithmetic to be judged, as for `diagnose`: None = what `diagnose` would use.
         largest_pass: samples per pass, as for `diagnose`.
@@ -77,9 +77,7 @@ def reference_precision(
     )
 
 
-def _measured(
-    model: nn.Module, batch: Sequence[Tensor], taps: Taps, dtype: str | None, largest_pass: int | None
-) -> Pass:
+def _measured(model: nn.Module, batch: Any, taps: Taps, dtype: str | None, largest_pass: int | None) -> Pass:
     with borrow(model, dtype) as net:
         x, y = placed(batch, 0, net)
         with net.draws.passing():

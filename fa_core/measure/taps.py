@@ -138,9 +138,10 @@ def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     if y.dim() == 1:
         error = output_error(logits, y)
         return (error / terms).to(logits), error
-    size = max(1, _LARGEST_ERROR // logits.shape[-1])
+    rows, size = logits.detach().flatten(0, 1), max(1, _LARGEST_ERROR // logits.shape[-1])
     starts, norms = [], []
-    for part, labels in zip(logits.detach().flatten(0, 1).split(size), y.flatten().split(size), strict=True):
+    for at in range(0, len(rows), size):
+        part, labels = rows[at : at + size], y.flatten()[at : at + size]
         counts = (labels != IGNORED).to(wide(part).device)[:, None]
         error = torch.where(counts, output_error(part, labels.clamp(min=0)), 0.0)
         starts.append((error / terms).to(logits))
@@ -244,25 +245,22 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 """What a caller may ask for: None (the model's own stream), patterns, or a function."""
 
 
-Plain: TypeAlias = Callable[[nn.Module, Inputs, Sequence[Tensor] | None], tuple[Tensor, list[Tensor]]]
-"""``(model, x, shifts) -> (logits, [h_0..h_L])``, where h_l goes on as h_l plus its shift; None = zeros."""
-
-
 class Tapped(Protocol):
     """A way to run a network with its stream tapped.
 
     Attributes:
-        plain: runs it without looking at its graph.
         shifted: whether its states take shifts; else gradients are read at the states themselves.
         own: what is known of a backward pass of the network's own (`fa_core.measure.tracing.OwnBackward`).
     """
 
-    plain: Plain
     shifted: bool
     own: Any
 
     def forward(self, model: nn.Module, x: Inputs, layers: Sequence[int] | None = None) -> Stream:
         """Run once; `layers` are those whose gradient is wanted (None = all)."""
+
+    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        """Logits and states without a look at the graph; h_l goes on as h_l plus its shift, None = zeros."""
 
     def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         """The logits alone, (B, C), without a graph."""

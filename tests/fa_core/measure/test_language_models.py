@@ -124,7 +124,7 @@ def test_parts_loaders_generators_and_padding_to_other_lengths_change_nothing() 
     net, data = gpt2(), [batch(length=6 + k % 3) for k in range(8)]
     whole = diagnose(net, data, taps=TAPS)
     longer = [{k: F.pad(v, (0, 3), value=IGNORED if k == "labels" else 0) for k, v in b.items()} for b in data]
-    loader = torch.utils.data.DataLoader(data, batch_size=None)  # type: ignore[arg-type]
+    loader = torch.utils.data.DataLoader(data, batch_size=None)
     for other in (
         diagnose(net, data, taps=TAPS, largest_pass=2),
         diagnose(net, (b for b in data), taps=TAPS),
@@ -194,7 +194,7 @@ def test_one_hot_labels_are_refused_with_the_line_that_mends_them(kind: torch.dt
 
 
 def test_the_reference_of_a_language_model_is_judged_per_token() -> None:
-    found = reference_precision(gpt2(), batch(), taps=TAPS)  # type: ignore[arg-type]
+    found = reference_precision(gpt2(), batch(), taps=TAPS)
     assert all(c > 1 - 1e-9 for c in found.cosine if c is not None)
     assert found.samples == int((batch()["labels"][:, 1:] != IGNORED).sum())
 

@@ -292,7 +292,7 @@ def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw() -> None
 def test_rho_and_nudge_are_of_the_networks_own_vector() -> None:
     net = Net("fa")
     x, y = batches(k=1, size=32)[0]
-    found = own_credit_quality(net, x, y, taps=TAPS)
+    found = own_credit_quality(net, (x, y), taps=TAPS)
     with borrow(net, "float64") as own:
         done = fused_pass(resolve_taps(own.model, TAPS), own.model, x.double(), y)
     assert found.gamma == pytest.approx(
