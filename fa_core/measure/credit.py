@@ -27,10 +27,11 @@ from fa_core.measure.norms import (
     mean_over,
     mean_where,
     sample_norms,
+    share_of_zeros,
     vectors,
 )
 from fa_core.measure.taps import Taps, match_modules, read_logits, resolve_taps, tapped_outputs
-from fa_core.measure.tracing import same_to_rounding
+from fa_core.measure.tracing import agreeing
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
@@ -289,12 +290,8 @@ def credit_quality(
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": "the method gives no credit signal"}
-    zeros = [None if a is None else _zeros(a) for a in signal]
+    zeros = [None if a is None else share_of_zeros(a) for a in signal]
     return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing)
-
-
-def _zeros(a: Tensor) -> float:
-    return float((a == 0).to(torch.float64).mean())
 
 
 def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor) -> Pass:
@@ -307,23 +304,6 @@ def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor) -> Pass:
     if done.untrue:
         raise MeasureError(done.untrue)
     return done
-
-
-def pass_credit(done: Pass, reading: Reading) -> dict[str, Any]:
-    """For a report's ``credit``: Γ of a network's own backward pass, from a pass that has its vectors."""
-    pairs = [(vectors(a, reading), vectors(g, reading)) for a, g in zip(done.credit, done.gradients, strict=True)]
-    undefined: Series = [None] * len(pairs)
-    gammas: Series = [gamma(a, g) for a, g in pairs]
-    moves = (undefined,) * 4
-    zeros: Series = [_zeros(a) for a, _ in pairs]
-    quality = CreditQuality(gammas, *moves, zeros, len(pairs[0][0]), directions=0, free=free_by_value(done))
-    found = quality.to_dict()
-    return {name: value for name, value in found.items() if value is not undefined and name not in NEEDS_DIRECTIONS}
-
-
-def free_by_value(done: Pass) -> list[int]:
-    """The layers where a network's own vector is the gradient, to rounding: no feedback lies behind them."""
-    return [l for l, same in enumerate(same_to_rounding(done.credit, done.gradients)) if same]
 
 
 def own_credit_quality(
@@ -344,7 +324,9 @@ def own_credit_quality(
     with borrow(net, dtype) as own:
         x, y = placed(batch, 0, own)
         done = true_pass(own, taps, x, y)
-    return replace(credit_quality(net, done.credit, x, y, directions, taps=taps), free=free_by_value(done))
+    return replace(
+        credit_quality(net, done.credit, x, y, directions, taps=taps), free=agreeing(done.credit, done.gradients)
+    )
 
 
 def _tail(net: Borrowed, x: Inputs, taps: Taps) -> tuple[Tail | None, str | None]:

@@ -20,7 +20,7 @@ from fa_core.measure.graph import arithmetic, backward_functions, custom_functio
 from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows
 from fa_core.measure.norms import check_states
 from fa_core.measure.taps import IGNORED, Stream, Tapped, activation_gradients, loss_terms
-from fa_core.measure.tracing import Noticing, OwnBackward, backward_hooks, same_to_rounding, untraced
+from fa_core.measure.tracing import Noticing, OwnBackward, agreeing, backward_hooks, untraced
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
@@ -323,7 +323,7 @@ def _by_trace(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, where: str
     own: OwnBackward = tapped.own
     if true is None and own.names:
         return replace(done, own_backward=own.names, untrue=own.why)
-    if true is None or all(same_to_rounding(done.gradients, true.gradients)):
+    if true is None or len(agreeing(done.gradients, true.gradients)) == len(done.names):
         tapped.own = None
         return done
     return replace(true, names=done.names, own_backward=own.names or [".detach()"], credit=done.gradients)

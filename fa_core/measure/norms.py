@@ -333,6 +333,11 @@ def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
     return mean_where(sample_cosines(credit, gradient), defined)
 
 
+def share_of_zeros(x: Tensor) -> float:
+    """The share of entries that are exactly 0."""
+    return float((x == 0).to(torch.float64).mean())
+
+
 def mean_where(values: Tensor, defined: Tensor) -> float | None:
     """The mean of the values that are defined; None where none is.
 

@@ -20,8 +20,8 @@ from torch.nn.functional import pad
 
 from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.errors import TapError, UsageError
+from fa_core.gamma import aggregation
 from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
-from fa_core.measure.credit import pass_credit
 from fa_core.measure.fused import Pass
 from fa_core.measure.isolate import processor_name
 from fa_core.measure.norms import (
@@ -32,13 +32,17 @@ from fa_core.measure.norms import (
     check_states,
     check_tokens,
     choose_ways,
+    gamma,
     lower_median,
+    mean_over,
     medians_of_samples,
     read_tokens,
+    share_of_zeros,
     unit_rows,
     vector_norms,
     vectors,
 )
+from fa_core.measure.tracing import agreeing
 from fa_core.report import CUSTOM_BACKWARD, GRADIENT_BY, DiagnosticReport
 
 MIN_BATCHES = 8
@@ -260,7 +264,7 @@ class Tally:
         if for_norms:
             self._add_norms(done, reading)
         if done.credit and self._credit is None:
-            self._credit = pass_credit(done, reading)
+            self._credit = _own_credit(done, reading)
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
         flat = Reading(FLATTENED) if self._way == PER_TOKEN else reading
@@ -386,6 +390,15 @@ class Tally:
 def _terms(done: Pass, samples_axis: int) -> int:
     """How many labels the CE of a batch averages over."""
     return done.logits.shape[samples_axis] if done.counting is None else int(done.counting.sum())
+
+
+def _own_credit(done: Pass, reading: Reading) -> dict[str, Any]:
+    """For a report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names it."""
+    pairs = [(vectors(a, reading), vectors(g, reading)) for a, g in zip(done.credit, done.gradients, strict=True)]
+    layers, free = [gamma(a, g) for a, g in pairs], agreeing(done.credit, done.gradients)
+    means = {"deep_gamma": mean_over(layers, without=free), "deep_gamma_with_free": mean_over(layers)}
+    facts = {"samples": len(pairs[0][0]), "free_layers": free, "aggregation": aggregation(free)}
+    return {"gamma": layers, "zeros": [share_of_zeros(a) for a, _ in pairs], **means, "gamma_L": layers[-1], **facts}
 
 
 def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:

@@ -19,7 +19,7 @@ from torch.nn.modules import module as of_all
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import MeasureError
-from fa_core.measure.isolate import Draws, Inputs, each, lent
+from fa_core.measure.isolate import Draws, Inputs, each, lent, wide
 from fa_core.measure.taps import Stream, Tapped, thawed
 
 _DETACHING = (Tensor.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
@@ -70,14 +70,16 @@ def untraced(names: Sequence[str], error: BaseException) -> str:
     return f"its backward pass is its own ({', '.join(names)}), and its forward cannot be traced: {first_line}"
 
 
-def same_to_rounding(ours: Sequence[Tensor], others: Sequence[Tensor]) -> list[bool]:
-    """Per layer, whether ‖a − b‖ ≤ √ε·‖b‖ over the batch: half of the digits of their arithmetic agree.
+def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
+    """The layers where a network's own vector is the gradient: no feedback of its own lies behind them.
 
-    >>> same_to_rounding([torch.ones(2), torch.ones(2)], [torch.ones(2) + 1e-6, torch.zeros(2)])
-    [True, False]
+    There ‖a − g‖ ≤ √ε·‖g‖ over the batch: half of the digits of their arithmetic are the same.
+
+    >>> agreeing([torch.ones(2), torch.ones(2)], [torch.ones(2) + 1e-6, torch.zeros(2)])
+    [0]
     """
-    pairs = [(a.double(), b.double(), torch.finfo(b.dtype).eps ** 0.5) for a, b in zip(ours, others, strict=True)]
-    return [bool((a - b).norm() <= tolerance * b.norm()) for a, b, tolerance in pairs]
+    pairs = [(wide(a), wide(g), torch.finfo(g.dtype).eps ** 0.5) for a, g in zip(ours, gradients, strict=True)]
+    return [l for l, (a, g, tolerance) in enumerate(pairs) if bool((a - g).norm() <= tolerance * g.norm())]
 
 
 class Untraceable(MeasureError):
