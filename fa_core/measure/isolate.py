@@ -276,7 +276,7 @@ Inputs: TypeAlias = Any
 """What a network is called with: a tensor (B, ...), or its keyword arguments by name, the first tensor (B, ...)."""
 
 
-def each(x: Inputs, change: Callable[[Tensor], Tensor]) -> Inputs:
+def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
     """The inputs with every tensor changed.
 
     >>> each({"input_ids": torch.ones(2), "use_cache": False}, torch.neg)

@@ -180,7 +180,8 @@ def _resampled_accuracy(
     """Drawing n samples with replacement gets Binomial(n, their accuracy) right."""
     if counted_on is None:
         counted_on = sum(map(len, right)) if (report.headline_acc_source or "").startswith("measured") else None
-    if counted_on is None or report.headline_acc is None:
+    # the tokens of a sample are no independent draws
+    if counted_on is None or report.headline_acc is None or report.flatten == PER_TOKEN:
         return []
     count = torch.full((resamples,), counted_on, dtype=torch.float64)
     hits = torch.binomial(count, torch.full_like(count, report.headline_acc), generator=generator)

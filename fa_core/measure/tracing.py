@@ -6,7 +6,7 @@ or as a backward hook. autograd then gives the method's credit signal, not ∂CE
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -106,7 +106,7 @@ class OwnBackward:
 
     def __init__(self, tapped: Tapped, names: list[str]) -> None:
         self._tapped = tapped
-        self._traces: dict[Any, tuple[GraphModule, list[Tensor]]] = {}
+        self._traces: dict[str, tuple[GraphModule, list[Tensor]]] = {}
         self.names = names
         self.why = ""
 
@@ -117,7 +117,8 @@ class OwnBackward:
             Untraceable: values that depend on the batch outside of torch. What torch raises of control flow that
                 does, and of operations that it cannot trace, is let through.
         """
-        key = tuple(t.shape for t in x.values() if isinstance(t, Tensor)) if isinstance(x, Mapping) else x.shape
+        # what is no tensor is part of a trace
+        key = str(each(x, lambda t: t.shape))
         if key not in self._traces:
             # what a trace draws is none of the pass's draws
             with Draws().passing():
