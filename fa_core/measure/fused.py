@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError
 from fa_core.measure.graph import arithmetic, backward_functions, custom_functions, graph_nodes
-from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows
+from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows, tensors_of
 from fa_core.measure.norms import check_states
 from fa_core.measure.taps import IGNORED, Stream, Tapped, activation_gradients, loss_terms
 from fa_core.measure.tracing import Noticing, OwnBackward, agreeing, backward_hooks, untraced
@@ -93,7 +93,7 @@ def _by_name(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> t
         raise MeasureError(f"it is a {type(batch).__name__} without labels", where=where, hint=hint)
     values = {name: torch.as_tensor(v) if isinstance(v, (list, np.ndarray)) else v for name, v in batch.items()}
     y = torch.as_tensor(values.pop("labels"))
-    if not any(isinstance(value, Tensor) for value in values.values()):
+    if not tensors_of(values):
         raise MeasureError("it holds labels alone", where=where, hint="add what the network is called with, by name")
     if y.dim() == 2 and predicts_next(model):
         y = torch.cat([y[:, 1:], torch.full_like(y[:, :1], IGNORED)], dim=1)
@@ -114,19 +114,19 @@ def pair(batch: Any, index: int, model: nn.Module | None = None) -> tuple[Inputs
         if isinstance(batch, Mapping):
             inputs, y = _by_name(batch, where, model)
         else:
-            inputs, y = (
-                batch[0] if isinstance(batch[0], Mapping) else torch.as_tensor(batch[0]),
-                torch.as_tensor(batch[1]),
-            )
+            inputs, y = batch[0], torch.as_tensor(batch[1])
+            inputs = inputs if isinstance(inputs, Mapping) else torch.as_tensor(inputs)
         inputs, y = each(inputs, _recordable), _recordable(y)
-        x = first_of(inputs)
+        x, *others = tensors_of(inputs)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(
             f"no tensors: {error}", where=where, hint="a batch is a pair (x, y) of arrays, each of one shape"
         ) from error
     if x.dim() == 0 or len(x) == 0:
         raise MeasureError("it has no samples", where=where, hint="drop empty batches")
-    per_token = y.dim() == 2 and y.shape == x.shape[:2] and y.shape[1] > 1 and not _one_hot(y)
+    per_token = (
+        y.dim() == 2 and y.shape[1] > 1 and any(y.shape == t.shape[:2] for t in (x, *others)) and not _one_hot(y)
+    )
     if not per_token and (y.dim() != 1 or len(y) != len(x)):
         remedy = ""
         if y.dim() == 0:

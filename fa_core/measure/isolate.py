@@ -287,10 +287,14 @@ def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
     return change(x) if isinstance(x, Tensor) else x
 
 
+def tensors_of(x: Inputs) -> list[Tensor]:
+    """The tensors among the inputs."""
+    return [value for value in (x.values() if isinstance(x, Mapping) else [x]) if isinstance(value, Tensor)]
+
+
 def first_of(x: Inputs) -> Tensor:
     """The tensor that shows how many samples there are."""
-    found: Tensor = next(value for value in x.values() if isinstance(value, Tensor)) if isinstance(x, Mapping) else x
-    return found
+    return tensors_of(x)[0]
 
 
 def rows(x: Inputs, chosen: Any) -> Inputs:

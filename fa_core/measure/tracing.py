@@ -82,10 +82,6 @@ def agreeing(ours: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[int]:
     return [l for l, (a, g, tolerance) in enumerate(pairs) if bool((a - g).norm() <= tolerance * g.norm())]
 
 
-class Untraceable(MeasureError):
-    """The forward could not be traced, or a trace of it computes something else."""
-
-
 class OwnBackward:
     """A network whose backward pass is its own, or may be: runs its forward by traces, one per shape of the batch.
 
@@ -114,7 +110,7 @@ class OwnBackward:
         """As of `Tapped`.
 
         Raises:
-            Untraceable: values that depend on the batch outside of torch. What torch raises of control flow that
+            MeasureError: values that depend on the batch outside of torch. What torch raises of control flow that
                 does, and of operations that it cannot trace, is let through.
         """
         # what is no tensor is part of a trace
@@ -151,5 +147,5 @@ class OwnBackward:
             found = self._run(graph, model, other, shifts)[0].detach().nan_to_num()
         rounding = 100 * torch.finfo(found.dtype).eps
         if not torch.allclose(found, expected, rtol=rounding, atol=rounding * float(expected.abs().max())):
-            raise Untraceable("what it computes from a batch is not the same every time, or does not stay in torch")
+            raise MeasureError("what it computes from a batch is not the same every time, or does not stay in torch")
         return graph, [shift.detach() for shift in shifts]

@@ -13,8 +13,8 @@ from fa_core import diagnose
 from fa_core.errors import MeasureError, TapError
 from fa_core.gain import backward_gain
 from fa_core.measure.accuracy import accuracy
-from fa_core.measure.diagnose import SHIFTED
-from fa_core.measure.reliability import reference_precision
+from fa_core.measure.diagnose import SHIFTED, run_diagnosis
+from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.taps import IGNORED, loss_gradient
 from tests.vision import declare_operators
 
@@ -151,6 +151,19 @@ def test_masked_language_models_and_token_classes_are_not_shifted() -> None:
         assert report.notes == ""
 
 
+def test_labels_of_another_length_than_the_first_input_are_those_of_the_decoder() -> None:
+    config = transformers.T5Config(
+        d_model=16, d_kv=8, d_ff=16, num_layers=2, num_heads=2, vocab_size=VOCAB, decoder_start_token_id=0
+    )
+    net, source, labels = transformers.T5ForConditionalGeneration(config).eval(), batch(length=9), batch()["labels"]
+    before = F.pad(labels[:, :-1].clamp(min=0), (1, 0))
+    data = {"input_ids": source["input_ids"], "decoder_input_ids": before, "labels": labels}
+    report = diagnose(net, [data], taps="decoder.block.*")
+    right = net(**data).logits.argmax(2) == labels
+    assert report.headline_acc == pytest.approx(float(right[labels != IGNORED].float().mean()))
+    assert report.batch_size == int((labels != IGNORED).sum()) and report.notes == ""
+
+
 def test_a_mapping_with_a_label_per_sample_is_a_classifier() -> None:
     config = transformers.ViTConfig(
         hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=16, image_size=8, patch_size=4
@@ -197,6 +210,13 @@ def test_the_reference_of_a_language_model_is_judged_per_token() -> None:
     found = reference_precision(gpt2(), batch(), taps=TAPS)
     assert all(c > 1 - 1e-9 for c in found.cosine if c is not None)
     assert found.samples == int((batch()["labels"][:, 1:] != IGNORED).sum())
+
+
+def test_resamples_hold_no_share_of_tokens() -> None:
+    diagnosed = run_diagnosis(gpt2(), [batch(size=8) for _ in range(8)], taps=TAPS)
+    drawn = bootstrap(diagnosed.samples(), diagnosed.report(), 7)
+    assert len(drawn.growth) == len(drawn.g_L) == len(drawn.stability) == 7
+    assert drawn.headline_acc == []
 
 
 def test_repeated_batches_of_tokens_are_refused() -> None:
