@@ -92,6 +92,12 @@ class ReferencePrecision(msgspec.Struct, frozen=True, kw_only=True):
 ASSUMED = "assumed"
 """What `DiagnosticReport.kinds` says of (d) where its baseline is not measured."""
 
+CUSTOM_BACKWARD = "custom_backward"
+"""Where ``provenance`` names what of a network's backward pass is its own."""
+
+GRADIENT_BY = "gradient_by"
+"""Where it says how the gradient of such a network was found; without it, it is what that backward pass gives."""
+
 WHAT_IF = "(what if)"
 """Name of an assumed baseline for a decoder: no file is written with such a key."""
 
@@ -404,7 +410,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     def __str__(self) -> str:
         """The report as text: one line per diagnostic, the verdict first."""
-        return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in self.describe())])
+        lines = [*self.describe(), *filter(None, [self.own_backward()])]
+        return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
 
     @property
     def doubt(self) -> str:
@@ -490,6 +497,25 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         margins = ", ".join(f"{rule} {margin:+.2f}" for rule, margin in self.margins_by_rule.items())
         return f"by frozen blocks of other rules: {margins} pp" if margins else ""
 
+    def own_backward(self) -> str:
+        """What of the network's backward pass is its own, and what follows for (b), (c) and Γ; "" where nothing is.
+
+        >>> facts = {"custom_backward": ["Feedback"], "gradient_by": "trace"}
+        >>> DiagnosticReport(provenance=facts, credit={"gamma": [0.441, 1.0]}).own_backward()
+        'own backward pass (Feedback): (b), (c) by the derivative of the forward; Γ of its own vector +0.441 +1.000'
+        """
+        names = self.provenance.get(CUSTOM_BACKWARD)
+        if not names:
+            return ""
+        said = "(b), (c) by its vector, which need not be the gradient"
+        if GRADIENT_BY in self.provenance:
+            layers = (self.credit or {}).get("gamma", ())
+            gammas = " ".join("N/A" if value is None else f"{value:+.3f}" for value in layers)
+            said = f"(b), (c) by the derivative of the forward{f'; Γ of its own vector {gammas}' if gammas else ''}"
+        elif not self.bp_grad_norms:
+            said = "without its derivative (b) and (c) are not judged"
+        return f"own backward pass ({', '.join(names)}): {said}"
+
     def caveats(self, brief: bool = False) -> list[str]:
         """What a reader of its numbers has to know: whose frozen blocks (d) is against, a B other than 128, notes.
 
@@ -503,6 +529,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         said += [f"(d) {margins}"] if margins else []
         if self.batch_size not in (None, REFERENCE_BATCH):
             said += [f"({letter}){words.removeprefix(';')}" for letter in "bc" if (words := self.at_reference(letter))]
+        said += filter(None, [self.own_backward()])
         return [*said, *([self.notes] if self.notes and "data_hash" in self.provenance else [])]
 
     def baseline_words(self) -> str:

@@ -32,11 +32,18 @@ from fa_core.errors import FaError, is_device_lost
 from fa_core.intervals import packed, share_interval
 from fa_core.measure.accuracy import run_accuracy
 from fa_core.measure.checkpoint import load_checkpoint
-from fa_core.measure.credit import DIRECTIONS, method_credit_quality, null_gamma
+from fa_core.measure.credit import (
+    DIRECTIONS,
+    NEEDS_DIRECTIONS,
+    method_credit_quality,
+    null_gamma,
+    own_credit_quality,
+)
 from fa_core.measure.diagnose import run_diagnosis
-from fa_core.measure.fused import cut, is_out_of_memory
+from fa_core.measure.fused import cut, is_out_of_memory, pair
 from fa_core.measure.group import Member, bytes_per_member, measure_together
 from fa_core.measure.isolate import AS_IS, processor_name
+from fa_core.measure.norms import PER_TOKEN
 from fa_core.measure.reliability import bootstrap, reference_precision
 from fa_core.measure.tally import Diagnosed
 from fa_core.methods import Method, restore_method
@@ -50,9 +57,6 @@ if TYPE_CHECKING:
 Batches = list[tuple[Tensor, Tensor]]
 
 GAMMA, FULL = "gamma", "full"
-
-NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
-"""What cannot be measured without random directions."""
 
 UNMEASURED = "reference_precision"
 """Where a report's ``unmeasured`` says why there is no reference precision."""
@@ -258,30 +262,37 @@ def _by_samples(loaded: Sequence[Loaded]) -> list[list[Loaded]]:
     return list(found.values())
 
 
-def measure_credit(loaded: Loaded, method: str, batch: tuple[Tensor, Tensor]) -> dict[str, Any] | None:
+def measure_credit(loaded: Loaded, method: str, batch: Any, own: dict[str, Any] | None = None) -> dict[str, Any] | None:
     """What goes into a report's ``credit``: Γ, its null with fresh feedback, and nudge; at level ``"full"`` also ρ.
 
     Args:
         loaded: the job.
         method: its method; only a built-in one is looked up.
         batch: (x, y), on the network's device.
+        own: what is known of the credit of a network whose backward pass is its own, which goes before the method's.
 
     Returns:
         The numbers; ``{"missing": {"gamma": reason}}`` where there can be none; None where none were asked for, or
         neither manifest nor feedback says what the method was.
     """
     network, level = loaded.network, loaded.job.options.credit
-    if level not in (GAMMA, FULL) or (loaded.manifest is None and not loaded.checkpoint.feedback):
+    if level not in (GAMMA, FULL) or (loaded.manifest is None and not loaded.checkpoint.feedback and own is None):
         return None
+    directions = DIRECTIONS if level == FULL else 0
     try:
-        rule = _rule(loaded, method)
-        directions = DIRECTIONS if level == FULL else 0
-        found = method_credit_quality(network, rule, *batch, directions=directions).to_dict()
-        if rule.draws_feedback:
-            found["null"] = null_gamma(network, rule, *batch).to_dict()
+        if own is not None:
+            if "gamma" not in own:
+                return own
+            options = loaded.job.options
+            found = own_credit_quality(network, batch, directions, options.taps or None, options.dtype).to_dict()
+        else:
+            rule, (x, y) = _rule(loaded, method), pair(batch, 0)
+            found = method_credit_quality(network, rule, x, y, directions).to_dict()
+            if rule.draws_feedback:
+                found["null"] = null_gamma(network, rule, x, y).to_dict()
         return {name: value for name, value in found.items() if level == FULL or name not in NEEDS_DIRECTIONS}
     except FaError as error:
-        return {"missing": {"gamma": str(error)}}
+        return {"missing": {"gamma": str(error)}} if own is None else {**own, "missing": {"rho, nudge": str(error)}}
     except RuntimeError as error:
         if not is_out_of_memory(error):
             raise
@@ -305,7 +316,7 @@ def _rule(loaded: Loaded, method: str) -> Method:
 
 
 def with_precision(
-    report: DiagnosticReport, loaded: Loaded, batch: tuple[Tensor, Tensor], note: Callable[[str], None]
+    report: DiagnosticReport, loaded: Loaded, batch: Any, note: Callable[[str], None]
 ) -> DiagnosticReport:
     """The report with its gradients' distance from float64 on the first eval batch; ``note`` as for `halving`."""
     options = loaded.job.options
@@ -314,7 +325,7 @@ def with_precision(
         return reference_precision(loaded.network, batch, options.taps or None, options.dtype, largest)
 
     try:
-        found = halving(measure, len(batch[1]), note)
+        found = halving(measure, len(pair(batch, 0)[1]), note)
     except FaError as error:
         return replace(report, unmeasured={**report.unmeasured, UNMEASURED: str(error)})
     return replace(report, reference_precision=found)
@@ -348,7 +359,7 @@ def build_report(
         )
     if len(samples.batches) < options.norm_batches:
         note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
-    hits = int(right.sum())
+    hits, per_token = int(right.sum()), diagnosis.numbers.flatten == PER_TOKEN
     report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:
         note(report.notes)
@@ -367,12 +378,13 @@ def build_report(
         seed=manifest.seed if job.seed is None and manifest else job.seed,
         axes=manifest.axes if not job.axes and manifest else job.axes,
         notes="; ".join(filter(None, [other_data, report.notes])),
-        intervals={**report.intervals, "acc": share_interval(hits, len(right))},
-        right=packed(samples.in_data_order(right).tolist()),
+        # tokens are no independent draws, so that their share has no such interval
+        intervals=report.intervals if per_token else {**report.intervals, "acc": share_interval(hits, len(right))},
+        right=None if per_token else packed(samples.in_data_order(right).tolist()),
         headline_acc_source=f"measured on {len(right)} test samples",
         frozen_baseline_acc=None if manifest is None or no_baseline else manifest.frozen_baseline_acc,
         unmeasured={**report.unmeasured, **no_baseline},
-        credit=measure_credit(loaded, method, batch),
+        credit=measure_credit(loaded, method, batch, report.credit),
         provenance={
             **report.provenance,
             "checkpoint": job.checkpoint,

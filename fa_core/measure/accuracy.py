@@ -10,15 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from fa_core.errors import FaError
-from fa_core.measure.fused import check_logits, counted, explained, placed
-from fa_core.measure.isolate import HALF, Borrowed, borrow, float64_copy
+from fa_core.measure.fused import check_logits, counted, explained, on_device, placed
+from fa_core.measure.isolate import HALF, Borrowed, Inputs, borrow, first_of, float64_copy, rows
 from fa_core.measure.resolve import resolve_taps
-from fa_core.measure.taps import Taps, plain_logits
+from fa_core.measure.taps import IGNORED, Taps, plain_logits
 
 Progress: TypeAlias = Callable[[int, int], object]
 """Called with (batches done, batches in all)."""
 
-LogitsFunction: TypeAlias = Callable[[nn.Module, Tensor], Tensor]
+LogitsFunction: TypeAlias = Callable[[nn.Module, Inputs], Tensor]
 """``(network, x) -> logits (B, C)``, without a graph."""
 
 NEAR_TIE = 1e-5
@@ -65,14 +65,20 @@ class AccuracyMeter:
         self._twin = Float64Twin(net.model)
         self.right: list[Tensor] = []
 
-    def update(self, x: Tensor, y: Tensor, logits: Tensor) -> None:
-        """Count one batch: x (B, ...) and y (B,) on the network's device, logits (B, C)."""
+    def update(self, x: Inputs, y: Tensor, logits: Tensor) -> None:
+        """Count one batch: inputs and labels on the network's device, logits (B, C).
+
+        Labels (B, T) with logits (B, T, C) count one by one, where they are not ignored; near-ties as they come out.
+        """
         right = classified(logits, y)
+        if y.dim() == 2:
+            self.right.append(right[y != IGNORED])
+            return
         meant_so = self._net.as_is and logits.dtype in HALF
         if logits.dtype != torch.float64 and not meant_so:
             near = near_ties(logits)
             if bool(near.any()):
-                again = self._twin.logits(x[near], self._logits_of)
+                again = self._twin.logits(rows(x, near), self._logits_of)
                 if again is not None:
                     right[near] = classified(again, y[near].to(again.device)).to(right.device)
         self.right.append(right)
@@ -111,14 +117,13 @@ class Float64Twin:
                 for ours, theirs in zip(_tensors(self._model), _tensors(network), strict=True):
                     ours.copy_(theirs)
 
-    def logits(self, x: Tensor, logits_of: LogitsFunction) -> Tensor | None:
+    def logits(self, x: Inputs, logits_of: LogitsFunction) -> Tensor | None:
         """float64 logits, or None where the network cannot run in it (a cast to float32 inside)."""
         try:
             if self._model is None:
                 self._model = float64_copy(self._network).eval()
-            device = next((p.device for p in self._model.parameters()), x.device)
-            x = x.to(device=device, dtype=torch.float64 if x.is_floating_point() else None)
-            return logits_of(self._model, x)
+            device = next((p.device for p in self._model.parameters()), first_of(x).device)
+            return logits_of(self._model, on_device(x, torch.empty(0), device, torch.float64)[0])
         except (RuntimeError, FaError):
             return None
 

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fa_core.errors import MeasureError
+from fa_core.measure.isolate import Inputs, first_of
 
 Array: TypeAlias = NDArray[Any]
 
@@ -35,17 +36,25 @@ class BatchLog:
 
     def __init__(self) -> None:
         self._seen: list[tuple[Tensor, Tensor]] = []
-        self._v = self._first = torch.empty(0)
+        self._bases: dict[tuple[int, torch.device], tuple[Tensor, Tensor]] = {}
+        self._per_token = False
 
-    def add(self, x: Tensor, y: Tensor) -> None:
-        """Add one batch: x (B, ...), y (B,)."""
+    def add(self, x: Inputs, y: Tensor) -> None:
+        """Add one batch: inputs, of which the first tensor counts, and labels (B,) or (B, T)."""
+        x = first_of(x)
         rows = x.detach().reshape(len(x), -1).float()
-        if self._v.shape[-1] != rows.shape[1] or self._v.device != rows.device:
+        base = rows.shape[1], rows.device
+        if base not in self._bases:
             k = torch.arange(1, rows.shape[1] + 1, device=rows.device, dtype=torch.float32)
-            self._v, self._first = torch.stack([k.sin(), k.cos()]), rows[:1].clone()
+            self._bases[base] = torch.stack([k.sin(), k.cos()]), rows[:1].clone()
+        self._per_token = y.dim() == 2
+        if self._per_token:
+            # samples of another length are others
+            y = y.new_full((len(y),), rows.shape[1])
+        v, first = self._bases[base]
         with torch.autocast(rows.device.type, enabled=False):
             # ten times as fast as x·Vᵀ
-            self._seen.append(((self._v @ (rows - self._first).T).T, y))
+            self._seen.append(((v @ (rows - first).T).T, y))
 
     def judged(self) -> str:
         """What the report has to say of the batches; "" for nothing.
@@ -65,7 +74,7 @@ class BatchLog:
                     f"eval batches {min(one, other)} and {max(one, other)} hold the same samples",
                     hint="(c) compares different ones: DataLoader(distinct samples, batch_size=128, shuffle=True)",
                 )
-        said = [SORTED] if sorted_by_class(labels) else []
+        said = [SORTED] if not self._per_token and sorted_by_class(labels) else []
         if again := repeats(np.concatenate(prints), np.concatenate(labels)):
             said.append(f"{again} eval samples occur more than once: (c) is higher than on different ones")
         return "; ".join(said)

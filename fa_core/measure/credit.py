@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from fa_core.errors import MeasureError, TapError, UsageError
 from fa_core.gamma import aggregation
 from fa_core.measure.fused import Pass, fused_pass, placed
-from fa_core.measure.isolate import Borrowed, borrow, wide
+from fa_core.measure.isolate import Borrowed, Inputs, answer, borrow, each, first_of, wide
 from fa_core.measure.norms import (
     Reading,
     check_states,
@@ -27,10 +27,12 @@ from fa_core.measure.norms import (
     mean_over,
     mean_where,
     sample_norms,
+    share_of_zeros,
     vectors,
 )
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps, match_modules, read_logits, tapped_outputs
+from fa_core.measure.tracing import agreeing
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
@@ -130,7 +132,7 @@ Tail: TypeAlias = Callable[[int, Tensor], Tensor]
 """``(l, states (M·B, ...)) -> logits (M·B, C)``, the rows in M rounds of the same B samples."""
 
 
-def tail_of(model: nn.Module, x: Tensor, taps: Taps = None) -> Tail:
+def tail_of(model: nn.Module, x: Inputs, taps: Taps = None) -> Tail:
     """How to run `model` from h_l on.
 
     A network with a ``tail(l, h)`` of its own runs only that. With module-name taps the whole network runs
@@ -157,9 +159,10 @@ def tail_of(model: nn.Module, x: Tensor, taps: Taps = None) -> Tail:
 
     def replaced(l: int, states: Tensor) -> Tensor:
         layers = count()
-        rounds = len(states) // len(x)
+        rounds = len(states) // len(first_of(x))
         with tapped_outputs(model, names, lambda name, state: states if next(layers) == l else state):
-            logits: Tensor = read_logits(model(x.repeat(rounds, *(1 for _ in x.shape[1:]))))
+            again = each(x, lambda t: t.repeat(rounds, *(1 for _ in t.shape[1:])))
+            logits: Tensor = read_logits(answer(model, again))
         return logits
 
     return replaced
@@ -233,13 +236,16 @@ class CreditQuality:
         return {**named, **summary, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
+NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
+"""What cannot be measured without random directions."""
+
 _SERIES = ("gamma", "rho", "rho_relative", "nudge", "nudge_relative", "zeros")
 
 
 def credit_quality(
     net: nn.Module,
     credit: Sequence[Tensor | None],
-    x: Tensor,
+    x: Inputs,
     y: Tensor,
     directions: int = DIRECTIONS,
     seed: int = 0,
@@ -268,9 +274,11 @@ def credit_quality(
 
     Source: docs/protocol.md §4.
     """
+    if y.dim() > 1:
+        raise MeasureError("ρ and nudge need one label per sample", hint="Γ of labels (B, T) comes with `diagnose`")
     with borrow(net, "float64") as borrowed:
         x, y = placed((x, y), 0, borrowed)
-        done = fused_pass(resolve_taps(borrowed.model, taps), borrowed.model, x, y)
+        done = true_pass(borrowed, taps, x, y)
         check_states(done.hidden, done.names, len(y))
         check_credit(credit, done.hidden)
         reading = choose_reading(done.hidden, done.gradients[-1])
@@ -283,11 +291,46 @@ def credit_quality(
     missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": "the method gives no credit signal"}
-    zeros = [None if a is None else float((a == 0).to(torch.float64).mean()) for a in signal]
+    zeros = [None if a is None else share_of_zeros(a) for a in signal]
     return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing)
 
 
-def _tail(net: Borrowed, x: Tensor, taps: Taps) -> tuple[Tail | None, str | None]:
+def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor) -> Pass:
+    """`fused_pass` to all layers.
+
+    Raises:
+        MeasureError: the network's backward pass is its own, and the gradient is not known.
+    """
+    done = fused_pass(resolve_taps(net.model, taps), net.model, x, y)
+    if done.untrue:
+        raise MeasureError(done.untrue)
+    return done
+
+
+def own_credit_quality(
+    net: nn.Module, batch: Any, directions: int = DIRECTIONS, taps: Taps = None, dtype: str | None = None
+) -> CreditQuality:
+    """`credit_quality` of what a network's own backward pass gives, in the arithmetic that `diagnose` would use.
+
+    Args:
+        net: a network with custom Functions or backward hooks; it comes back as it was.
+        batch: inputs and labels (B,), as for `diagnose`.
+        directions: as for `credit_quality`.
+        taps: as for `diagnose`.
+        dtype: as for `diagnose`.
+
+    Raises:
+        MeasureError: the network's backward pass is not its own, or its gradient is not known.
+    """
+    with borrow(net, dtype) as own:
+        x, y = placed(batch, 0, own)
+        done = true_pass(own, taps, x, y)
+    return replace(
+        credit_quality(net, done.credit, x, y, directions, taps=taps), free=agreeing(done.credit, done.gradients)
+    )
+
+
+def _tail(net: Borrowed, x: Inputs, taps: Taps) -> tuple[Tail | None, str | None]:
     try:
         return tail_of(net.model, x, taps), None
     except TapError as error:
@@ -425,7 +468,7 @@ class NullGamma:
 
 
 def method_credit_quality(
-    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
+    net: nn.Module, method: CreditRule, x: Inputs, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
 ) -> CreditQuality:
     """`credit_quality` of the signal that a method trains with: in the network's own arithmetic (see `borrow`).
 
@@ -447,7 +490,7 @@ def _free(method: CreditRule, layers: Sequence[object]) -> list[int]:
     return [len(layers) - 1] if getattr(method, "free_at_L", False) else []
 
 
-def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> list[float | None]:
+def method_gamma(net: nn.Module, method: CreditRule, x: Inputs, y: Tensor) -> list[float | None]:
     """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality` without the rest.
 
     Args:
@@ -466,7 +509,7 @@ def method_gamma(net: nn.Module, method: CreditRule, x: Tensor, y: Tensor) -> li
 
 
 def null_gamma(
-    net: nn.Module, method: CreditRule, x: Tensor, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
+    net: nn.Module, method: CreditRule, x: Inputs, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
 ) -> NullGamma:
     """Deep Γ under `draws` fresh feedbacks, and the one with the training feedback.
 
@@ -495,7 +538,7 @@ def null_gamma(
 
 
 @contextmanager
-def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
+def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
@@ -511,7 +554,7 @@ def _reference(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[Credi
 
 
 @contextmanager
-def _training_credit(net: nn.Module, x: Tensor, y: Tensor) -> Iterator[Callable[[CreditRule], list[Tensor | None]]]:
+def _training_credit(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[CreditRule], list[Tensor | None]]]:
     """The credit that rules give in training, in the network's arithmetic; a rule is brought to it in place."""
     with borrow(net) as own:
         x, y = placed((x, y), 0, own)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,7 +15,7 @@ from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.measure.accuracy import AccuracyMeter, Progress
 from fa_core.measure.batches import BatchLog
-from fa_core.measure.fused import counted, fused_pass, in_parts, placed
+from fa_core.measure.fused import counted, fused_pass, in_parts, placed, predicts_next
 from fa_core.measure.isolate import DREW, borrow
 from fa_core.measure.resolve import resolve_taps, with_guess
 from fa_core.measure.tally import Diagnosed, Tally
@@ -48,7 +48,9 @@ def diagnose(
 
     Args:
         model: any network whose stream can be tapped. It comes back as it went in.
-        eval_batches: (x, y) pairs; (c) needs 8 or more, disjoint, of 128 samples.
+        eval_batches: (x, y) pairs, or mappings of ``labels`` and what the network is called with by name, in a list,
+            a DataLoader or any iterable; (c) needs 8 or more, disjoint, of 128 samples. Labels are (B,) class
+            indices, or (B, T), one per token, -100 where none counts (see `fa_core.measure.fused.placed`).
         headline_acc: the accuracy claimed, a fraction; None = measured on the eval batches and marked so.
         frozen_baseline_acc: the accuracy with blocks frozen at init; None leaves (d) unmeasured.
         method_name: for the report.
@@ -133,7 +135,13 @@ def run_diagnosis(
                 if on_batch is not None:
                     on_batch(index + 1, total)
         measured = tally.measured([right[None] for right in meter.right])[0]
-    return with_guess(replace(measured, remarks=[log.judged(), DREW if net.draws.noticed else ""]), tapped)
+        moved = isinstance(batch, Mapping) and y.dim() == 2 and predicts_next(net.model)
+    remarks = [log.judged(), DREW if net.draws.noticed else "", SHIFTED if moved else ""]
+    return with_guess(replace(measured, remarks=remarks), tapped)
+
+
+SHIFTED = "labels are of the tokens themselves: position t is judged by the label of t + 1"
+"""What a report of a language model says, where the batches are mappings."""
 
 
 def check_accuracies(**accuracies: float | None) -> None:

@@ -6,20 +6,21 @@ A batch too large for memory is measured in parts, with the same numbers as in o
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from fa_core.errors import MeasureError, TapError
-from fa_core.measure.graph import arithmetic, custom_functions, graph_nodes
-from fa_core.measure.isolate import Borrowed
+from fa_core.measure.graph import arithmetic, backward_functions, custom_functions, graph_nodes
+from fa_core.measure.isolate import Borrowed, Draws, Inputs, each, first_of, rows, tensors_of
 from fa_core.measure.norms import check_states
-from fa_core.measure.taps import Tapped, activation_gradients
+from fa_core.measure.taps import IGNORED, Stream, Tapped, activation_gradients, loss_terms
+from fa_core.measure.tracing import Noticing, OwnBackward, agreeing, backward_hooks, untraced
 
 
 def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
@@ -41,65 +42,110 @@ def counted(batches: Iterable[Any]) -> tuple[Iterable[Any], int]:
     return batches, total
 
 
-def placed(batch: Any, index: int, net: Borrowed) -> tuple[Tensor, Tensor]:
+def placed(batch: Any, index: int, net: Borrowed) -> tuple[Inputs, Tensor]:
     """One batch as tensors on the network's device, floating inputs in its dtype.
 
     Args:
-        batch: (x, y): x (B, ...), y (B,) integer class indices; anything `torch.as_tensor` takes.
+        batch: (x, y): x (B, ...), y (B,) integer class indices, or (B, T) one per token, -100 where none
+            counts; anything `torch.as_tensor` takes. Or a mapping of ``labels`` and of what the network is called with
+            by name: labels (B, T) are the tokens' own there, and become those of the next ones (`predicts_next`).
         index: its place among the batches, for messages.
         net: the borrowed network.
 
     Raises:
         MeasureError: not a pair, no samples, unequal lengths, or labels that are no class indices.
     """
-    x, y = pair(batch, index)
-    if int(y.min()) < 0:
+    x, y = pair(batch, index, net.model)
+    counting = y if y.dim() == 1 else y[y != IGNORED]
+    if not len(counting):
+        hint = "drop it, or label the tokens that are to be predicted"
+        raise MeasureError(f"no label counts: all are {IGNORED}", where=f"eval batch {index}", hint=hint)
+    if int(counting.min()) < 0:
         raise MeasureError(
-            f"label {int(y.min())} is negative", where=f"eval batch {index}", hint="classes are numbered from 0"
+            f"label {int(counting.min())} is negative", where=f"eval batch {index}", hint="classes are numbered from 0"
         )
     return on_device(x, y, net.device, net.dtype)
 
 
-def on_device(x: Tensor, y: Tensor, device: torch.device, dtype: torch.dtype | None) -> tuple[Tensor, Tensor]:
+def on_device(x: Inputs, y: Tensor, device: torch.device, dtype: torch.dtype | None) -> tuple[Inputs, Tensor]:
     """A pair where the network is, floating inputs in its dtype."""
-    return x.to(device=device, dtype=dtype if x.is_floating_point() else None), y.to(device=device, dtype=torch.int64)
+    there = each(x, lambda t: t.to(device=device, dtype=dtype if t.is_floating_point() else None))
+    return there, y.to(device=device, dtype=torch.int64)
 
 
-def pair(batch: Any, index: int) -> tuple[Tensor, Tensor]:
-    """One batch as tensors where they are, one label per sample; the labels' values are not looked at.
+_LABELS_OF_THEIR_OWN_TOKEN = re.compile("MaskedLM|TokenClassification|ConditionalGeneration")
+
+
+def predicts_next(model: nn.Module | None) -> bool:
+    """Whether labels (B, T) of a mapping are those of the tokens themselves, of which a network predicts the next one.
+
+    So it is in causal language models, of the model hub and else; not in classes of the hub for masked language
+    models, token classification and generation from an encoder, whose labels are those of their own position.
+    """
+    parts = () if model is None else (model, *model.children())
+    return not any(_LABELS_OF_THEIR_OWN_TOKEN.search(type(part).__name__) for part in parts)
+
+
+def _by_name(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> tuple[Inputs, Tensor]:
+    """A mapping as inputs and labels."""
+    if "labels" not in batch:
+        hint = f"it needs 'labels' among {', '.join(map(repr, batch))}; or give pairs (x, y)"
+        raise MeasureError(f"it is a {type(batch).__name__} without labels", where=where, hint=hint)
+    values = {name: torch.as_tensor(v) if isinstance(v, (list, np.ndarray)) else v for name, v in batch.items()}
+    y = torch.as_tensor(values.pop("labels"))
+    if not tensors_of(values):
+        raise MeasureError("it holds labels alone", where=where, hint="add what the network is called with, by name")
+    if y.dim() == 2 and predicts_next(model):
+        y = torch.cat([y[:, 1:], torch.full_like(y[:, :1], IGNORED)], dim=1)
+    return values, y
+
+
+def pair(batch: Any, index: int, model: nn.Module | None = None) -> tuple[Inputs, Tensor]:
+    """One batch as tensors where they are, a label per sample or per token; the labels' values are not looked at.
 
     Raises:
-        MeasureError: as `placed`, but for negative labels.
+        MeasureError: as `placed`, but for negative labels, and for none that counts.
     """
     where = f"eval batch {index}"
-    if not (isinstance(batch, (tuple, list)) and len(batch) == 2):
-        hint = "a batch is a pair (x, y), e.g. of a DataLoader"
-        if isinstance(batch, Mapping):
-            hint += f"; make pairs of its items {', '.join(map(repr, batch))}: [(b[...], b[...]) for b in batches]"
+    if not (isinstance(batch, Mapping) or (isinstance(batch, (tuple, list)) and len(batch) == 2)):
+        hint = "a batch is a pair (x, y), e.g. of a DataLoader, or a mapping with 'labels'"
         raise MeasureError(f"it is a {type(batch).__name__}", where=where, hint=hint)
     try:
-        x, y = (_recordable(torch.as_tensor(part)) for part in batch)
+        if isinstance(batch, Mapping):
+            inputs, y = _by_name(batch, where, model)
+        else:
+            inputs, y = batch[0], torch.as_tensor(batch[1])
+            inputs = inputs if isinstance(inputs, Mapping) else torch.as_tensor(inputs)
+        inputs, y = each(inputs, _recordable), _recordable(y)
+        x, *others = tensors_of(inputs)
     except (TypeError, ValueError, RuntimeError) as error:
         raise MeasureError(
             f"no tensors: {error}", where=where, hint="a batch is a pair (x, y) of arrays, each of one shape"
         ) from error
     if x.dim() == 0 or len(x) == 0:
         raise MeasureError("it has no samples", where=where, hint="drop empty batches")
-    if y.dim() != 1 or len(y) != len(x):
+    per_token = (
+        y.dim() == 2 and y.shape[1] > 1 and any(y.shape == t.shape[:2] for t in (x, *others)) and not _one_hot(y)
+    )
+    if not per_token and (y.dim() != 1 or len(y) != len(x)):
         remedy = ""
         if y.dim() == 0:
             remedy = ": give batches, e.g. DataLoader(dataset, batch_size=128, shuffle=True)"
         elif y.dim() == 2 and len(y) == len(x):
-            remedy = ": y.squeeze(1)" if y.shape[1] == 1 else ": y.argmax(dim=1) where y is one-hot"
+            remedy = ": y.squeeze(1)" if y.shape[1] == 1 else ": y.argmax(1) where y is one-hot"
         raise MeasureError(
             f"labels have shape {tuple(y.shape)} for inputs of shape {tuple(x.shape)}",
             where=where,
-            hint=f"labels are (B,) class indices{remedy}",
+            hint=f"labels are (B,) class indices, or (B, T) for tokens (B, T){remedy}",
         )
     if y.is_floating_point() or y.is_complex() or y.dtype == torch.bool:
         kind = str(y.dtype).removeprefix("torch.")
         raise MeasureError(f"labels are {kind}", where=where, hint="labels are integer class indices: y.long()")
-    return x, y
+    return inputs, y
+
+
+def _one_hot(y: Tensor) -> bool:
+    return bool(((y == 0) | (y == 1)).all() and (y.sum(dim=1) == 1).all())
 
 
 def _recordable(tensor: Tensor) -> Tensor:
@@ -111,22 +157,21 @@ class PassFailed(MeasureError, RuntimeError):
     """The network could not run on a batch: data that do not fit it, most often."""
 
 
-class CustomBackward(UserWarning):
-    """The network brings its own backward pass, so that autograd's gradient may not be the gradient."""
-
-
 @dataclass(frozen=True)
 class Pass:
     """One batch, measured.
 
     Attributes:
-        logits: (B, C), outside the graph.
+        logits: (B, C), or (B, T, C), outside the graph.
         hidden: h_0..h_L, outside the graph, in the network's own shapes.
         gradients: g_l at the asked layers, same shapes.
-        error: e_T, (B, C), in float64.
+        error: e_T as `fa_core.measure.taps.loss_gradient` gives it, (B, C) or (B, T, 1), in float64.
         names: names of h_0..h_L.
         dtype: the arithmetic of the pass; that inside the network is looked for when all layers are asked for.
-        custom_functions: the network's own backward functions, looked for when all layers are asked for.
+        own_backward: what of the network's backward pass is its own, where autograd's vector is not the gradient.
+        credit: autograd's own vector then, of a pass that asks for all layers: the method's credit, shaped as h_l.
+        untrue: why `gradients` are no gradients but that vector; "" where they are.
+        counting: (B, T) bool, which labels count; None where a sample has one.
     """
 
     logits: Tensor
@@ -135,11 +180,17 @@ class Pass:
     error: Tensor
     names: list[str]
     dtype: str
-    custom_functions: list[str] = field(default_factory=list)
+    own_backward: Sequence[str] = ()
+    credit: Sequence[Tensor] = ()
+    untrue: str = ""
+    counting: Tensor | None = None
+
+
+_IN_PLACE = "modified by an inplace operation"
 
 
 def fused_pass(
-    tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None = None, where: str = ""
+    tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None = None, where: str = ""
 ) -> Pass:
     """Run one batch forward and back to the asked layers.
 
@@ -159,7 +210,7 @@ def fused_pass(
         try:
             return _once(tapped, model, x, y, layers, where)
         except RuntimeError as error:
-            if "modified by an inplace operation" not in str(error):
+            if _IN_PLACE not in str(error):
                 raise
         # the network updates its stream in place: keep what the backward pass needs, at some cost
         with torch.autograd.graph.allow_mutation_on_saved_tensors():
@@ -167,7 +218,7 @@ def fused_pass(
 
 
 @contextmanager
-def explained(x: Tensor, where: str) -> Iterator[None]:
+def explained(x: Inputs, where: str) -> Iterator[None]:
     """Turn what a network raises on a batch into one line that names the batch; keep out-of-memory as it is."""
     try:
         yield
@@ -177,7 +228,10 @@ def explained(x: Tensor, where: str) -> Iterator[None]:
         first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
         if not isinstance(error, (RuntimeError, ValueError, IndexError)):
             first_line = f"{type(error).__name__}: {first_line}"
-        inputs = f"inputs of shape {tuple(x.shape)}, {str(x.dtype).removeprefix('torch.')}"
+        named = x.items() if isinstance(x, Mapping) else [("", x)]
+        shown = [(name, t.shape, t.dtype) for name, t in named if isinstance(t, Tensor)]
+        parts = [f"{name} of shape {tuple(s)}, {str(d).removeprefix('torch.')}".strip() for name, s, d in shown]
+        inputs, x = f"inputs {', '.join(parts)}", first_of(x)
         matching = (hint for pattern, hint in _REMEDIES if re.search(pattern, first_line, re.IGNORECASE))
         hint = next(hint for hint in matching if hint != _ASK or _concerns_inputs(error, x))
         if hint == _ASK and _OF_DTYPES.search(first_line) and not x.is_floating_point():
@@ -237,66 +291,106 @@ def _concerns_inputs(error: BaseException, x: Tensor) -> bool:
     return False
 
 
-def _once(tapped: Tapped, model: nn.Module, x: Tensor, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
-    stream = tapped.forward(model, x, layers)
-    check_logits(stream.logits, y, where)
-    if layers is None and any(h.dim() > 2 and h.shape[0] == h.shape[1] == len(y) > 1 for h in stream.hidden):
+def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
+    if layers is not None:
+        true = _derived(tapped, model, x, y, layers, where)
+        done = true or _passed(tapped.forward(model, x, layers), y, layers, where)
+        return done if true else replace(done, untrue=tapped.own.why if tapped.own else "")
+    with Noticing(tapped.shifted) as noticed:
+        stream = tapped.forward(model, x)
+    if any(h.dim() > 2 and h.shape[0] == h.shape[1] == len(y) > 1 for h in stream.hidden):
         # (B, B, d): one sample shows which axis is the batch
-        one = tapped.forward(model, x[:1], [])
+        one = tapped.forward(model, rows(x, slice(1)), [])
         check_logits(one.logits, y[:1], f"{where}, one sample")
         check_states(one.hidden, one.names, 1)
+    check_logits(stream.logits, y, where)
+    nodes = graph_nodes(stream.logits)
+    dtype = arithmetic(stream.logits, nodes, stream.dtypes)
+    certain = [*custom_functions(nodes), *noticed.hooks, *backward_hooks(model)]
+    if not (certain or noticed.detached or backward_functions(nodes)):
+        return replace(_passed(stream, y, None, where), dtype=dtype)
+    tapped.own = tapped.own or OwnBackward(tapped, certain)
+    return replace(_by_trace(tapped, model, x, y, where), dtype=dtype)
+
+
+def _by_trace(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, where: str) -> Pass:
+    """A pass of a network whose backward pass may be its own: by autograd, and by the derivative of its forward."""
+    # both of the same random numbers, where it draws some
+    with Draws().passing():
+        done = _passed(tapped.forward(model, x), y, None, where)
+    with Draws().passing():
+        true = _derived(tapped, model, x, y, None, where)
+    own: OwnBackward = tapped.own
+    if true is None and own.names:
+        return replace(done, own_backward=own.names, untrue=own.why)
+    if true is None or len(agreeing(done.gradients, true.gradients)) == len(done.names):
+        tapped.own = None
+        return done
+    return replace(true, names=done.names, own_backward=own.names or [".detach()"], credit=done.gradients)
+
+
+def _derived(
+    tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequence[int] | None, where: str
+) -> Pass | None:
+    """The pass by the derivative of the forward, of a network whose backward is its own; None where `own.why` says."""
+    own: OwnBackward | None = tapped.own
+    if own is None or own.why:
+        return None
+    try:
+        return _passed(own.forward(model, x, layers), y, layers, where)
+    except Exception as error:
+        if is_out_of_memory(error) or _IN_PLACE in str(error):
+            raise
+        own.why = untraced(own.names, error)
+        return None
+
+
+def _passed(stream: Stream, y: Tensor, layers: Sequence[int] | None, where: str) -> Pass:
+    """What a forward pass gave, and the backward pass from there."""
+    check_logits(stream.logits, y, where)
     if layers and max(layers) >= len(stream.hidden):
         raise TapError(
             f"{len(stream.hidden)} states, h_{max(layers)} in the first batch",
             where=where,
             hint="the taps must be the same for every batch",
         )
-    nodes = graph_nodes(stream.logits) if layers is None else set()
-    own = custom_functions(nodes)
-    if own:
-        warnings.warn(
-            f"the network's backward pass is partly its own ({', '.join(own)}): what is measured as the BP gradient "
-            "is what that gives; measure the same network with plain layers if it is a feedback rule",
-            CustomBackward,
-            stacklevel=2,
-        )
     gradients, error = activation_gradients(stream, y, layers)
     hidden = [h.detach() for h in stream.hidden]
-    dtype = arithmetic(stream.logits, nodes, stream.dtypes)
-    return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, own)
+    dtype, counting = arithmetic(stream.logits, ()), y != IGNORED if y.dim() == 2 else None
+    return Pass(stream.logits.detach(), hidden, gradients, error, stream.names, dtype, counting=counting)
 
 
 def check_logits(logits: object, y: Tensor, where: str) -> None:
-    """Refuse an output that is not (B, C) logits with a class for every label.
+    """Refuse an output that is not (B, C) logits, or (B, T, C) for labels (B, T), with a class for every label.
 
     Raises:
         PassFailed: says both shapes, or the label and the number of classes.
     """
     shape = tuple(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
-    if not (isinstance(logits, Tensor) and logits.dim() == 2 and len(logits) == len(y) and logits.is_floating_point()):
+    if not (isinstance(logits, Tensor) and logits.shape[:-1] == y.shape and logits.is_floating_point()):
         raise PassFailed(
-            f"the network's output is {shape} for {len(y)} labels",
+            f"the network's output is {shape} for {len(y) if y.dim() == 1 else tuple(y.shape)} labels",
             where=where,
-            hint="logits are (B, C) floats, returned alone, as .logits or as ['logits']: wrap the network in a module "
-            "that does so, or give a function (model, x) -> (logits, states)",
+            hint="logits are (B, C) floats, (B, T, C) for labels (B, T), returned alone, as .logits or as ['logits']: "
+            "wrap the network in a module that does so, or give a function (model, x) -> (logits, states)",
         )
-    if logits.shape[1] == 1:
+    if logits.shape[-1] == 1:
         raise PassFailed(
             "the network gives one logit per sample, and a softmax over one class is always 1",
             where=where,
             hint="for two classes, wrap it in a module that returns torch.cat([torch.zeros_like(z), z], dim=1)",
         )
     largest = int(y.max())
-    if largest >= logits.shape[1]:
+    if largest >= logits.shape[-1]:
         raise PassFailed(
-            f"label {largest} but the network has {logits.shape[1]} classes (0..{logits.shape[1] - 1})",
+            f"label {largest} but the network has {logits.shape[-1]} classes (0..{logits.shape[-1] - 1})",
             where=where,
             hint=_ASK,
         )
 
 
 def in_parts(
-    run: Callable[[Tensor, Tensor], Pass], x: Tensor, y: Tensor, largest: int | None = None, samples_axis: int = 0
+    run: Callable[[Inputs, Tensor], Pass], x: Inputs, y: Tensor, largest: int | None = None, samples_axis: int = 0
 ) -> Pass:
     """One batch's pass from passes over its parts.
 
@@ -313,26 +407,33 @@ def in_parts(
     """
     if largest is None or largest >= len(y):
         return run(x, y)
-    parts = [(run(a, b), len(b) / len(y)) for a, b in zip(cut(x, largest), cut(y, largest), strict=True)]
+    terms = loss_terms(y)
+    parts = [(run(a, b), loss_terms(b) / terms) for a, b in zip(cut(x, largest), cut(y, largest), strict=True)]
     passes, shares = zip(*parts, strict=True)
     first: Pass = passes[0]
+
+    def joined(vectors: list[Sequence[Tensor]]) -> list[Tensor]:
+        """Of every part its vectors by layer → by layer, at the scale of the whole batch."""
+        layers = zip(*vectors, strict=True)
+        return [torch.cat([g * share for g, share in zip(l, shares, strict=True)], samples_axis) for l in layers]
+
     return Pass(
         logits=torch.cat([part.logits for part in passes], samples_axis),
         hidden=[torch.cat(states, samples_axis) for states in zip(*(part.hidden for part in passes), strict=True)],
-        gradients=[
-            torch.cat([g * share for g, share in zip(gradients, shares, strict=True)], samples_axis)
-            for gradients in zip(*(part.gradients for part in passes), strict=True)
-        ],
+        gradients=joined([part.gradients for part in passes]),
         error=torch.cat([part.error for part in passes], samples_axis),
         names=first.names,
         dtype=first.dtype,
-        custom_functions=first.custom_functions,
+        own_backward=first.own_backward,
+        credit=joined([part.credit for part in passes]),
+        untrue=first.untrue,
+        counting=None if first.counting is None else torch.cat([part.counting for part in passes]),
     )
 
 
-def cut(tensor: Tensor, largest: int) -> list[Tensor]:
-    """The tensor in pieces of at most ``largest`` samples."""
-    return [tensor[at : at + largest] for at in range(0, len(tensor), largest)]
+def cut(x: Inputs, largest: int) -> list[Inputs]:
+    """The inputs in pieces of at most ``largest`` samples."""
+    return [rows(x, slice(at, at + largest)) for at in range(0, len(first_of(x)), largest)]
 
 
 _MESSAGES = ("out of memory", "can't allocate memory", "not enough memory", "ALLOC_FAILED")

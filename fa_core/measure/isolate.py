@@ -10,13 +10,14 @@ from __future__ import annotations
 import copy
 import platform
 import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import chain, product
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -211,9 +212,21 @@ def as_found(model: nn.Module) -> Iterator[nn.Module]:
 
 @contextmanager
 def measuring_arithmetic(place: torch.device, as_is: bool = False) -> Iterator[None]:
-    """Gradients on, TF32 off and, unless ``as_is``, autocast off."""
+    """Gradients on, TF32 off and, unless ``as_is``, autocast off; what is compiled runs as it was written."""
     autocast = nullcontext() if as_is else torch.autocast(place.type, enabled=False)
-    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast:
+    with full_float32(), torch.inference_mode(False), torch.enable_grad(), autocast, _as_written():
+        yield
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    """Run what is compiled inside of a network as it was before, also where its operations are traced."""
+    compiler: Any = sys.modules.get("torch._dynamo")
+    if compiler is None:
+        # nothing is compiled then, and loading it takes seconds
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"), compiler.config.patch(error_on_nested_fx_trace=False):
         yield
 
 
@@ -259,7 +272,43 @@ def _precision_switches() -> Iterator[tuple[Callable[[Any], None], Any, Any]]:
             yield partial(setattr, owner, "fp32_precision"), owner.fp32_precision, "ieee"
 
 
-def lent(model: nn.Module, x: Tensor, gradients: bool = False) -> Tensor:
+Inputs: TypeAlias = Any
+"""What a network is called with: a tensor (B, ...), or its keyword arguments by name, the first tensor (B, ...)."""
+
+
+def each(x: Inputs, change: Callable[[Tensor], Any]) -> Inputs:
+    """The inputs with every tensor changed.
+
+    >>> each({"input_ids": torch.ones(2), "use_cache": False}, torch.neg)
+    {'input_ids': tensor([-1., -1.]), 'use_cache': False}
+    """
+    if isinstance(x, Mapping):
+        return {name: each(value, change) for name, value in x.items()}
+    return change(x) if isinstance(x, Tensor) else x
+
+
+def tensors_of(x: Inputs) -> list[Tensor]:
+    """The tensors among the inputs."""
+    return [value for value in (x.values() if isinstance(x, Mapping) else [x]) if isinstance(value, Tensor)]
+
+
+def first_of(x: Inputs) -> Tensor:
+    """The tensor that shows how many samples there are."""
+    return tensors_of(x)[0]
+
+
+def rows(x: Inputs, chosen: Any) -> Inputs:
+    """Some of the samples, by a slice or an index; tensors of another length than theirs stay whole."""
+    count = len(first_of(x))
+    return each(x, lambda t: t[chosen] if t.dim() and len(t) == count else t)
+
+
+def answer(model: nn.Module, x: Inputs, **more: Any) -> Any:
+    """What a network returns, called with the tensor or with the keyword arguments."""
+    return model(**x, **more) if isinstance(x, Mapping) else model(x, **more)
+
+
+def lent(model: nn.Module, x: Inputs, gradients: bool = False) -> Inputs:
     """One batch for one forward pass: itself for a built-in network, which leaves it alone, else a copy.
 
     The samples are the caller's, and a network may write into them. Copying takes 2 % of a pass with gradients,
@@ -267,15 +316,19 @@ def lent(model: nn.Module, x: Tensor, gradients: bool = False) -> Tensor:
 
     Args:
         model: the network.
-        x: (B, ...).
+        x: the inputs.
         gradients: whether floating-point samples carry a gradient, where gradients are on.
     """
-    # .data, as .detach() would bring along the count of the caller's own writes
-    mine = x.data
-    if gradients and mine.is_floating_point() and torch.is_grad_enabled():
-        mine.requires_grad_()
     built_in = type(model).__module__.startswith(f"{models.__name__}.")
-    return mine if built_in else mine.clone()
+
+    def one(tensor: Tensor) -> Tensor:
+        # .data, as .detach() would bring along the count of the caller's own writes
+        mine = tensor.data
+        if gradients and mine.is_floating_point() and torch.is_grad_enabled():
+            mine.requires_grad_()
+        return mine if built_in else mine.clone()
+
+    return each(x, one)
 
 
 def as_written(model: nn.Module) -> nn.Module:

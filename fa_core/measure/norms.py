@@ -123,6 +123,7 @@ FLATTENED = "flattened"
 CLS_TOKEN = "cls token"
 LAST_TOKEN = "last token"
 READ_TOKEN = "read token"
+PER_TOKEN = "per token"
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,9 @@ class Reading:
     """How states become one vector per sample.
 
     Attributes:
-        way: ``"as is"``, ``"flattened"``, ``"cls token"``, ``"last token"`` or ``"read token"``.
-        tokens: (..., B), which token the head reads of every sample; None where the whole state is the vector.
+        way: ``"as is"``, ``"flattened"``, ``"cls token"``, ``"last token"``, ``"read token"`` or ``"per token"``.
+        tokens: (..., B), which token the head reads of every sample; None where the whole state is the vector;
+            (B, T) bool, which labels count, where every token is a vector.
     """
 
     way: str
@@ -221,7 +223,7 @@ def vectors(state: Tensor, reading: Reading, samples_axis: int = 0) -> Tensor:
         samples_axis: where the samples are.
 
     Returns:
-        (B, D) or (N, B, D).
+        (B, D) or (N, B, D); (n, d) of the n tokens whose labels count.
 
     >>> import torch
     >>> vectors(torch.zeros(2, 5, 3), Reading(LAST_TOKEN, torch.tensor([4, 4]))).shape
@@ -229,7 +231,29 @@ def vectors(state: Tensor, reading: Reading, samples_axis: int = 0) -> Tensor:
     """
     if reading.tokens is None:
         return state.flatten(samples_axis + 1)
+    if reading.way == PER_TOKEN:
+        return state[reading.tokens]
     return torch.take_along_dim(state, reading.tokens[..., None, None], dim=-2).squeeze(-2)
+
+
+def medians_of_samples(values: Tensor, counting: Tensor) -> Tensor:
+    """The lower median over every sample's tokens that count.
+
+    Args:
+        values: (..., n), one per counting token, sample by sample.
+        counting: (B, T) bool, n of them True.
+
+    Returns:
+        (..., B'), of the B' samples that have any; NaN where a sample's values hold NaN.
+
+    >>> medians_of_samples(torch.tensor([3.0, 1.0, 2.0]), torch.tensor([[True, True], [False, False], [False, True]]))
+    tensor([1., 2.])
+    """
+    counting = counting[counting.any(dim=1)]
+    table = values.new_full((*values.shape[:-1], *counting.shape), torch.inf)
+    table[..., counting] = values
+    middle = ((counting.sum(dim=1) - 1) // 2).expand(table.shape[:-1])[..., None]
+    return torch.where(table.isnan().any(-1), torch.nan, table.sort(dim=-1).values.gather(-1, middle)[..., 0])
 
 
 def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int) -> None:
@@ -244,6 +268,20 @@ def check_states(hidden: Sequence[Tensor], names: Sequence[str], batch_size: int
                 f"tap {name} has shape {tuple(h.shape)} for a batch of {batch_size}",
                 hint="a hidden state is (B, d), (B, T, d) or (B, C, H, W); where the batch is a later axis, give a "
                 "function (model, x) -> (logits, states) that moves it to the front, e.g. h.transpose(0, 1)",
+            )
+
+
+def check_tokens(hidden: Sequence[Tensor], names: Sequence[str], counting: Tensor) -> None:
+    """Refuse states that do not have one vector per label.
+
+    Raises:
+        TapError: names the tap and its shape.
+    """
+    for name, h in zip(names, hidden, strict=True):
+        if h.dim() != 3 or h.shape[:2] != counting.shape:
+            raise TapError(
+                f"tap {name} has shape {tuple(h.shape)} for labels {tuple(counting.shape)}",
+                hint="labels (B, T) need states (B, T, d): tap the blocks that give one vector per token",
             )
 
 
@@ -293,6 +331,11 @@ def gamma(credit: Tensor | None, gradient: Tensor) -> float | None:
         return None
     defined = (sample_norms(credit) != 0) & (sample_norms(gradient) != 0)
     return mean_where(sample_cosines(credit, gradient), defined)
+
+
+def share_of_zeros(x: Tensor) -> float:
+    """The share of entries that are exactly 0."""
+    return float((x == 0).to(torch.float64).mean())
 
 
 def mean_where(values: Tensor, defined: Tensor) -> float | None:

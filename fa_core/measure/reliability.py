@@ -7,16 +7,18 @@ Bootstrap over batches and samples: what the same audit would have measured on o
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from fa_core.errors import UsageError
+from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.fused import Pass, fused_pass, in_parts, placed
 from fa_core.measure.isolate import borrow
 from fa_core.measure.norms import (
+    PER_TOKEN,
+    Reading,
     check_states,
     choose_reading,
     lower_median,
@@ -33,7 +35,7 @@ from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 
 def reference_precision(
     model: nn.Module,
-    batch: tuple[Tensor, Tensor],
+    batch: Any,
     taps: Taps = None,
     dtype: str | None = None,
     largest_pass: int | None = None,
@@ -42,7 +44,7 @@ def reference_precision(
 
     Args:
         model: the network; it comes back as it was.
-        batch: (x, y).
+        batch: as for `diagnose`.
         taps: as for `diagnose`.
         dtype: the arithmetic to be judged, as for `diagnose`: None = what `diagnose` would use.
         largest_pass: samples per pass, as for `diagnose`.
@@ -59,7 +61,8 @@ def reference_precision(
     """
     judged = _measured(model, batch, taps, dtype, largest_pass)
     reference = _measured(model, batch, taps, "float64", largest_pass)
-    reading = choose_reading(reference.hidden, reference.gradients[-1])
+    reading = Reading(PER_TOKEN, reference.counting) if reference.counting is not None else None
+    reading = reading or choose_reading(reference.hidden, reference.gradients[-1])
     pairs = [
         (vectors(g, reading), vectors(exact, reading))
         for g, exact in zip(judged.gradients, reference.gradients, strict=True)
@@ -70,19 +73,19 @@ def reference_precision(
         worst=[float(values[defined].min()) if bool(defined.any()) else None for values, defined, _ in cosines],
         norm_ratio=[_ratio(g, exact) for g, exact in pairs],
         lost=[lost for _, _, lost in cosines],
-        samples=len(reference.logits),
+        samples=len(pairs[0][0]),
         dtype=judged.dtype,
     )
 
 
-def _measured(
-    model: nn.Module, batch: Sequence[Tensor], taps: Taps, dtype: str | None, largest_pass: int | None
-) -> Pass:
+def _measured(model: nn.Module, batch: Any, taps: Taps, dtype: str | None, largest_pass: int | None) -> Pass:
     with borrow(model, dtype) as net:
-        x, y = placed(tuple(batch), 0, net)
+        x, y = placed(batch, 0, net)
         with net.draws.passing():
             done = in_parts(partial(fused_pass, resolve_taps(net.model, taps), net.model), x, y, largest_pass)
         check_states(done.hidden, done.names, len(y))
+        if done.untrue:
+            raise MeasureError(done.untrue)
         return done
 
 
@@ -133,7 +136,7 @@ def bootstrap(
     drift = resampled_drift(samples.drift_cosines, resamples, generator)
     return Resampling(
         growth=[_growth(norms) for norms in h] if report.max_per_block_growth is not None else [],
-        g_L=[norms[-1] if all(map(math.isfinite, norms)) else math.nan for norms in g],
+        g_L=[norms[-1] if all(map(math.isfinite, norms)) else math.nan for norms in g if report.bp_grad_norms],
         stability=drift if report.cross_batch_stability is not None else [],
         headline_acc=_resampled_accuracy(samples.right, report, resamples, generator, counted_on),
         seed=seed,
@@ -178,7 +181,8 @@ def _resampled_accuracy(
     """Drawing n samples with replacement gets Binomial(n, their accuracy) right."""
     if counted_on is None:
         counted_on = sum(map(len, right)) if (report.headline_acc_source or "").startswith("measured") else None
-    if counted_on is None or report.headline_acc is None:
+    # the tokens of a sample are no independent draws
+    if counted_on is None or report.headline_acc is None or report.flatten == PER_TOKEN:
         return []
     count = torch.full((resamples,), counted_on, dtype=torch.float64)
     hits = torch.binomial(count, torch.full_like(count, report.headline_acc), generator=generator)

@@ -16,24 +16,34 @@ from typing import Any
 import msgspec
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.errors import TapError, UsageError
+from fa_core.gamma import aggregation
 from fa_core.intervals import Interval, drift_interval, growth_interval, median_ranks, share_interval
 from fa_core.measure.fused import Pass
 from fa_core.measure.isolate import processor_name
 from fa_core.measure.norms import (
     AS_IS,
     FLATTENED,
+    PER_TOKEN,
     Reading,
     check_states,
+    check_tokens,
     choose_ways,
+    gamma,
     lower_median,
+    mean_over,
+    medians_of_samples,
     read_tokens,
+    share_of_zeros,
     unit_rows,
     vector_norms,
     vectors,
 )
-from fa_core.report import DiagnosticReport
+from fa_core.measure.tracing import agreeing
+from fa_core.report import CUSTOM_BACKWARD, GRADIENT_BY, DiagnosticReport
 
 MIN_BATCHES = 8
 """Fewer batches than this leave (c) unmeasured."""
@@ -169,8 +179,10 @@ class Diagnosed:
         if given.get("headline_acc") is None:
             hits, samples = self.accuracy.hits, self.accuracy.samples
             given["headline_acc"] = hits / samples
-            given["intervals"] = {**self.numbers.intervals, "acc": share_interval(hits, samples)}
-            source = f"measured on {samples} eval samples"
+            source = f"measured on {samples} eval {'labels' if self.numbers.flatten == PER_TOKEN else 'samples'}"
+            if self.numbers.flatten != PER_TOKEN:
+                # the tokens of a sample are no independent draws
+                given["intervals"] = {**self.numbers.intervals, "acc": share_interval(hits, samples)}
         given["notes"] = "; ".join(filter(None, [given.get("notes"), *self.remarks]))
         return msgspec.structs.replace(self.numbers, headline_acc_source=source, **given)
 
@@ -204,11 +216,13 @@ class Tally:
         self._names: list[str] = []
         self._facts: dict[str, Any] = {}
         self._dtype = ""
-        self._batch_size = 0
+        self._terms = 0
         self._h: list[Tensor] = []
         self._g: list[Tensor] = []
         self._e: list[Tensor] = []
         self._means: list[Tensor] = []
+        self._credit: dict[str, Any] | None = None
+        self._untrue: dict[str, str] = {}
 
     @property
     def batches(self) -> int:
@@ -243,11 +257,18 @@ class Tally:
                 hint="the taps must be the same for every batch",
             )
         reading = Reading(self._way, None if self._whole else read_tokens(done.gradients[-1]))
+        if done.counting is not None:
+            reading = Reading(PER_TOKEN, done.counting)
+        if done.untrue:
+            self._untrue.update(dict.fromkeys("bc" if for_norms else "c", done.untrue))
         if for_norms:
             self._add_norms(done, reading)
+        if done.credit and self._credit is None:
+            self._credit = _own_credit(done, reading)
         assert self._layer is not None
         at_layer = done.gradients[self._layer if for_norms else 0]
-        self._means.append(summed_gradients(vectors(at_layer, reading, self._axis)))
+        flat = Reading(FLATTENED) if self._way == PER_TOKEN else reading
+        self._means.append(summed_gradients(vectors(at_layer, flat, self._axis)))
 
     def measured(self, right: Sequence[Tensor]) -> list[Diagnosed]:
         """The members' numbers, fetched from the device at once.
@@ -255,6 +276,10 @@ class Tally:
         Args:
             right: (N, B) bool of every batch: classified rightly.
         """
+        longest = max(mean.shape[-1] for mean in self._means)
+        if self._way == PER_TOKEN:
+            # positions that no sample of a batch has carry no gradient
+            self._means = [pad(mean, (0, longest - mean.shape[-1])) for mean in self._means]
         means = self._by_member(torch.stack(self._means, dim=self._axis))
         h, g, e = (self._by_member(torch.cat(norms, dim=-1)) for norms in (self._h, self._g, self._e))
         counted = sum(part.shape[1] for part in right)
@@ -283,7 +308,7 @@ class Tally:
                 bp_grad_norms=bp_grad_norms,
                 stability_layer=self._layer,
                 cross_batch_stability=stability,
-                batch_size=self._batch_size,
+                batch_size=self._terms,
                 n_batches=self.batches,
                 norm_batches=len(self._e),
                 dtype=self._dtype,
@@ -293,7 +318,10 @@ class Tally:
                 intervals={name: ends for name, ends in found.items() if ends is not None},
                 provenance=dict(self._facts),
                 unmeasured={} if stability is not None or drift.why is None else {"c": drift.why},
+                credit=self._credit,
             )
+            if self._untrue:
+                numbers = _without_gradient(numbers, self._untrue)
             fetch = partial(_samples, per_batch, means, index)
             members.append(Diagnosed(numbers, Counted(int(member_hits), counted), fetch))
         return members
@@ -303,15 +331,20 @@ class Tally:
         return self.batches < self._norm_batches
 
     def _begin(self, done: Pass) -> None:
-        self._batch_size = done.logits.shape[self._axis]
+        batch_size = done.logits.shape[self._axis]
+        self._terms = _terms(done, self._axis)
         hidden = self._all_by_member(done.hidden)
-        check_states([h[0] for h in hidden], done.names, self._batch_size)
+        check_states([h[0] for h in hidden], done.names, batch_size)
         last = len(hidden) - 1
         if self._layer is None:
             self._layer = last // 2
         if not 0 <= self._layer <= last:
             raise UsageError(f"stability_layer {self._layer} does not exist", hint=f"the taps are layers 0..{last}")
-        ways = choose_ways(hidden, self._by_member(done.gradients[-1]))
+        if done.counting is not None:
+            check_tokens(done.hidden, done.names, done.counting)
+            ways = [PER_TOKEN]
+        else:
+            ways = choose_ways(hidden, self._by_member(done.gradients[-1]))
         if len(set(ways)) > 1:
             raise Divided(ways)
         self._way = ways[0]
@@ -320,31 +353,65 @@ class Tally:
         self._facts = {"classes": done.logits.shape[-1], "device": device, "threads": torch.get_num_threads()}
         if device == "cpu":
             self._facts["processor"] = processor_name()
-        if done.custom_functions:
-            self._facts["custom_backward"] = list(done.custom_functions)
+        if self._way == PER_TOKEN:
+            self._facts["reduction"] = f"per token over {self._terms} counting labels of {batch_size} samples"
+        if done.own_backward:
+            self._facts[CUSTOM_BACKWARD] = list(done.own_backward)
+            if not done.untrue:
+                self._facts[GRADIENT_BY] = "trace of the forward"
         self._dtype = done.dtype
 
     @property
     def _whole(self) -> bool:
-        return self._way in (AS_IS, FLATTENED)
+        return self._way in (AS_IS, FLATTENED, PER_TOKEN)
 
     def _add_norms(self, done: Pass, reading: Reading) -> None:
-        batch_size = done.logits.shape[self._axis]
+        terms = _terms(done, self._axis)
         # every operation counts: a small one takes 40 µs where a pass of the network has just emptied the caches
         states = (*done.hidden, *done.gradients)
         norms = torch.stack([vector_norms(vectors(state, reading, self._axis)) for state in states], dim=-2)
+        error_norms = vector_norms(done.error)
+        if done.counting is not None:
+            norms, error_norms = (medians_of_samples(n, done.counting) for n in (norms, error_norms[done.counting]))
         depth = len(done.hidden)
         self._h.append(norms[..., :depth, :])
         g = norms[..., depth:, :]
         # a smaller last batch has a larger 1/B: brought to the first one's
-        self._g.append(g if batch_size == self._batch_size else g * (batch_size / self._batch_size))
-        self._e.append(vector_norms(done.error))
+        self._g.append(g if terms == self._terms else g * (terms / self._terms))
+        self._e.append(error_norms)
 
     def _by_member(self, tensor: Tensor) -> Tensor:
         return tensor if self._axis else tensor[None]
 
     def _all_by_member(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         return [self._by_member(tensor) for tensor in tensors]
+
+
+def _terms(done: Pass, samples_axis: int) -> int:
+    """How many labels the CE of a batch averages over."""
+    return done.logits.shape[samples_axis] if done.counting is None else int(done.counting.sum())
+
+
+def _own_credit(done: Pass, reading: Reading) -> dict[str, Any]:
+    """For a report's ``credit``: Γ of a network's own backward pass, as `CreditQuality.to_dict` names it."""
+    pairs = [(vectors(a, reading), vectors(g, reading)) for a, g in zip(done.credit, done.gradients, strict=True)]
+    layers, free = [gamma(a, g) for a, g in pairs], agreeing(done.credit, done.gradients)
+    means = {"deep_gamma": mean_over(layers, without=free), "deep_gamma_with_free": mean_over(layers)}
+    facts = {"samples": len(pairs[0][0]), "free_layers": free, "aggregation": aggregation(free)}
+    return {"gamma": layers, "zeros": [share_of_zeros(a) for a, _ in pairs], **means, "gamma_L": layers[-1], **facts}
+
+
+def _without_gradient(numbers: DiagnosticReport, why: dict[str, str]) -> DiagnosticReport:
+    """The numbers without those of gradients that are not known: (c), or (b) and (c)."""
+    intervals = {
+        name: ends
+        for name, ends in numbers.intervals.items()
+        if name not in [DIAGNOSTICS[letter].column for letter in why]
+    }
+    norms = [] if "b" in why else numbers.bp_grad_norms
+    credit = numbers.credit or {"missing": {"gamma": why["c"]}}
+    changed = {"cross_batch_stability": None, "bp_grad_norms": norms, "intervals": intervals, "credit": credit}
+    return msgspec.structs.replace(numbers, **changed, unmeasured=why)
 
 
 def _cut(row: list[float], *sizes: int) -> list[list[float]]:

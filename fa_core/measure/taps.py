@@ -17,7 +17,8 @@ from torch.autograd.graph import GradientEdge
 
 from fa_core.errors import TapError
 from fa_core.measure.graph import SELECTIONS, follows_norm, origin
-from fa_core.measure.isolate import lent, wide
+from fa_core.measure.isolate import Inputs, answer, lent, wide
+from fa_core.measure.norms import vector_norms
 
 _MOST_SUGGESTIONS = 8
 
@@ -108,6 +109,45 @@ class Stream:
     dtypes: Collection[torch.dtype] = ()
 
 
+IGNORED = -100
+"""A label (B, T) of this value does not count, as in `torch.nn.functional.cross_entropy`."""
+
+_LARGEST_ERROR = 2**24
+"""Entries of e_T at a time where there is one per token: 128 MB in float64."""
+
+
+def loss_terms(y: Tensor) -> int:
+    """How many labels CE averages over: B, or those of (B, T) that count."""
+    return len(y) if y.dim() == 1 else int((y != IGNORED).sum())
+
+
+def loss_gradient(logits: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """∂CE/∂logits = e_T/N, rounded once to the logits' dtype, and e_T; both 0 where a label is ignored.
+
+    Args:
+        logits: (..., B, C) for labels (B,), or (B, T, C) for labels (B, T).
+        y: class indices; N of them count (`loss_terms`).
+
+    Returns:
+        (shaped like the logits, e_T in float64: (..., B, C), or its norm alone, (B, T, 1), where it is one per token).
+
+    Source: docs/protocol.md §2.
+    """
+    terms = max(1, loss_terms(y))
+    if y.dim() == 1:
+        error = output_error(logits, y)
+        return (error / terms).to(logits), error
+    rows, size = logits.detach().flatten(0, 1), max(1, _LARGEST_ERROR // logits.shape[-1])
+    starts, norms = [], []
+    for at in range(0, len(rows), size):
+        part, labels = rows[at : at + size], y.flatten()[at : at + size]
+        counts = (labels != IGNORED).to(wide(part).device)[:, None]
+        error = torch.where(counts, output_error(part, labels.clamp(min=0)), 0.0)
+        starts.append((error / terms).to(logits))
+        norms.append(vector_norms(error))
+    return torch.cat(starts).view(logits.shape), torch.cat(norms).view(*y.shape, 1)
+
+
 def output_error(logits: Tensor, y: Tensor) -> Tensor:
     """e_T = softmax(logits) − onehot(y) of every sample, in float64.
 
@@ -134,16 +174,16 @@ def output_error(logits: Tensor, y: Tensor) -> Tensor:
 def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None = None) -> tuple[list[Tensor], Tensor]:
     """g_l = ∂CE/∂h_l at the asked layers, and e_T, from one backward pass.
 
-    CE is averaged over the batch: the pass starts from ∂CE/∂logits = e_T/B, rounded once to the logits' dtype.
+    CE is averaged over the labels: the pass starts from `loss_gradient`.
     Parameters get no gradient. Networks stacked as (N, B, C) each have their own mean.
 
     Args:
         stream: a forward pass.
-        y: (B,) class indices.
+        y: (B,) class indices, or (B, T) with ignored ones.
         layers: which l; None = all.
 
     Returns:
-        ([g_l, each shaped like h_l], e_T (B, C) in float64).
+        ([g_l, each shaped like h_l], e_T as `loss_gradient` gives it).
 
     Raises:
         TapError: a tap that the logits do not depend on.
@@ -158,8 +198,7 @@ def activation_gradients(stream: Stream, y: Tensor, layers: Sequence[int] | None
         )
     chosen = range(len(stream.edges)) if layers is None else layers
     edges: Any = [edge for edge in (stream.edges[l] for l in chosen) if edge is not None]
-    error = output_error(logits, y)
-    start = (error / len(y)).to(logits)
+    start, error = loss_gradient(logits, y)
     # a side branch is only known by its missing gradient; finding its source takes the graph once more
     found = torch.autograd.grad(logits, edges, start, allow_unused=True, retain_graph=stream.returned)
     gradients = []
@@ -206,18 +245,29 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 
 
 class Tapped(Protocol):
-    """A way to run a network with its stream tapped."""
+    """A way to run a network with its stream tapped.
 
-    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
+    Attributes:
+        shifted: whether its states take shifts; else gradients are read at the states themselves.
+        own: what is known of a backward pass of the network's own (`fa_core.measure.tracing.OwnBackward`).
+    """
+
+    shifted: bool
+    own: Any
+
+    def forward(self, model: nn.Module, x: Inputs, layers: Sequence[int] | None = None) -> Stream:
         """Run once; `layers` are those whose gradient is wanted (None = all)."""
 
-    def logits(self, model: nn.Module, x: Tensor) -> Tensor:
+    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        """Logits and states without a look at the graph; h_l goes on as h_l plus its shift, None = zeros."""
+
+    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         """The logits alone, (B, C), without a graph."""
 
 
-def own_stream(model: nn.Module, x: Tensor) -> Any:
+def own_stream(model: nn.Module, x: Inputs) -> Any:
     """The stream that a network offers by itself."""
-    return model(x, return_hidden=True)
+    return answer(model, x, return_hidden=True)
 
 
 def read_logits(output: Any) -> Any:
@@ -249,10 +299,10 @@ def _is_matrix(item: Any) -> bool:
     return isinstance(item, Tensor) and item.dim() == 2 and item.is_floating_point()
 
 
-def plain_logits(model: nn.Module, x: Tensor) -> Tensor:
+def plain_logits(model: nn.Module, x: Inputs) -> Tensor:
     """What the network answers to (B, ...), (B, C), without a graph."""
     with torch.no_grad():
-        logits: Tensor = read_logits(model(lent(model, x)))
+        logits: Tensor = read_logits(answer(model, lent(model, x)))
     return logits
 
 
@@ -279,13 +329,16 @@ class ReturnedStream:
         name: what to call it in messages.
     """
 
+    shifted = False
+
     def __init__(self, function: StreamFunction, name: str) -> None:
+        self.own: Any = None
         self._function = function
         self._name = name
         self._from_parameters = False
         self._looked = False
 
-    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
+    def forward(self, model: nn.Module, x: Inputs, layers: Sequence[int] | None = None) -> Stream:
         logits, hidden = self._run(model, x)
         if not self._from_parameters and not all(h.requires_grad for h in hidden):
             # token ids carry no gradient: the graph has to start at the embedding's weights
@@ -309,13 +362,15 @@ class ReturnedStream:
         self._looked = True
         return Stream(logits, hidden, hidden, names, returned=True)
 
-    def logits(self, model: nn.Module, x: Tensor) -> Tensor:
+    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        return self._run(model, x)
+
+    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         with torch.no_grad():
             return self._run(model, x)[0]
 
-    def _run(self, model: nn.Module, x: Tensor) -> tuple[Tensor, list[Tensor]]:
-        thawed = _thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext()
-        with thawed:
+    def _run(self, model: nn.Module, x: Inputs) -> tuple[Tensor, list[Tensor]]:
+        with thawed(model) if self._from_parameters and torch.is_grad_enabled() else nullcontext():
             output = self._function(model, lent(model, x, gradients=True))
         hint = "it must return (logits, [h_0, ..., h_L]), the states as a list"
         if not (isinstance(output, (tuple, list)) and len(output) == 2 and isinstance(output[1], (tuple, list))):
@@ -337,12 +392,15 @@ class ModuleTaps:
     where the gradient is read. Of a tuple, the first tensor counts.
     """
 
+    shifted = True
+
     def __init__(self, model: nn.Module, patterns: str | Sequence[str]) -> None:
+        self.own: Any = None
         self._names = match_modules(model, patterns)
         self._looked = False
         self._dtypes: set[torch.dtype] = set()
 
-    def forward(self, model: nn.Module, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
+    def forward(self, model: nn.Module, x: Inputs, layers: Sequence[int] | None = None) -> Stream:
         names: list[str] = []
         hidden: list[Tensor] = []
         edges: list[GradientEdge | None] = []
@@ -352,7 +410,7 @@ class ModuleTaps:
             layer = len(hidden)
             names.append(name)
             nodes.append(state.grad_fn)
-            hidden.append(state.detach())
+            hidden.append(state)
             with torch.enable_grad():
                 if layers is not None and layer not in layers:
                     edges.append(None)
@@ -366,7 +424,7 @@ class ModuleTaps:
             tapped_outputs(model, self._names, tap),
             nullcontext() if self._looked else module_dtypes(model, self._dtypes),
         ):
-            logits = read_logits(model(lent(model, x)))
+            logits = read_logits(answer(model, lent(model, x)))
         if not hidden:
             raise TapError(
                 f"none of the tapped modules ran: {', '.join(self._names)}",
@@ -388,7 +446,7 @@ class ModuleTaps:
         self._looked = True
         return Stream(logits, hidden, edges, names, dtypes=self._dtypes)
 
-    def _from_parameters(self, model: nn.Module, x: Tensor) -> list[Any]:
+    def _from_parameters(self, model: nn.Module, x: Inputs) -> list[Any]:
         """Where the states are in the graph, where none before the last starts one."""
         nodes: list[Any] = []
 
@@ -396,11 +454,22 @@ class ModuleTaps:
             nodes.append(state.grad_fn)
             return state
 
-        with torch.enable_grad(), _thawed(model), tapped_outputs(model, self._names, tap):
-            model(lent(model, x, gradients=True))
+        with torch.enable_grad(), thawed(model), tapped_outputs(model, self._names, tap):
+            answer(model, lent(model, x, gradients=True))
         return nodes
 
-    def logits(self, model: nn.Module, x: Tensor) -> Tensor:
+    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
+        hidden: list[Tensor] = []
+
+        def tap(name: str, state: Tensor) -> Tensor:
+            hidden.append(state)
+            return state.detach().requires_grad_().clone() if shifts is None else state + shifts[len(hidden) - 1]
+
+        with tapped_outputs(model, self._names, tap):
+            logits: Tensor = read_logits(answer(model, lent(model, x)))
+        return logits, hidden
+
+    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
         return plain_logits(model, x)
 
 
@@ -490,7 +559,8 @@ def module_dtypes(model: nn.Module, found: set[torch.dtype]) -> Iterator[None]:
 
 
 @contextmanager
-def _thawed(model: nn.Module) -> Iterator[None]:
+def thawed(model: nn.Module) -> Iterator[None]:
+    """Let the parameters carry gradients."""
     frozen = [p for p in model.parameters() if p.is_floating_point() and not p.requires_grad]
     for p in frozen:
         p.requires_grad_(True)

@@ -25,6 +25,7 @@ BENCHES: Mapping[str, str] = {
     "read": "bench_read",
     "folders": "bench_folders",
     "diagnose": "bench_diagnose",
+    "own_backward": "bench_own_backward",
     "monitor": "bench_monitor",
     "group": "bench_group",
     "cluster": "bench_cluster",

@@ -5,7 +5,7 @@ A group takes one forward pass per test batch, one forward and one backward pass
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -101,6 +101,8 @@ def no_larger(batches: Iterable[Any], largest: int | None) -> list[Any]:
 
 
 def _cut_batch(batch: Any, largest: int) -> list[Any]:
+    if isinstance(batch, Mapping):
+        return [batch]
     try:
         x, y = pair(batch, 0)
     except MeasureError:
@@ -230,6 +232,7 @@ def _try_one(network: nn.Module, request: Request) -> Tapped | None:
 
     Raises:
         FaError: the stream cannot be used: it follows the final norm, its first axis is not the batch.
+        CannotStack: its gradient is not autograd's.
     """
     for batch in request.batches[:1]:
         with borrow(network, request.dtype) as net:
@@ -238,6 +241,8 @@ def _try_one(network: nn.Module, request: Request) -> Tapped | None:
                 tapped = resolve_taps(net.model, request.taps)
                 done = fused_pass(tapped, net.model, x, y)
         check_states(done.hidden, done.names, 1)
+        if done.own_backward:
+            raise CannotStack("part of its backward pass is its own")
         return tapped
     return None
 
@@ -377,6 +382,8 @@ class _Batches:
 
     def __init__(self, batches: list[Any], device: torch.device, dtype: torch.dtype) -> None:
         self._pairs: Pairs = [pair(batch, index) for index, batch in enumerate(batches)]
+        if any(isinstance(x, dict) or y.dim() > 1 for x, y in self._pairs):
+            raise CannotStack("inputs by name, or labels per token")
         self._device, self._dtype = device, dtype
         extremes = [torch.stack(y.aminmax()).long() for _, y in self._pairs]
         lowest, self.highest = torch.stack(extremes, dim=1).tolist() if extremes else ([], [])

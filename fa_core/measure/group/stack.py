@@ -27,8 +27,9 @@ from torch.nn import functional as F
 from torch.nn.utils import parametrize
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fa_core.measure.fused import pair, placed
 from fa_core.measure.graph import backward_functions, graph_nodes
-from fa_core.measure.isolate import borrow, target_dtype
+from fa_core.measure.isolate import answer, borrow, rows, target_dtype
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import (
     Stream,
@@ -477,7 +478,7 @@ def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dt
     return FunctionalStack(networks, taps, dtype)
 
 
-def bytes_per_member(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor]], test_batch: int) -> int:
+def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int) -> int:
     """Memory that measuring `network` in a group takes; free memory divided by it is the size of a group.
 
         weights: as they are and once more in the stack;
@@ -498,12 +499,11 @@ def bytes_per_member(network: nn.Module, batches: Sequence[tuple[Tensor, Tensor]
     made = _Made()
     try:
         with borrow(network) as net, torch.no_grad(), made:
-            x = torch.as_tensor(batches[0][0])[:1]
-            net.model(x.to(device=net.device, dtype=net.dtype if x.is_floating_point() else None))
+            answer(net.model, rows(placed(batches[0], 0, net)[0], slice(1)))
     except Exception:
         # what it needs will show when it is measured, if it can be
         pass
-    largest = max((len(y) for _, y in batches), default=0)
+    largest = max((len(pair(batch, 0)[1]) for batch in batches), default=0)
     return held + stacked + max(2 * sum(made.sizes) * largest, 4 * max(made.sizes, default=0) * test_batch)
 
 

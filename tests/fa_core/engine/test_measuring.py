@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import types
 
 import pytest
 import torch
@@ -12,7 +14,6 @@ from fa_core.engine import group_runner, loading
 from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Cancelled, Job, MeasureOptions
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
-from fa_core.measure import fused
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.diagnose import diagnose
 from fa_core.report import DiagnosticReport
@@ -278,12 +279,39 @@ class TestReliability:
         assert all(cosine < 1 - 1e-9 for cosine in found.cosine)
 
 
-def test_a_backward_pass_of_the_networks_own_stays_in_the_provenance(run, monkeypatch):
-    monkeypatch.setattr(fused, "custom_functions", lambda logits: ["FeedbackLinear"])
-    with pytest.warns(fused.CustomBackward):
-        facts = measured(run, credit="none").provenance
-    assert facts["custom_backward"] == ["FeedbackLinear"]
-    assert facts["data"] == DATA
+def own_backward_net():
+    """A network whose last block sends its gradient through a matrix of its own."""
+    net = small_net(1)
+
+    class Turned(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.clone()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g.roll(1, 1)
+
+    net.blocks[-1].register_forward_hook(lambda module, given, got: Turned.apply(got))
+    return net
+
+
+def test_a_network_with_a_backward_pass_of_its_own_is_judged_by_the_derivative(run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "own_nets", types.SimpleNamespace(net=own_backward_net))
+    plain, own = (
+        measured(run, model=model, taps=["embed", "blocks.*"], credit="full") for model in (None, "own_nets:net")
+    )
+    assert own.bp_grad_norms == pytest.approx(plain.bp_grad_norms, rel=1e-5)
+    assert own.cross_batch_stability == pytest.approx(plain.cross_batch_stability, abs=1e-5)
+    assert own.provenance["custom_backward"] == ["Turned"]
+    assert own.provenance["data"] == DATA
+    layers = len(own.residual_norms)
+    assert [len(own.credit[name]) for name in ("gamma", "rho", "nudge")] == [layers] * 3
+    assert own.credit["free_layers"] == [layers - 1] and "null" not in own.credit
+    assert all(abs(rho - gamma) < 0.3 for rho, gamma in zip(own.credit["rho"], own.credit["gamma"], strict=True))
+    short = measured(run, model="own_nets:net", taps=["embed", "blocks.*"], credit="gamma").credit
+    assert "rho" not in short and short["nudge"] and short["gamma"] == pytest.approx(own.credit["gamma"], abs=1e-6)
+    assert measured(run, model="own_nets:net", taps=["embed", "blocks.*"], credit="none").credit is None
 
 
 class TestProgress:

@@ -117,11 +117,14 @@ def test_a_network_that_cannot_be_measured_is_refused_with_the_remedy(case: str)
 
 
 DATA: dict[str, tuple[Callable[[Tensor, Tensor], Any], str]] = {
-    "dicts": (lambda x, y: [{"x": x, "y": y}], r"make pairs of its items 'x', 'y': \[\(b\[...\], b\[...\]\)"),
+    "dicts": (
+        lambda x, y: [{"x": x, "y": y}],
+        r"without labels; it needs 'labels' among 'x', 'y'; or give pairs \(x, y\)",
+    ),
     "a batch by itself": (lambda x, y: (x, y), r"a pair \(x, y\), e\.g\. of a DataLoader"),
     "a data set": (torch.utils.data.TensorDataset, "DataLoader.*batch_size=128, shuffle=True"),
     "nothing": (lambda x, y: None, "the batches are a NoneType; give .*DataLoader"),
-    "one-hot labels": (lambda x, y: [(x, F.one_hot(y, 4))], r"y\.argmax\(dim=1\)"),
+    "one-hot labels": (lambda x, y: [(x, F.one_hot(y, 4))], r"y\.argmax\(1\)"),
     "labels (B, 1)": (lambda x, y: [(x, y[:, None])], r"y\.squeeze\(1\)"),
     "float labels": (lambda x, y: [(x, y.float())], r"y\.long\(\)"),
     "inputs of another width": (lambda x, y: [(x[:, :3], y)], ASKS_ABOUT_DATA),

@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from fa_core import diagnose
 from fa_core.errors import TapError
-from fa_core.measure.fused import CustomBackward
 from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 
 NUMBERS = ("residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc")
@@ -309,29 +308,6 @@ def test_a_recurrent_network_can_be_tapped() -> None:
     report = diagnose(Net(), [(torch.randn(6, 3, 5), torch.randint(4, (6,)))], taps="first, second")
     assert report.flatten == "last token"
     assert all(g > 0 for g in report.bp_grad_norms)
-
-
-class FeedbackLinear(torch.autograd.Function):
-    """x·Wᵀ forward, a fixed matrix backward: feedback alignment as users write it."""
-
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, feedback: Tensor) -> Tensor:
-        ctx.save_for_backward(feedback)
-        return x @ weight.T
-
-    @staticmethod
-    def backward(ctx: Any, g: Tensor) -> tuple[Tensor, None, None]:
-        return g @ ctx.saved_tensors[0], None, None
-
-
-def test_a_backward_pass_of_the_users_own_is_reported_and_not_taken_for_bp() -> None:
-    class Net(Residual):
-        def readout(self, h: Tensor) -> Tensor:
-            return FeedbackLinear.apply(h, self.head.weight, torch.ones(4, 6))
-
-    with pytest.warns(CustomBackward, match=r"FeedbackLinear"):
-        report = diagnose(Net(), batches(1))
-    assert report.provenance["custom_backward"] == ["FeedbackLinear"]
 
 
 def test_checkpointing_is_no_backward_pass_of_the_users_own() -> None:

@@ -204,9 +204,9 @@ def test_a_backward_pass_of_ones_own_is_told_in_the_report(alone: list[nn.Module
             return (logits, [first]) if return_hidden else logits
 
     nets = [Aligned() for _ in range(2)]
-    with pytest.warns(UserWarning, match="partly its own"):
-        members = measure_together(nets, BATCHES, TEST)
+    members = measure_together(nets, BATCHES, TEST)
     assert [member.diagnosis.report().provenance["custom_backward"] for member in members] == [["Feedback"]] * 2
+    assert [member.diagnosis.report().credit["gamma"][0] < 0.99 for member in members] == [True] * 2
     assert members[0].note == "2 runs measured one by one: part of its backward pass is its own"
 
 

@@ -1,0 +1,328 @@
+"""Networks whose backward pass is their own: the gradient is the forward's derivative, Γ that of their own vector."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.grad import conv2d_input
+
+from fa_core import diagnose
+from fa_core.measure.credit import own_credit_quality
+from fa_core.measure.diagnose import run_diagnosis
+from fa_core.measure.fused import fused_pass
+from fa_core.measure.isolate import borrow
+from fa_core.measure.norms import gamma
+from fa_core.measure.reliability import bootstrap, reference_precision
+from fa_core.measure.resolve import resolve_taps
+
+TAPS = ["embed", "blocks.*"]
+
+
+class LinearGrad(torch.autograd.Function):
+    """x·Wᵀ + b forward, the feedback matrix backward, as BioTorch writes it."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, feedback: Tensor) -> Tensor:
+        ctx.save_for_backward(feedback)
+        return x.mm(weight.t()) + bias.unsqueeze(0).expand(len(x), -1)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        return g.mm(ctx.saved_tensors[0]), None, None, None
+
+
+class ConvGrad(torch.autograd.Function):
+    """The same for a 3×3 convolution."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, feedback: Tensor) -> Tensor:
+        ctx.save_for_backward(x, feedback)
+        return F.conv2d(x, weight, bias, padding=1)
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, feedback = ctx.saved_tensors
+        return conv2d_input(x.shape, feedback, g, padding=1), None, None, None
+
+
+class Feedback(nn.Module):
+    """A linear layer or a convolution, trained by a rule of its own."""
+
+    def __init__(self, inputs: int, outputs: int, rule: str, conv: bool = False) -> None:
+        super().__init__()
+        shape = (outputs, inputs, 3, 3) if conv else (outputs, inputs)
+        self.weight = nn.Parameter(torch.randn(shape) / inputs**0.5)
+        self.bias = nn.Parameter(torch.randn(outputs))
+        self.register_buffer("feedback", torch.randn(shape) / inputs**0.5)
+        self.rule, self.conv = rule, conv
+        if rule == "fa hook":
+            self.register_full_backward_hook(self.hook)
+
+    def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
+        if given[0] is None:
+            return None
+        if self.conv:
+            return (conv2d_input(given[0].shape, self.feedback, got[0], padding=1),)
+        return (got[0] @ self.feedback,)
+
+    def plain(self, x: Tensor) -> Tensor:
+        return F.conv2d(x, self.weight, self.bias, padding=1) if self.conv else F.linear(x, self.weight, self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.rule in ("plain", "fa hook", "dfa"):
+            return self.plain(x)
+        feedback = self.feedback
+        if self.rule == "usf":
+            feedback = self.weight.sign() * self.feedback.abs()
+        if self.rule == "detach":
+            other = F.conv2d(x, feedback, padding=1) if self.conv else F.linear(x, feedback)
+            return self.plain(x.detach()) + other - other.detach()
+        return (ConvGrad if self.conv else LinearGrad).apply(x, self.weight, self.bias, feedback)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, rule: str, conv: bool) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm2d(width) if conv else nn.LayerNorm(width)
+        self.inner, self.drop = Feedback(width, width, rule, conv), nn.Dropout(0.5)
+        if rule == "dfa":
+            self.register_full_backward_hook(self.hook)
+
+    def hook(self, module: nn.Module, given: Any, got: Any) -> Any:
+        # direct feedback: the error at the output, by a fixed matrix of this block's
+        width = given[0].shape[1]
+        sent = Net.error @ torch.sin(torch.arange(4.0 * width, dtype=got[0].dtype)).view(4, width)
+        return (sent.view(*sent.shape, *(1 for _ in given[0].shape[2:])).expand_as(given[0]),)
+
+    def forward(self, h: Tensor) -> Tensor:
+        return h + self.drop(torch.tanh(self.inner(self.norm(h))))
+
+
+class Net(nn.Module):
+    error: Tensor
+
+    def __init__(self, rule: str, conv: bool = False) -> None:
+        super().__init__()
+        self.embed = Feedback(3, 6, rule, conv)
+        self.blocks = nn.ModuleList(Block(6, rule, conv) for _ in range(3))
+        self.head = nn.Linear(6, 4)
+        if rule == "dfa":
+            self.head.register_full_backward_hook(self.keep)
+
+    def keep(self, module: nn.Module, given: Any, got: Any) -> None:
+        Net.error = got[0]
+
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+        hidden = [self.embed(x)]
+        for block in self.blocks:
+            hidden.append(block(hidden[-1]))
+        logits = self.head(hidden[-1].flatten(2).mean(dim=2) if hidden[-1].dim() > 2 else hidden[-1])
+        return (logits, hidden) if return_hidden else logits
+
+
+def plain(net: nn.Module) -> nn.Module:
+    """The same network without a backward pass of its own."""
+    twin = copy.deepcopy(net)
+    for module in twin.modules():
+        module._backward_hooks.clear()
+        if isinstance(module, Feedback):
+            module.rule = "plain"
+    return twin
+
+
+def batches(conv: bool = False, k: int = 8, size: int = 16) -> list[tuple[Tensor, Tensor]]:
+    shape = (size, 3, 5, 5) if conv else (size, 3)
+    return [(torch.randn(shape), torch.randint(4, (size,))) for _ in range(k)]
+
+
+RULES = ["fa", "usf", "fa hook", "dfa", "detach"]
+NAMED = {"fa": "Grad", "usf": "Grad", "fa hook": "backward hook", "dfa": "backward hook", "detach": ".detach()"}
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize("taps", [TAPS, None], ids=["modules", "returned"])
+@pytest.mark.parametrize("conv", [False, True], ids=["linear", "conv"])
+@pytest.mark.parametrize("rule", RULES)
+def test_b_and_c_are_by_the_derivative_and_the_vector_gives_gamma(rule: str, conv: bool, taps: Any) -> None:
+    net = Net(rule, conv)
+    data = batches(conv)
+    report = diagnose(net, data, taps=taps, dtype="float64")
+    expected = diagnose(plain(net), data, taps=taps, dtype="float64")
+    assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-12)
+    assert report.cross_batch_stability == pytest.approx(expected.cross_batch_stability, abs=1e-12)
+    assert report.residual_norms == pytest.approx(expected.residual_norms, rel=1e-14)
+    assert report.headline_acc == expected.headline_acc
+    assert NAMED[rule] in report.provenance["custom_backward"][0]
+    assert expected.credit is None and "custom_backward" not in expected.provenance
+
+    own, true = net.double().eval(), plain(net).double().eval()
+    x, y = data[0][0].double(), data[0][1]
+    vectors = []
+    for each in (own, true):
+        logits, hidden = each(x.clone().requires_grad_(), return_hidden=True)
+        vectors.append(torch.autograd.grad(F.cross_entropy(logits, y), hidden))
+    assert report.credit is not None
+    assert report.credit["gamma"] == pytest.approx([gamma(a, g) for a, g in zip(*vectors, strict=True)], abs=1e-12)
+    # the head is plain: nothing of the rule's lies behind h_L, and with hooks on modules not at h_L either
+    assert 3 in report.credit["free_layers"] and report.credit["gamma_L"] == pytest.approx(1, abs=1e-12)
+    assert abs(report.credit["deep_gamma"]) < 0.99
+    assert "Γ of its own vector" in str(report)
+
+
+def test_tensor_hooks_are_noticed_and_the_gradient_does_not_go_through_them() -> None:
+    class Hooked(Net):
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            h = self.embed(x)
+            for block in self.blocks:
+                h = block(h)
+                h.register_hook(lambda g: torch.roll(g, 1, 1))
+            return self.head(h)
+
+    net, data = Hooked("plain"), batches()
+    expected = Net("plain")
+    expected.load_state_dict(net.state_dict())
+    report = diagnose(net, data, taps=TAPS)
+    assert report.bp_grad_norms == pytest.approx(diagnose(expected, data, taps=TAPS).bp_grad_norms, rel=1e-6)
+    assert report.provenance["custom_backward"] == ["tensor hook"]
+
+
+def test_a_function_whose_backward_is_the_derivative_and_a_watching_hook_make_an_ordinary_network() -> None:
+    class Gelu(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: Tensor) -> Tensor:
+            ctx.save_for_backward(x)
+            return F.gelu(x)
+
+        @staticmethod
+        def backward(ctx: Any, g: Tensor) -> Any:
+            (x,) = ctx.saved_tensors
+            density = torch.exp(-x * x / 2) / (2 * torch.pi) ** 0.5
+            return g * (0.5 * (1 + torch.erf(x / 2**0.5)) + x * density)
+
+    net = nn.Sequential(nn.Linear(3, 6), nn.Linear(6, 6), nn.Linear(6, 4))
+    net[1].register_forward_hook(lambda module, args, output: Gelu.apply(output))
+    net[2].register_full_backward_hook(lambda module, given, got: None)
+    report = diagnose(net, batches(), taps="0,1")
+    assert report.credit is None and "custom_backward" not in report.provenance
+    assert report.coverage == "abc"
+
+
+@pytest.mark.parametrize("kind", ["branch", "numpy"])
+def test_what_cannot_be_traced_leaves_b_and_c_unmeasured_and_says_why(kind: str) -> None:
+    class Odd(Net):
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            if kind == "branch" and x.sum() > 1e9:
+                return super().forward(x, return_hidden)
+            if kind == "numpy":
+                x = x + torch.from_numpy(x.detach().numpy() * 0.5)
+            return super().forward(x, return_hidden)
+
+    net, data = Odd("fa"), batches()
+    diagnosed = run_diagnosis(net, data, taps=TAPS)
+    report = diagnosed.report()
+    assert report.coverage == "a" and report.verdict == "trustworthy"
+    assert report.bp_grad_norms == [] and report.cross_batch_stability is None
+    assert set(report.intervals) == {"growth", "acc"}
+    why = {"branch": "depends on the values of a batch", "numpy": "does not stay in torch"}[kind]
+    for letter in "bc":
+        assert "its backward pass is its own (LinearGrad)" in report.unmeasured[letter]
+        assert why in report.unmeasured[letter]
+    assert why in report.credit["missing"]["gamma"]
+    assert report.from_dict(report.to_dict()).to_dict() == report.to_dict()
+    assert bootstrap(diagnosed.samples(), report, 10).g_L == []
+    with pytest.raises(Exception, match="cannot be traced"):
+        reference_precision(net, data[0], taps=TAPS)
+
+
+def test_a_later_batch_that_cannot_be_traced_leaves_c_unmeasured() -> None:
+    class Odd(Net):
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            if len(x) == 9 and x.sum() > 1e9:
+                raise AssertionError
+            return super().forward(x, return_hidden)
+
+    data = [*batches(k=8), *batches(k=1, size=9)]
+    report = diagnose(Odd("fa"), data, taps=TAPS)
+    assert report.coverage == "ab" and "cannot be traced" in report.unmeasured["c"]
+    assert report.credit is not None and report.credit["gamma"]
+
+
+def test_parts_in_place_updates_checkpointing_and_compiled_parts_change_nothing() -> None:
+    class Odd(Net):
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            h = self.embed(x)
+            for block in self.blocks:
+                h += torch.utils.checkpoint.checkpoint(block, h, use_reentrant=False)
+            return self.head(h)
+
+    net, data = Odd("fa"), batches()
+    expected = diagnose(plain(net), data, taps=TAPS)
+    for report in (diagnose(net, data, taps=TAPS), diagnose(net, data, taps=TAPS, largest_pass=5)):
+        assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
+        assert report.provenance["custom_backward"] == ["LinearGrad"]
+    net = Net("fa")
+    expected = diagnose(plain(net), data, taps=TAPS)
+    net.blocks[1].inner = torch.compile(net.blocks[1].inner)
+    report = diagnose(net, data, taps=TAPS)
+    assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
+    assert report.credit is not None and report.credit["gamma"][0] < 0.99
+
+
+def test_a_network_that_draws_is_compared_with_itself_at_the_same_draw() -> None:
+    class Noisy(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            out = super().forward(x)
+            return out + torch.randn_like(out) * out.detach()
+
+    net = nn.Sequential(nn.Linear(3, 6), Noisy(6, 6), nn.Linear(6, 4))
+    report = diagnose(net, batches(), taps="0,1")
+    assert report.credit is not None and report.credit["gamma"][1] == pytest.approx(1)
+    assert -1 <= report.credit["gamma"][0] < 0.999
+
+
+def test_rho_and_nudge_are_of_the_networks_own_vector() -> None:
+    net = Net("fa")
+    x, y = batches(k=1, size=32)[0]
+    found = own_credit_quality(net, (x, y), taps=TAPS)
+    with borrow(net, "float64") as own:
+        done = fused_pass(resolve_taps(own.model, TAPS), own.model, x.double(), y)
+    assert found.gamma == pytest.approx(
+        [gamma(a, g) for a, g in zip(done.credit, done.gradients, strict=True)], abs=1e-5
+    )
+    assert found.free == [3]
+    assert found.rho[3] == pytest.approx(1, abs=1e-2) and found.rho[0] == pytest.approx(found.gamma[0], abs=0.2)
+    assert found.nudge[3] is not None and found.nudge[3] < 0
+
+
+def test_token_ids_and_attention_are_traced_too() -> None:
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed = nn.Embedding(11, 8)
+            layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True, norm_first=True)
+            self.blocks = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False).layers
+            self.head = Feedback(8, 4, "fa")
+
+        def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
+            hidden = [self.embed(x)]
+            for block in self.blocks:
+                hidden.append(block(hidden[-1]))
+            logits = self.head(hidden[-1][:, 0])
+            return (logits, hidden) if return_hidden else logits
+
+    net = Tokens()
+    data = [(torch.randint(11, (9, 5)), torch.randint(4, (9,))) for _ in range(8)]
+    for taps in (TAPS, None):
+        report, expected = diagnose(net, data, taps=taps), diagnose(plain(net), data, taps=taps)
+        assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
+        assert report.flatten == expected.flatten == "cls token"
+        assert report.credit is not None and report.credit["gamma_L"] < 0.99
