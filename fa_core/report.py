@@ -126,6 +126,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
         growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
+        layers: ``residual_norms`` or ``bp_grad_norms`` → which layer its one number is of, ``"2"`` or ``"L"``, where a
+            source has no more (see `layer_names`).
         credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
         intervals: ``growth``, ``g_L``, ``stability``, ``acc``, ``margin_pp`` → (low, high), the 95 % interval of the
             number, in its own unit (see `interval` and `undecided`); a number that has none is judged as a point.
@@ -169,6 +171,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     reference_precision: ReferencePrecision | None = None
     provenance: dict[str, Any] = {}
     axes: dict[str, Any] = {}
+    layers: dict[str, str] = {}
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     @property
@@ -190,6 +193,19 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     def h_L(self) -> float | None:
         """The deepest residual norm; None if unmeasured."""
         return self.residual_norms[-1] if self.residual_norms else None
+
+    def layer_names(self, field: str) -> list[str]:
+        """Which layers the numbers of `residual_norms` or `bp_grad_norms` are of; ``"?"`` where a source does not say.
+
+        >>> DiagnosticReport(residual_norms=[1.0, 2.0]).layer_names("residual_norms")
+        ['0', '1']
+        >>> DiagnosticReport(bp_grad_norms=[2.0], layers={"bp_grad_norms": "2"}).layer_names("bp_grad_norms")
+        ['2']
+        """
+        norms = getattr(self, field)
+        if field in self.layers or (len(norms) == 1 and not self.tap_names):
+            return [self.layers.get(field, "?")] * len(norms)
+        return [str(layer) for layer in range(len(norms))]
 
     @property
     def margin_pp(self) -> float | None:
@@ -344,7 +360,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
                 a cosine outside [-1, 1], an interval whose ends are out of order.
         """
         h, g = self.residual_norms, self.bp_grad_norms
-        if h and g and len(h) != len(g):
+        if h and g and len(h) != len(g) and not self.layers:
             raise InvalidReport(
                 f"layers of unequal number: {len(h)} residual_norms, {len(g)} bp_grad_norms",
                 where=where,

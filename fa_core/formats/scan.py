@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats import checkpoint_file, run_folder
+from fa_core.formats import checkpoint_file, log_files, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.formats.reports import MEASURED
 from fa_core.rows import AuditRow, Problem
@@ -82,16 +82,19 @@ class Format(msgspec.Struct, frozen=True):
         return found
 
 
+_POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
+
 FORMATS: tuple[Format, ...] = (
     Format("audit table", (b'"reports"', b'"summary"'), "audit_table"),
     Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
-    Format("epoch trace", (b'"epoch"',), "epoch_trace"),
+    Format("epoch trace", _POSITIONS, "epoch_trace"),
     Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
     Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
-_KNOWN = ", ".join([*(form.name for form in FORMATS), checkpoint_file.NAME])
+_LOGS = "CSV of epochs, TensorBoard events, MLflow, Trackio"
+_KNOWN = ", ".join([*(form.name for form in FORMATS), _LOGS, checkpoint_file.NAME])
 
 
 def scan(paths: Paths, *, run_traces: bool = True) -> Scan:
@@ -235,6 +238,11 @@ def _in_file(place: Place) -> Iterator[Finding]:
             if kind:
                 yield from checkpoint_file.read(path, kind, file, size)
                 return
+            if log_files.MAY_BE_LOG.match(head):
+                logged = list(log_files.read(path, head, file, size))
+                yield from logged
+                if logged:
+                    return
             if not _is_ours(place, head):
                 return
             head += file.read(HEAD - len(head))
