@@ -84,7 +84,10 @@ def columns_of(names: tuple[str, ...]) -> Columns:
         plain = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_").removeprefix("fa_")
         plain = plain.removesuffix("_epoch")
         layer = _LAYER.fullmatch(plain)
-        field, rank = _RANKS.get(plain) or ("gamma" if not layer and _GAMMA_OF.fullmatch(plain) else "", len(_RANKS) - 1)
+        field, rank = _RANKS.get(plain) or (
+            "gamma" if not layer and _GAMMA_OF.fullmatch(plain) else "",
+            len(_RANKS) - 1,
+        )
         if field and rank < ranks[field]:
             columns.whole[field], ranks[field] = name, rank
         elif layer and not field:

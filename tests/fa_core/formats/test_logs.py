@@ -122,7 +122,7 @@ def test_all_residual_norms_with_one_gradient_norm_are_both_kept(tmp_path: Path)
     epoch = read(lines(tmp_path / "a.jsonl", {"epoch": 1, "h_norms": [1.0, 2.0, 4.0], "g_2": 0.1})).epochs[0]
     assert (epoch.residual_norms, epoch.bp_grad_norms, epoch.evidence) == ([1.0, 2.0, 4.0], [0.1], {})
     report = epoch.report()
-    assert (report.layer_names("residual_norms"), report.layer_names("bp_grad_norms")) == (["0", "1", "2"], ["L"])
+    assert (report.by_layer("residual_norms").keys(), report.by_layer("bp_grad_norms")) == ({"0", "1", "2"}, {"L": 0.1})
 
 
 SCALARS = {
