@@ -204,11 +204,19 @@ def test_a_remark_on_a_thousand_runs_names_a_few_of_them() -> None:
 
 def test_exact_zeros_of_the_credit_are_listed_where_there_are_any() -> None:
     lost = row("ep", 1, credit={"gamma": [None, 0.9, 1.0], "zeros": [1.0, 0.25, 0.0]})
+    whole = row("bp", 1, credit={"gamma": [1.0, 1.0, 1.0], "zeros": [0.0, 0.0, 0.0]})
+    grid = next(block for block in credit_table(table(lost, whole)) if isinstance(block, Grid))
+    assert [line for line in grid.rows if line[1] != "Γ"] == [
+        ("ep_s1", "share of a_l that is 0", "12%", "100%", "25%", "0%")
+    ]
+
+
+def test_norms_of_partial_logs_stand_under_the_layers_that_they_are_of() -> None:
     part = DiagnosticReport(
         residual_norms=[9.0], bp_grad_norms=[0.2], layers={"residual_norms": "L", "bp_grad_norms": "2"}
     )
-    whole = DiagnosticReport(residual_norms=[1.0, 2.0, 3.0], bp_grad_norms=[0.1, 0.1, 0.1])
-    runs = (replace(row("bp", 1), report=whole), replace(row("dfa", 1), report=part))
+    full = DiagnosticReport(residual_norms=[1.0, 2.0, 3.0], bp_grad_norms=[0.1, 0.1, 0.1])
+    runs = (replace(row("bp", 1), report=full), replace(row("dfa", 1), report=part))
     h, g = (block for block in layer_tables(table(*runs)) if isinstance(block, Grid))
     assert h.headings == ("run", "l = 0", "l = 1", "l = 2", "l = L")
     assert h.rows[1] == ("dfa_s1", "N/A", "N/A", "N/A", "9.000")

@@ -60,7 +60,9 @@ def test_the_norms_of_a_partial_log_are_shown_at_the_layers_that_it_names() -> N
     shown = text(run(partial)).splitlines()
     head = next(place for place, line in enumerate(shown) if line.startswith(" l  ‖h‖"))
     assert [line.split()[:2] for line in shown[head + 1 : head + 3]] == [["2", "2e-4"], ["L", "4096"]]
-    unknown = text(run(DiagnosticReport(residual_norms=[4096.0]))).splitlines()
+    unknown = text(
+        run(DiagnosticReport(residual_norms=[4096.0], headline_acc=0.5, frozen_baseline_acc=0.4))
+    ).splitlines()
     assert [line.split()[:2] for line in unknown if "4096" in line][-1] == ["?", "4096"]
 
 
