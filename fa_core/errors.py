@@ -20,6 +20,9 @@ EXTRAS: Mapping[str, str] = {
     "accelerate": "accelerate>=1.1",
     "textual-serve": "textual-serve>=1.1.3,<1.2",
     "ray": "ray>=2.49",
+    "tensorboard": "tensorboard>=2.12",
+    "wandb": "wandb>=0.17",
+    "trackio": "trackio>=0.2",
 }
 """Optional package → its requirement, as pyproject.toml has it among the extras."""
 
