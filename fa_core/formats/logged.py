@@ -98,7 +98,7 @@ def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
 def epochs_of(entries: Sequence[Entry], ends: Ends | None = None) -> Epochs:
     """Entries as epochs: those of one epoch merged, the value logged last counting.
 
-    An accuracy with a value above 1 (and none above 100) is in percent.
+    An accuracy most of whose values are above 1 (and none above 100) is in percent.
 
     Args:
         entries: in the order in which they were logged.
@@ -146,8 +146,8 @@ def _some(names: Iterable[str]) -> str:
 
 
 def _in_percent(entries: Sequence[Entry], name: str) -> bool:
-    values = [number_in(fields, name) or 0.0 for _, fields in entries]
-    return 1.0 < max((value for value in values if math.isfinite(value)), default=0.0) <= 100.0
+    values = [value for _, fields in entries if (value := number_in(fields, name)) and math.isfinite(value)]
+    return max(values, default=0.0) <= 100.0 and 2 * sum(value > 1.0 for value in values) > len(values)
 
 
 def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], list[str]]:

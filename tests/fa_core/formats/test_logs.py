@@ -48,6 +48,15 @@ def test_timm_percentages_become_fractions_and_that_is_said(tmp_path: Path) -> N
     assert "logged, not used: eval_loss, eval_top5" in trace.notes
 
 
+def test_one_value_above_1_among_fractions_is_refused_not_a_percentage(tmp_path: Path) -> None:
+    found = scan([lines(tmp_path / "a.jsonl", *({"epoch": e, "val_acc": a} for e, a in enumerate((0.4, 61, 0.5))))])
+    assert accuracies(found.traces[0]) == {0: 0.4, 2: 0.5}
+    (problem,) = found.problems
+    assert "headline_acc is 61.0; accuracies are fractions: divide by 100" in problem.message
+    low = read(lines(tmp_path / "b.jsonl", *({"epoch": e, "top1": a} for e, a in enumerate((0.8, 20, 60)))))
+    assert accuracies(low) == pytest.approx({0: 0.008, 1: 0.2, 2: 0.6})
+
+
 def test_a_trainers_history_is_a_trace_and_its_gradient_norm_is_no_b(tmp_path: Path) -> None:
     trace = read(logs.trainer(tmp_path / "dfa_s5"))
     assert accuracies(trace) == {1: 0.1, 2: 0.2}
