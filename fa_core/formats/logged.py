@@ -10,14 +10,16 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import count, takewhile
 from pathlib import PurePath
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from fa_core.errors import InvalidReport, printable
 from fa_core.formats.json_document import attempt, convert_spelled
 from fa_core.formats.log_names import DEEPEST, HELD_OUT, JUDGED, NAMES, Columns, columns_of, given_in
+from fa_core.option_values import listed
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.runs import canonical_method
 from fa_core.trace import Trace, TraceEpoch, growth_bound
@@ -27,7 +29,6 @@ Entry: TypeAlias = tuple[str, Mapping[str, Any]]
 
 _OWN = ("growth_bound", "evidence", "unmeasured", "layers")
 _ACCURACIES = ("test_acc", "train_acc", "frozen_baseline_acc")
-_NAMED_AT_MOST = 6
 _LARGEST = 1 << 1023
 _FIELDS = frozenset(TraceEpoch.__struct_fields__)
 _GENERAL = frozenset({"metrics", "summary", "trainer_state", "log", "logs", "history", "mlflow", "events"})
@@ -39,14 +40,6 @@ class Ends(msgspec.Struct, frozen=True):
 
     h_0: float | None = None
     depth: int | None = None
-
-
-class Epochs(NamedTuple):
-    """The epochs of a run, in increasing order; entries that are none; and what else there is to know, a line each."""
-
-    epochs: list[TraceEpoch]
-    problems: list[Problem]
-    notes: tuple[str, ...]
 
 
 def named_by_place(path: str) -> AuditRow:
@@ -95,8 +88,12 @@ def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:
     )
 
 
-def epochs_of(entries: Sequence[Entry], ends: Ends | None = None) -> Epochs:
-    """Entries as epochs: those of one epoch merged, the value logged last counting.
+def epochs_of(
+    entries: Sequence[Entry], ends: Ends | None = None
+) -> tuple[list[TraceEpoch], list[Problem], tuple[str, ...]]:
+    """The epochs in increasing order, the entries that are none, and what else there is to know, a line each.
+
+    The entries of one epoch are merged, the value logged last counting.
 
     An accuracy most of whose values are above 1 (and none above 100) is in percent.
 
@@ -104,45 +101,37 @@ def epochs_of(entries: Sequence[Entry], ends: Ends | None = None) -> Epochs:
         entries: in the order in which they were logged.
         ends: what the log's header says of ‖h_0‖ and L; by default each epoch speaks for itself.
     """
-    columns = columns_of(tuple(dict.fromkeys(name for _, fields in entries for name in given(fields))))
+    entries = [(where, {k: value for k, value in fields.items() if value is not None}) for where, fields in entries]
+    names = dict.fromkeys(name for _, fields in entries for name in fields)
+    columns = columns_of(tuple(names))
+    accuracy = columns.whole.get("test_acc", "")
     percent = {name for field in _ACCURACIES if (name := columns.whole.get(field, "")) and _in_percent(entries, name)}
     numbers, notes = _numbers(entries, columns)
     judged = [name for field, name in columns.whole.items() if field in JUDGED]
-    merged: dict[int, tuple[str, dict[str, Any]]] = {}
+    merged: dict[int, Entry] = {}
+    epochs: list[TraceEpoch] = []
     problems: list[Problem] = []
     repeated: dict[int, None] = {}
     for (where, fields), number in zip(entries, numbers, strict=True):
         if number is None:
             problems.append(Problem(_file(where), f"{where}: names no epoch; the epoch is skipped"))
             continue
-        known, now = merged.get(number, ("", {}))[1], given(fields)
-        if any(name in now and name in known and now[name] != known[name] for name in judged):
+        known = merged.get(number, ("", {}))[1]
+        if any(name in fields and known.get(name, fields[name]) != fields[name] for name in judged):
             repeated[number] = None
-        merged[number] = where, {**known, **now}
-    accuracy = columns.whole.get("test_acc", "")
-    epochs: list[TraceEpoch] = []
+        merged[number] = where, {**known, **fields}
     for number, (where, fields) in sorted(merged.items()):
         epoch = attempt(partial(_epoch, number, fields, where, accuracy, percent, ends), _file(where), "epoch")
         (problems if isinstance(epoch, Problem) else epochs).append(epoch)  # type: ignore[arg-type]
+    used = {*columns.whole.values(), *(name for by_layer in columns.layers.values() for name in by_layer.values())}
+    unused = [printable(name) for name in names if name not in used and name not in _OWN]
     if repeated:
-        notes.append(f"logged more than once, the last counts: epoch {_some(map(str, sorted(repeated)))}")
+        notes.append(f"logged more than once, the last counts: epoch {listed(sorted(repeated), 6)}")
     if any(part in accuracy.lower() for part in HELD_OUT[1:]):
         notes.append(f"the accuracy is {printable(accuracy)}")
     notes += [f"{printable(name)} is in percent: divided by 100" for name in sorted(percent)]
-    used = {*columns.whole.values(), *(name for names in columns.layers.values() for name in names.values()), *_OWN}
-    unused = {name: None for _, fields in entries for name in given(fields) if name not in used}
-    return Epochs(epochs, problems, (*notes, *([f"logged, not used: {_some(unused)}"] if unused else [])))
-
-
-def given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What an entry gives a value to."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _some(names: Iterable[str]) -> str:
-    every = [printable(name) for name in names]
-    more = len(every) - _NAMED_AT_MOST
-    return ", ".join(every[:_NAMED_AT_MOST]) + (f" and {more} more" if more > 0 else "")
+    notes += [f"logged, not used: {listed(unused, 6)}"] if unused else []
+    return epochs, problems, tuple(notes)
 
 
 def _in_percent(entries: Sequence[Entry], name: str) -> bool:
@@ -153,13 +142,13 @@ def _in_percent(entries: Sequence[Entry], name: str) -> bool:
 def _numbers(entries: Sequence[Entry], columns: Columns) -> tuple[list[int | None], list[str]]:
     """The epoch of each entry, or its step where epochs do not number what was measured; and what is said of it."""
     epochs, steps = (
-        [number_in(fields, columns.whole.get(field, "")) for _, fields in entries] for field in ("epoch", "step")
+        [number_in(fields, columns.whole.get(at, "")) for _, fields in entries] for at in ("epoch", "step")
     )
-    judged = [columns.whole[field] for field in JUDGED & columns.whole.keys()]
-    measured = [i for i, (_, fields) in enumerate(entries) if any(fields.get(name) is not None for name in judged)]
     if "epoch" not in columns.whole:
         return [_at_end(step) for step in steps], ["numbered by step: the log names no epoch"]
-    parted = any((epoch := epochs[i]) is not None and abs(epoch - round(epoch)) > _NEAR for i in measured)
+    judged = {columns.whole[field] for field in JUDGED & columns.whole.keys()}
+    measured = [i for i, (_, fields) in enumerate(entries) if not judged.isdisjoint(fields)]
+    parted = any(_NEAR < (epochs[i] or 0.0) % 1.0 < 1.0 - _NEAR for i in measured)
     if parted and None not in [steps[i] for i in measured]:
         return [_at_end(step) for step in steps], ["numbered by step: measured at fractions of an epoch"]
     return [_at_end(epoch) for epoch in epochs], []
@@ -229,53 +218,50 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
         {layer: value for layer, name in names.items() if (value := number_in(fields, name)) is not None}
         for names in (columns.layers.get(field, {}) for field in ("residual_norms", "bp_grad_norms", "gamma"))
     )
-    depth = ends.depth
     growth = number_in(fields, columns.whole.get("growth", ""))
-    if "residual_norms" in found:
-        norms = found["residual_norms"]
-        depth = len(norms) - 1 if isinstance(norms, list) and len(norms) > 1 else depth
-    elif len(stream := _from_0(h)) > 1 and depth in (None, len(stream) - 1):
-        new["residual_norms"], depth = stream, len(stream) - 1
-    elif h.keys() - {"0"}:
-        last = _last(h, depth)
-        value, blocks = h.get(last, h.get(str(depth), math.nan)), depth if last == DEEPEST else int(last)
-        new["residual_norms"], layers["residual_norms"] = [value], last
-        bound = growth_bound(h.get("0", ends.h_0), value, blocks) if growth is None else None
-        if bound is not None:
-            new["growth_bound"], evidence["a"] = bound, "bound"
-        elif growth is None:
-            missing = "a bound on growth needs ‖h_0‖ and the number of blocks L too"
-            unmeasured["a"] = f"only ‖h_{last}‖ is logged: {missing}"
+    norms = found.get("residual_norms")
+    depth = len(norms) - 1 if isinstance(norms, list) and len(norms) > 1 else ends.depth
+    if norms is None and h.keys() - {"0"}:
+        norms, last = _stream(h, depth, depth is None)
+        new["residual_norms"] = norms
+        depth = depth if last else len(norms) - 1
+        if last:
+            layers["residual_norms"] = last
+            bound = growth_bound(h.get("0", ends.h_0), norms[0], depth if last == DEEPEST else int(last))
+            if growth is None and bound is not None:
+                new["growth_bound"], evidence["a"] = bound, "bound"
+            elif growth is None:
+                missing = "a bound on growth needs ‖h_0‖ and the number of blocks L too"
+                unmeasured["a"] = f"only ‖h_{last}‖ is logged: {missing}"
     if growth is not None:
         new["growth_bound"] = growth
-    if "bp_grad_norms" in found:
-        pass
-    elif len(stream := _from_0(g)) > 1 and depth == len(stream) - 1:
-        new["bp_grad_norms"] = stream
-    elif g:
-        last = _last(g, depth)
-        new["bp_grad_norms"], layers["bp_grad_norms"] = [g.get(last, g.get(str(depth), math.nan))], last
-        evidence |= {} if last == DEEPEST else {"b": "proxy"}
-    elif "parameters_grad_norm" in columns.whole:
+    if g and "bp_grad_norms" not in found:
+        new["bp_grad_norms"], last = _stream(g, depth, False)
+        if last:
+            layers["bp_grad_norms"] = last
+            evidence |= {} if last == DEEPEST else {"b": "proxy"}
+    elif "bp_grad_norms" not in found and "parameters_grad_norm" in columns.whole:
         unmeasured["b"] = f"{columns.whole['parameters_grad_norm']} is a norm over all parameters, not ‖g_L‖"
     if gamma and "gamma" not in found:
-        last = max((int(layer) for layer in gamma if layer != DEEPEST), default=-1)
-        new["gamma"] = [gamma.get(str(layer)) for layer in range(last + 1)] or [gamma[DEEPEST]]
+        numbered = [int(layer) for layer in gamma if layer != DEEPEST]
+        new["gamma"] = [gamma.get(str(layer)) for layer in range(max(numbered, default=-1) + 1)] or [gamma[DEEPEST]]
     return new
 
 
-def _from_0(by_layer: Mapping[str, float]) -> list[float]:
-    """The norms of layers 0, 1, … as far as they are without a gap."""
-    stream: list[float] = []
-    while str(len(stream)) in by_layer:
-        stream.append(by_layer[str(len(stream))])
-    return stream
+def _stream(by_layer: Mapping[str, float], depth: int | None, whole: bool) -> tuple[list[float], str]:
+    """The norms of layers 0, 1, … and ``""`` where they are of all layers; else the deepest, and which layer it is.
 
-
-def _last(by_layer: Mapping[str, float], depth: int | None) -> str:
-    """The deepest layer that is logged: ``"L"`` where it is known to be the last."""
-    known = DEEPEST in by_layer or str(depth) in by_layer
-    return DEEPEST if known else max(by_layer, key=int)
+    Args:
+        by_layer: norms.
+        depth: L, where it is known.
+        whole: whether norms without a gap are of all layers where L is not known.
+    """
+    stream = [by_layer[str(layer)] for layer in takewhile(lambda layer: str(layer) in by_layer, count())]
+    known = by_layer.get(DEEPEST, stream[-1] if whole and stream else None) in stream[-1:]
+    if len(stream) > 1 and (depth == len(stream) - 1 or (depth is None and known)):
+        return stream, ""
+    last = DEEPEST if DEEPEST in by_layer or str(depth) in by_layer else max(by_layer, key=int)
+    return [by_layer[last if last in by_layer else str(depth)]], last
 
 
 def ends_of(fields: Mapping[str, Any]) -> Ends:

@@ -121,6 +121,8 @@ def test_layers_that_are_logged_one_by_one_are_a_stream_or_a_bound(tmp_path: Pat
     assert epoch.growth_bound == pytest.approx(2.0)
     assert epoch.evidence == {"a": "bound", "b": "proxy"}
     assert epoch.layers == {"residual_norms": "3", "bp_grad_norms": "2"}
+    ends = read(lines(tmp_path / "ends.jsonl", {"epoch": 1, "h_0": 1.0, "h_1": 2.0, "h_L": 16.0})).epochs[0]
+    assert (ends.residual_norms, ends.layers) == ([16.0], {"residual_norms": "L"})
     deep = {"epoch": 1, "h_L": 16.0, "g_L": 0.5, "growth": 4.0}
     epoch = read(lines(tmp_path / "deep.jsonl", deep)).epochs[0]
     assert (epoch.growth_bound, epoch.evidence) == (4.0, {})
@@ -286,6 +288,19 @@ def test_a_folder_of_every_kind_is_read_whole(tmp_path: Path) -> None:
     assert [row.key for row in found.rows] == ["bp_s9"]
     keys = ["abundant-mule-12", "bp_s1", "bp_s7", "bright-sea", "dfa_s1", "ep_s1", "fa_s1", "frozen_s1"]
     assert sorted(trace.key for trace in found.traces) == keys
+
+
+def test_positions_that_are_no_numbers_are_said(tmp_path: Path) -> None:
+    path = logs.put(
+        tmp_path / "a.jsonl",
+        '{"epoch": Infinity, "acc": 0.5}\n{"epoch": 1e400, "acc": 0.5}\n{"epoch": 2, "acc": 0.5}\n',
+    )
+    found = scan([path])
+    assert accuracies(found.traces[0]) == {2: 0.5}
+    assert [problem.message.split(": ", 2)[1:] for problem in found.problems] == [
+        ["line 1", "names no epoch; the epoch is skipped"],
+        ["line 2", "names no epoch; the epoch is skipped"],
+    ]
 
 
 def test_names_of_other_things_mean_nothing() -> None:
