@@ -15,7 +15,7 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, plain
 from fa_core.formats.log_names import is_log
-from fa_core.formats.logged import Ends, ends_of, epochs_of, named_by_place, owner, traces_of
+from fa_core.formats.logged import Ends, axes_of, ends_of, epochs_of, named_by_place, owner, traces_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.trace import Trace
@@ -66,9 +66,6 @@ def _superseded(path: Path) -> bool:
     return (run / path.name).is_file() or any(int(other[1]) > int(mine[1]) for other in others if other)
 
 
-_LOG_AXES = ("lam", "d", "L", "arch")
-
-
 def sniff_log(document: Document) -> bool:
     """Whether the object has a list ``log`` whose entries have epochs, or says what the log is of."""
     if document.kind != "object" or "log" not in document.members:
@@ -104,7 +101,7 @@ def read_log(document: Document) -> Iterator[Finding]:
     if not epochs:
         raise UnreadableInput("no epoch can be read", where=where, hint=problems[0].message if problems else "")
     row = row_of_file(document.path)
-    row.axes.update({axis: header[axis] for axis in _LOG_AXES if isinstance(header.get(axis), (int, float, str))})
+    row.axes.update(axes_of(header))
     method, seed = owner(header, row)
     identity: dict[str, Any] = {"source": row.source, "key": row.key, "method": method, "seed": seed, "axes": row.axes}
     yield AuditRow(**identity, report=_final(header, epochs[-1].report(), identity, document.path, notes))

@@ -24,6 +24,7 @@ from fa_core.formats.json_document import (
     plain,
 )
 from fa_core.formats.log_names import DEEPEST, given_in, is_measured
+from fa_core.formats.logged import axes_of, owner
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.runs import canonical_method, numbered, split_key
@@ -132,23 +133,11 @@ def read(document: Document) -> Iterator[Finding]:
     yield row
 
 
-_AXES = ("lam", "d", "L", "arch")
 _PEEK = 20
 _FIELDS = {"method": "method_name", "test_acc": "headline_acc", "growth": "growth_bound"}
 """Field as logs have it → as a report has it, where that is another one."""
 
 _REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__)
-
-
-class _Identity(msgspec.Struct):
-    """What an entry says of its run."""
-
-    method: str = ""
-    method_name: str = ""
-    lam: float | None = None
-    d: int | None = None
-    L: int | None = None
-    arch: str | None = None
 
 
 def sniff_list(document: Document) -> bool:
@@ -173,11 +162,10 @@ def read_list(document: Document) -> Iterator[Finding]:
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     fields = convert(node, dict[str, Any], where)
-    entry = convert(fields, _Identity, where)
-    method = canonical_method(entry.method or entry.method_name)
+    method, _ = owner(fields, AuditRow(source=source, key="", method=""))
     if not method or not is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    axes: dict[str, Any] = {axis: value for axis in _AXES if (value := getattr(entry, axis)) is not None}
+    axes = axes_of(fields)
     report = _report(fields, axes, where)
     key = method if report.seed is None else f"{method}_s{report.seed}"
     return AuditRow(source=source, key=key, method=method, seed=report.seed, report=report, axes=axes)
