@@ -56,7 +56,7 @@ def read(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]
 
 def _csv(path: str, head: bytes, file: BinaryIO, size: int) -> Iterator[Finding]:
     """A table with a row per epoch or step; an empty cell is not logged."""
-    first = head.split(b"\n")[0].decode("utf-8-sig", "replace")
+    first = head.splitlines()[0].decode("utf-8-sig", "replace")
     delimiter = max(",;\t", key=first.count)
     names = [name.strip() for name in next(csv.reader([first], delimiter=delimiter), [])]
     if len(names) < 2 or not is_log(names):
@@ -202,6 +202,7 @@ def _database(path: str) -> Iterator[Finding]:
     budget = iter(range(_WORK))
     try:
         with closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?{how}", uri=True, timeout=1.0)) as base:
+            base.text_factory = lambda text: text.decode("utf-8", "replace")
             base.execute("PRAGMA trusted_schema=OFF")
             base.set_progress_handler(lambda: next(budget, None) is None, 1000)
             tables = {name for (name,) in base.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
@@ -210,15 +211,15 @@ def _database(path: str) -> Iterator[Finding]:
                 yield from _runs(path, base.execute(_MLFLOW))
             elif {"metrics", "configs"} <= tables and {"run_name", "step", "metrics"} <= columns:
                 yield from _runs(path, base.execute(_TRACKIO))
-    except sqlite3.Error as error:
-        why = "it holds more than is read here" if next(budget, None) is None else str(error)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        why = "it holds more than is read here" if next(budget, None) is None else f"{error}"
         raise UnreadableInput(f"the database cannot be read ({why})", where=path, hint="copy it again") from error
 
 
 def _runs(path: str, rows: Iterable[tuple[str, int | None, str | None, Any]]) -> Iterator[Finding]:
     runs: dict[str, dict[int | None, dict[str, Any]]] = {}
     for run, step, name, value in rows:
-        new = _object(value) if name is None else {name: value}
+        new = _object(value) if name is None else {str(name): value}
         known = {key: _value(new[key]) for key in new if step is not None or key in _OF_THE_RUN}
         runs.setdefault(run, {}).setdefault(step, {} if step is None else {"step": step}).update(known)
     for run, at_step in runs.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -231,9 +232,12 @@ def test_a_database_that_works_without_end_is_stopped(tmp_path: Path, monkeypatc
         scan([logs.trackio(tmp_path / "project.db", rows)])
 
 
-def test_a_broken_database_is_one_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "broken", [lambda data: data[:5000], lambda data: data.replace(b"CREATE TABLE metrics", b"CREAT\xba TABLE metrics")]
+)
+def test_a_broken_database_is_one_line(tmp_path: Path, broken: Callable[[bytes], bytes]) -> None:
     path = logs.mlflow(tmp_path / "mlflow.db")
-    path.write_bytes(path.read_bytes()[:5000])
+    path.write_bytes(broken(path.read_bytes()))
     with pytest.raises(UnreadableInput) as refusal:
         scan([path])
     assert str(path) in str(refusal.value)
