@@ -8,7 +8,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import re
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import closing, suppress
@@ -21,11 +20,6 @@ from fa_core.formats.log_names import is_log
 from fa_core.formats.logged import Entry, named_by_place, traces_of
 from fa_core.rows import AuditRow
 from fa_core.runs import split_key
-
-MAY_BE_LOG = re.compile(
-    rb"\A(?:SQLite format 3\0|.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)", re.IGNORECASE | re.DOTALL
-)
-"""How these files start: a database, an event file, a table with a column of these."""
 
 _CSV_BYTES = 1 << 28
 _RECORD_BYTES = 1 << 20

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from fa_core.errors import FaError, UnreadableInput
-from fa_core.formats import checkpoint_file, log_files, run_folder
+from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.formats.reports import MEASURED
 from fa_core.rows import AuditRow, Problem
@@ -31,6 +31,11 @@ HEAD = 1 << 18
 """Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
 
 _FIRST = 4096
+_OTHER_LOG = re.compile(
+    rb"\A(?:SQLite format 3\0|.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)", re.IGNORECASE | re.DOTALL
+)
+"""How a log starts that is not JSON: a database, an event file, a table with a column of these."""
+
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 NOTHING_HERE = "nothing here that this project reads"
 """What is reported of a folder that holds no run (yet)."""
@@ -238,7 +243,10 @@ def _in_file(place: Place) -> Iterator[Finding]:
             if kind:
                 yield from checkpoint_file.read(path, kind, file, size)
                 return
-            if log_files.MAY_BE_LOG.match(head):
+            if _OTHER_LOG.match(head):
+                # imported for the first file that may be one
+                from fa_core.formats import log_files
+
                 logged = list(log_files.read(path, head, file, size))
                 yield from logged
                 if logged:
