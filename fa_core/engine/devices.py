@@ -121,7 +121,7 @@ def ask_torch(probe: str = PROBE) -> TorchAnswer:
         return msgspec.json.decode(done.stdout.strip().rpartition("\n")[2], type=TorchAnswer)
     except subprocess.TimeoutExpired:
         return TorchAnswer(error="does not import within 120 s")
-    except (OSError, ValueError):
+    except ValueError:
         last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
         return TorchAnswer(error=f"does not import: {last}")
 
@@ -286,7 +286,7 @@ def _gpu_files() -> list[str]:
     """Files by which the system shows a GPU: NVIDIA's, WSL's, AMD's; none where a variable hides them."""
     if any(os.environ.get(name, "0").strip() in ("", "-1") for name in _HIDE):
         return []
-    return [file for file in ("/dev/nvidia0", "/dev/dxg", "/dev/kfd") if Path(file).exists()]
+    return [str(file) for name in ("nvidia[0-9]*", "dxg", "kfd") for file in sorted(Path("/dev").glob(name))]
 
 
 def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:

@@ -288,10 +288,11 @@ def test_the_cpu_beside_a_gpu_is_said_with_its_reason(cards, monkeypatch):
 
 def test_what_hides_a_gpu_hides_its_file_too(monkeypatch):
     monkeypatch.undo()
-    monkeypatch.setattr(devices.Path, "exists", lambda path: str(path) == "/dev/kfd")
+    shown = {"nvidia[0-9]*": [devices.Path("/dev/nvidia3")], "kfd": [devices.Path("/dev/kfd")]}
+    monkeypatch.setattr(devices.Path, "glob", lambda path, name: shown.get(name, []))
     for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
-    assert devices._gpu_files() == ["/dev/kfd"]
+    assert devices._gpu_files() == ["/dev/nvidia3", "/dev/kfd"]
     monkeypatch.setenv("HIP_VISIBLE_DEVICES", "-1")
     assert devices._gpu_files() == []
 
