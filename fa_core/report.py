@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -105,6 +105,15 @@ NORM_RATIO_EPS = 1e-30
 """Smallest denominator of a growth ratio."""
 
 
+def in_order(layers: Iterable[str]) -> list[str]:
+    """Layers by number; those without one last.
+
+    >>> in_order(["L", "10", "2", "2"])
+    ['2', '10', 'L']
+    """
+    return sorted(set(layers), key=lambda layer: (not layer.isdecimal(), len(layer), layer))
+
+
 class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """What was measured on one run. Immutable; ``None`` or an empty list means *not measured*.
 
@@ -132,6 +141,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         unmeasured: diagnostic letter, or name of what else was asked for → why it was not measured.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact (see `kinds`).
         growth_bound: for partial logs, a lower bound on growth where per-layer norms are missing.
+        layers: ``residual_norms`` or ``bp_grad_norms`` → which layer its one number is of, ``"2"`` or ``"L"``, where a
+            source has no more (see `by_layer`).
         credit: credit quality per layer (Γ, ρ, nudge) where the method's credit was saved.
         intervals: ``growth``, ``g_L``, ``stability``, ``acc``, ``margin_pp`` → (low, high), the 95 % interval of the
             number, in its own unit (see `interval` and `undecided`); a number that has none is judged as a point.
@@ -175,6 +186,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     reference_precision: ReferencePrecision | None = None
     provenance: dict[str, Any] = {}
     axes: dict[str, Any] = {}
+    layers: dict[str, str] = {}
     assumed_baseline_acc: float | None = msgspec.field(default=None, name=WHAT_IF)
 
     @property
@@ -196,6 +208,22 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     def h_L(self) -> float | None:
         """The deepest residual norm; None if unmeasured."""
         return self.residual_norms[-1] if self.residual_norms else None
+
+    def by_layer(self, field: str) -> dict[str, float]:
+        """`residual_norms` or `bp_grad_norms`, each with the layer that it is of; ``"?"`` where a source does not say.
+
+        >>> DiagnosticReport(residual_norms=[1.0, 2.0]).by_layer("residual_norms")
+        {'0': 1.0, '1': 2.0}
+        >>> DiagnosticReport(bp_grad_norms=[2.0], layers={"bp_grad_norms": "2"}).by_layer("bp_grad_norms")
+        {'2': 2.0}
+        """
+        norms: list[float] = getattr(self, field)
+        partial = field in self.layers or (len(norms) == 1 and not self.tap_names)
+        return dict(zip([self.layers.get(field, "?")] if partial else map(str, itertools.count()), norms, strict=False))
+
+    def stream(self, field: str) -> list[float]:
+        """`residual_norms` or `bp_grad_norms` where they are of layers 0, 1, ...; nothing of a log of another layer."""
+        return [*self.by_layer(field).values()] if "0" in self.by_layer(field) else []
 
     @property
     def margin_pp(self) -> float | None:
@@ -350,7 +378,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
                 a cosine outside [-1, 1], an interval whose ends are out of order.
         """
         h, g = self.residual_norms, self.bp_grad_norms
-        if h and g and len(h) != len(g):
+        if h and g and len(h) != len(g) and not self.layers:
             raise InvalidReport(
                 f"layers of unequal number: {len(h)} residual_norms, {len(g)} bp_grad_norms",
                 where=where,

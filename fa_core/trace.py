@@ -35,6 +35,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         growth_bound: lower bound on the growth per block where per-layer norms are missing.
         evidence: diagnostic letter → ``"bound"`` or ``"proxy"``; absent means exact.
         unmeasured: diagnostic letter → why it was not measured.
+        layers: ``residual_norms`` or ``bp_grad_norms`` → the one layer that is logged of them, e.g. ``"L"``.
     """
 
     epoch: int
@@ -54,6 +55,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     growth_bound: float | None = None
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
+    layers: dict[str, str] = {}
 
     def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
         """The epoch as a report, so that one rule judges traces and audits."""
@@ -70,6 +72,7 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             error_norm=self.error_norm,
             evidence=self.evidence,
             unmeasured=self.unmeasured,
+            layers=self.layers,
         )
 
 
@@ -84,6 +87,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
         axes: further coordinates of the run: ``lam``, ``d``, ``L``, ``arch``, ...
         epochs: in increasing order of ``epoch``, each number once.
         unfinished: the last line was half written when it was read (a run that still trains).
+        notes: what else a reader of the numbers has to know: what was converted, what of the log is not used.
     """
 
     source: str
@@ -93,6 +97,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     axes: dict[str, Any] = {}
     epochs: list[TraceEpoch] = []
     unfinished: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def growth_bound(h_0: float | None, h_L: float | None, depth: int | None) -> float | None:

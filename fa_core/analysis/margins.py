@@ -148,7 +148,7 @@ def partial_audit(report: DiagnosticReport, thresholds: DiagnosticThresholds | N
 
 
 def with_growth_bound(report: DiagnosticReport, h_0: float, depth: int) -> DiagnosticReport:
-    """A report of ‖h_L‖ alone, given (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L}.
+    """A report of ‖h_L‖ alone, given (a)'s lower bound (‖h_L‖/‖h_0‖)^{1/L}; of ‖h_l‖ of an earlier layer, l for L.
 
     Args:
         report: the report; one with norms of several layers, or a bound already, comes back unchanged.
@@ -164,6 +164,8 @@ def with_growth_bound(report: DiagnosticReport, h_0: float, depth: int) -> Diagn
         raise ValueError(f"the bound needs ‖h_0‖ > 0 and at least one block, not {h_0} and {depth}")
     if len(report.residual_norms) != 1 or report.growth_bound is not None:
         return report
+    layer = report.layers.get("residual_norms", "")
+    depth = int(layer) if layer.isdecimal() else depth
     return msgspec.structs.replace(
         report,
         growth_bound=growth_bound(h_0, report.residual_norms[-1], depth),

@@ -100,7 +100,7 @@ class Timeline(Result, frozen=True, kw_only=True):
         final_acc: test accuracy at the last epoch that records one.
         points: the epochs.
         unfinished: the trace was still being written.
-        skipped: what could not be judged, and which input is missing.
+        skipped: what could not be judged, and which input is missing; and what the trace's `notes` say.
     """
 
     key: str
@@ -245,13 +245,14 @@ def _skipped(trace: Trace, measured: str, stop_on: str, has_acc: bool) -> tuple[
         "d": "a frozen baseline (--frozen-baseline)" if has_acc else "test accuracy",
     }
     why = {x: f"the trace lacks {what}" for x, what in wants.items()}
+    why |= trace.epochs[-1].unmeasured
     why["d"] = why_no_baseline(trace.method) or why["d"]
     said = [f"({x}) not judged: {why[x]}" for x in LETTERS if x not in measured]
     if not set(stop_on) & set(measured):
         said.append(f"no early stop: none of ({', '.join(stop_on)}) is in the trace")
     if not has_acc:
         said.append("no test accuracy in the trace: accuracy at the stop is unknown")
-    return tuple(said)
+    return (*said, *trace.notes)
 
 
 def timelines(

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from fa_core.atomic import Throttle, place_of
 from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
-from fa_core.engine.devices import LOCAL, Placement, resolve_devices, threads_per_worker, workers_for
+from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.job_table import OnEvent
 from fa_core.engine.jobs import (
     DEFAULT_MEASURE,
@@ -240,7 +240,7 @@ def make_pool(
         placement: where it measures.
         on_event: called with every change of a job, from another thread.
         runs: how many there will be, if that is known: a CPU gets more workers for many.
-        on_notice: called with what concerns no single job, e.g. which cluster it is.
+        on_notice: called with what concerns no single job: which cluster it is, a GPU that is not used.
         measure: what workers run (see `WorkerPool`).
 
     Raises:
@@ -251,6 +251,8 @@ def make_pool(
         device, jobs = placement.device, placement.jobs
         devices = resolve_devices(device, jobs) if runs is None else workers_for(runs, device, jobs)
         threads = threads_per_worker(devices)
+        if on_notice is not None and (idle := idle_gpu(devices)):
+            on_notice(idle)
         return WorkerPool(devices, on_event, threads=threads, measure=measure, group=placement.group)
     from fa_core.engine.ray_pool import RayPool
 

@@ -1,7 +1,8 @@
 """The devices of this machine, how busy they and the workers are, and where runs are measured. No torch.
 
-CUDA devices are listed by NVML; whether torch could use them is read from its version file. MPS is a matter of which
-machine and system this is.
+CUDA devices are listed by NVML; whether torch could use them is read from its version file. Where NVML shows none and
+the system has the file of one (ROCm, a container without NVML), torch is asked in a process of its own. MPS is a matter
+of which machine and system this is.
 """
 
 from __future__ import annotations
@@ -10,9 +11,11 @@ import importlib.util
 import os
 import platform
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +62,86 @@ def why_no_cuda() -> str:
     """Why there is no CUDA device here; ``""`` if there is one."""
     if not _torch_has_cuda():
         return "no GPU: this torch is built without CUDA"
+    if _cuda_devices():
+        return ""
+    if _gpu_files():
+        return f"no GPU: torch can use none, though there is {_gpu_files()[0]}"
     with _nvml() as nvml:
         if nvml is None:
             return "no GPU: no NVIDIA driver answers"
-        return "" if _visible(nvml) else "no GPU: the driver shows none (CUDA_VISIBLE_DEVICES may hide it)"
+        return "no GPU: the driver shows none (CUDA_VISIBLE_DEVICES may hide it)"
+
+
+def seen_by_nvml() -> list[str]:
+    """The cards and MIG instances that NVML shows, whatever torch can use."""
+    with _nvml() as nvml:
+        return [] if nvml is None else [device.label for device in _listed(nvml)]
+
+
+def idle_gpu(devices: Iterable[str]) -> str:
+    """What is said where runs are measured on the CPU of a machine that has a GPU; ``""`` otherwise.
+
+    Args:
+        devices: what runs are measured on.
+    """
+    if set(devices) != {"cpu"}:
+        return ""
+    usable = [device.label for device in _cuda_devices()]
+    labels = usable or seen_by_nvml() or _gpu_files()
+    why = "--device or the settings say so" if usable else why_no_cuda().removeprefix("no GPU: ")
+    return f"measured on the CPU beside a GPU ({labels[0]}): {why}" if labels else ""
+
+
+class TorchAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """What torch says of itself in a process of its own.
+
+    Attributes:
+        version: ``""`` if it does not import.
+        gpus: name and bytes of memory of each.
+        error: why it does not import.
+    """
+
+    version: str = ""
+    gpus: list[tuple[str, int]] = []
+    error: str = ""
+
+
+PROBE = """
+import json, torch
+found = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+print(json.dumps([torch.__version__, [[gpu.name, gpu.total_memory] for gpu in found]]))
+"""
+
+
+@lru_cache(maxsize=4)
+def ask_torch(probe: str = PROBE) -> TorchAnswer:
+    """What torch can use, asked once: its import takes seconds."""
+    try:
+        done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, timeout=120, check=False)
+        return msgspec.json.decode(done.stdout.strip().rpartition("\n")[2], type=TorchAnswer)
+    except subprocess.TimeoutExpired:
+        return TorchAnswer(error="does not import within 120 s")
+    except ValueError:
+        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
+        return TorchAnswer(error=f"does not import: {last}")
+
+
+def worker_device(device: str, environment: dict[str, str]) -> str:
+    """What a worker calls its device. Of a process CUDA shows one MIG instance only, so each worker is given its own.
+
+    Args:
+        device: as it is listed here.
+        environment: the worker's; its CUDA_VISIBLE_DEVICES may be changed.
+
+    >>> visible = {"CUDA_VISIBLE_DEVICES": "MIG-a,MIG-b"}
+    >>> worker_device("cuda:1", visible), visible
+    ('cuda:0', {'CUDA_VISIBLE_DEVICES': 'MIG-b'})
+    """
+    names = environment.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    if not names[0].strip().startswith(_MIG) or not device.startswith("cuda:"):
+        return device
+    environment["CUDA_VISIBLE_DEVICES"] = names[int(device[5:])].strip()
+    return "cuda:0"
 
 
 def resolve_devices(spec: str = "auto", jobs: int | None = None) -> list[str]:
@@ -183,8 +262,31 @@ def _cuda_devices() -> list[Device]:
     if not _torch_has_cuda():
         return []
     with _nvml() as nvml:
-        handles = [] if nvml is None else _visible(nvml)
-        return [_cuda_device(nvml, handle, index) for index, handle in enumerate(handles)]
+        listed = _listed(nvml)
+    if listed or not _gpu_files():
+        return listed
+    gpus = enumerate(ask_torch().gpus)
+    return [Device(name=f"cuda:{index}", label=name, memory_total=size) for index, (name, size) in gpus]
+
+
+def _listed(nvml: Any) -> list[Device]:
+    """The cards, or MIG instances, that are visible to NVML; without it, the instances named for CUDA."""
+    if nvml is None:
+        names = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+        migs = [name.strip() for name in names if name.strip().startswith(_MIG)]
+        return [Device(name=f"cuda:{index}", label=f"MIG instance {name}") for index, name in enumerate(migs)]
+    return [_cuda_device(nvml, handle, index) for index, handle in enumerate(_visible(nvml))]
+
+
+_MIG = "MIG-"
+_HIDE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES")
+
+
+def _gpu_files() -> list[str]:
+    """Files by which the system shows a GPU: NVIDIA's, WSL's, AMD's; none where a variable hides them."""
+    if any(os.environ.get(name, "0").strip() in ("", "-1") for name in _HIDE):
+        return []
+    return [str(file) for name in ("nvidia[0-9]*", "dxg", "kfd") for file in sorted(Path("/dev").glob(name))]
 
 
 def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
@@ -206,7 +308,7 @@ def _cuda_device(nvml: Any, handle: Any, index: int) -> Device:
 def _visible(nvml: Any) -> list[Any]:
     """NVML's handles in torch's order: CUDA_VISIBLE_DEVICES picks, orders, and ends at the first unknown name.
 
-    A card without a handle, because it was lost, keeps its place as None.
+    A MIG instance has a handle of its own. A card without a handle, because it was lost, keeps its place as None.
     """
     try:
         count = nvml.nvmlDeviceGetCount()
@@ -221,6 +323,9 @@ def _visible(nvml: Any) -> list[Any]:
     for name in (name.strip() for name in chosen.split(",")):
         if name.isdigit() and int(name) < len(every):
             handles.append(every[int(name)])
+            continue
+        if name.startswith(_MIG):
+            handles.append(_asked(nvml, nvml.nvmlDeviceGetHandleByUUID, name))
             continue
         matches = [handle for handle, uuid in zip(every, uuids, strict=True) if name and uuid.startswith(name)]
         if len(matches) != 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import defaultdict, deque
 from collections.abc import Callable, Hashable, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from torch import Tensor
 
 from fa_core.baseline import BASELINE_RULE, TRAINED_ON, why_no_baseline
+from fa_core.engine.devices import idle_gpu
 from fa_core.engine.jobs import Cancelled, DeviceFull, Job, MeasureOptions, Watch, finish, versions
 from fa_core.engine.loading import (
     TEST_BATCH,
@@ -398,6 +399,7 @@ def build_report(
             "versions": versions(),
             "device": device,
             "device_label": _device_label(device),
+            **({"idle_gpu": idle} if (idle := _idle_gpu(device)) else {}),
             **({"group": group} if group > 1 else {}),
         },
     )
@@ -430,6 +432,11 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
             facts[BASELINE_RULE] = loaded.manifest.frozen_baseline_rule
     kinds = sorted({str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point()})
     return {**facts, "weights_dtype": "+".join(kinds)}
+
+
+@lru_cache(maxsize=8)
+def _idle_gpu(device: str) -> str:
+    return idle_gpu([device])
 
 
 def _device_label(device: str) -> str:

@@ -19,6 +19,7 @@ from typing import IO, Any, TypeAlias
 
 import msgspec
 
+from fa_core.engine.devices import worker_device
 from fa_core.engine.jobs import Job
 
 LOG_TAIL_BYTES = 4096
@@ -298,8 +299,10 @@ class WorkerProcess(ChildProcess):
 
     def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
         self.ready, self._nonsense = False, ""
+        variables = environment(threads)
+        device = worker_device(device, variables)
         arguments = ["fa_core.engine.worker", "--device", device, "--measure", measure, "--cwd", str(Path.cwd())]
-        super().__init__(arguments, log=log, environment=environment(threads))
+        super().__init__(arguments, log=log, environment=variables)
 
     def send(self, message: ToWorker) -> bool:
         """Hand a message over; False if the worker is gone."""

@@ -183,16 +183,6 @@ def attempt(read: Callable[[], T], path: str, what: str) -> T | Problem:
         return Problem(path, f"{error}; the {what} is skipped")
 
 
-def spellings_in(fields: Mapping[str, Any], aliases: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
-    """Name → the first of its spellings to which a file gives a value.
-
-    >>> spellings_in({"acc": 0.4, "loss": None}, {"headline_acc": ("headline_acc", "acc"), "loss": ("loss",)})
-    {'headline_acc': 'acc'}
-    """
-    found = {name: next((s for s in known if fields.get(s) is not None), "") for name, known in aliases.items()}
-    return {name: spelling for name, spelling in found.items() if spelling}
-
-
 def convert_spelled(found: dict[str, Any], kind: type[T], where: str, spelled: Mapping[str, str]) -> T:
     """`convert`; a message has the file's spelling of a field: `.residual_norms[1]` as `.h_norms[1]`."""
     try:

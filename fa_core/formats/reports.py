@@ -22,8 +22,9 @@ from fa_core.formats.json_document import (
     convert,
     convert_spelled,
     plain,
-    spellings_in,
 )
+from fa_core.formats.log_names import DEEPEST, given_in, is_measured
+from fa_core.formats.logged import axes_of, owner
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.runs import canonical_method, numbered, split_key
@@ -132,43 +133,17 @@ def read(document: Document) -> Iterator[Finding]:
     yield row
 
 
-_LISTED = frozenset(
-    {"acc", "headline_acc", "h_norms", "residual_norms", "hidden_norms", "g_norms", "bp_grad_norms", "h_L", "g_L"}
-)
-_AXES = ("lam", "d", "L", "arch")
 _PEEK = 20
-_SPELLINGS = {
-    "method_name": ("method_name", "method"),
-    "notes": ("notes",),
-    "residual_norms": ("residual_norms", "h_norms", "hidden_norms"),
-    "bp_grad_norms": ("bp_grad_norms", "g_norms"),
-    "stability_layer": ("stability_layer",),
-    "cross_batch_stability": ("cross_batch_stability", "stability"),
-    "headline_acc": ("headline_acc", "acc"),
-    "frozen_baseline_acc": ("frozen_baseline_acc", "frozen_acc"),
-    "verdict": ("verdict",),
-    "seed": ("seed",),
-    "growth_bound": ("max_per_block",),
-}
-"""Field of a report → how lists spell it, the first spelling with a value counts."""
+_FIELDS = {"method": "method_name", "test_acc": "headline_acc", "growth": "growth_bound"}
+"""Field as logs have it → as a report has it, where that is another one."""
 
-
-class _Identity(msgspec.Struct):
-    """What an entry says of its run."""
-
-    method: str = ""
-    method_name: str = ""
-    lam: float | None = None
-    d: int | None = None
-    L: int | None = None
-    arch: str | None = None
+_REPORTED = frozenset(DiagnosticReport.__struct_encode_fields__)
 
 
 def sniff_list(document: Document) -> bool:
     """Whether some of the first entries name a method and something measured on it."""
     return document.kind == "list" and any(
-        ("method" in fields or "method_name" in fields) and not _LISTED.isdisjoint(fields)
-        for _, fields in document.objects(_PEEK)
+        ("method" in fields or "method_name" in fields) and is_measured(fields) for _, fields in document.objects(_PEEK)
     )
 
 
@@ -187,11 +162,10 @@ def read_list(document: Document) -> Iterator[Finding]:
 
 def _entry_row(node: Node, source: str, where: str) -> AuditRow:
     fields = convert(node, dict[str, Any], where)
-    entry = convert(fields, _Identity, where)
-    method = canonical_method(entry.method or entry.method_name)
-    if not method or _LISTED.isdisjoint(fields):
+    method, _ = owner(fields, AuditRow(source=source, key="", method=""))
+    if not method or not is_measured(fields):
         raise UnreadableInput("no method with something measured", where=where)
-    axes: dict[str, Any] = {axis: value for axis in _AXES if (value := getattr(entry, axis)) is not None}
+    axes = axes_of(fields)
     report = _report(fields, axes, where)
     key = method if report.seed is None else f"{method}_s{report.seed}"
     return AuditRow(source=source, key=key, method=method, seed=report.seed, report=report, axes=axes)
@@ -199,11 +173,14 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
 
 def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> DiagnosticReport:
     """The entry as a report. Without per-layer norms its ``max_per_block`` is the growth itself, not a bound."""
-    spelled = spellings_in(fields, _SPELLINGS)
+    spelled = {_FIELDS.get(field, field): name for field, name in given_in(fields).whole.items()}
+    spelled = {field: name for field, name in spelled.items() if field in _REPORTED}
     found: dict[str, Any] = {name: fields[spelling] for name, spelling in spelled.items()}
     if found.get("residual_norms"):
         found.pop("growth_bound", None)
+    layers = {}
     for norms, deepest in (("residual_norms", "h_L"), ("bp_grad_norms", "g_L")):
         if not found.get(norms) and fields.get(deepest) is not None:
             found[norms], spelled[norms] = [fields[deepest]], deepest
-    return convert_spelled({**found, "axes": axes}, DiagnosticReport, where, spelled).check(where)
+            layers[norms] = DEEPEST
+    return convert_spelled({**found, "axes": axes, "layers": layers}, DiagnosticReport, where, spelled).check(where)

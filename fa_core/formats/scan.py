@@ -34,6 +34,11 @@ HEAD = 1 << 18
 """Bytes that decide what a file is; a larger file is read on only if they show that it is ours."""
 
 _FIRST = 4096
+_OTHER_LOG = re.compile(
+    rb"\A(?:SQLite format 3\0|.{0,64}brain\.Event:|[^\n{\[]*(?:epoch|step|iter)[^\n{\[]*\n)", re.IGNORECASE | re.DOTALL
+)
+"""How a log starts that is not JSON: a database, an event file, a table with a column of these."""
+
 _JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 NOTHING_HERE = "nothing here that this project reads"
 """What is reported of a folder that holds no run (yet)."""
@@ -85,16 +90,19 @@ class Format(msgspec.Struct, frozen=True):
         return found
 
 
+_POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
+
 FORMATS: tuple[Format, ...] = (
     Format("audit table", (b'"reports"', b'"summary"'), "audit_table"),
     Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
-    Format("epoch trace", (b'"epoch"',), "epoch_trace"),
+    Format("epoch trace", _POSITIONS, "epoch_trace"),
     Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
     Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
-_KNOWN = ", ".join([*(form.name for form in FORMATS), checkpoint_file.NAME])
+_LOGS = "CSV of epochs, TensorBoard events, MLflow, Trackio"
+_KNOWN = ", ".join([*(form.name for form in FORMATS), _LOGS, checkpoint_file.NAME])
 
 
 def scan(paths: Paths, *, run_traces: bool = True) -> Scan:
@@ -238,6 +246,14 @@ def _in_file(place: Place) -> Iterator[Finding]:
             if kind:
                 yield from checkpoint_file.read(path, kind, file, size)
                 return
+            if _OTHER_LOG.match(head):
+                # imported for the first file that may be one
+                from fa_core.formats import log_files
+
+                logged = list(log_files.read(path, head, file, size))
+                yield from logged
+                if logged:
+                    return
             if not _is_ours(place, head):
                 yield from _brought(place, head)
                 return

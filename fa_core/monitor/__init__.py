@@ -5,14 +5,17 @@
         ...
         monitor.step()
 
+What is measured may go to TensorBoard, Weights & Biases or Trackio (``to="wandb"``), under the names of `scalars`.
+
 `fa_core.monitor.lightning_callback` and `fa_core.monitor.trainer_callback` do the same for Lightning and
 for transformers' Trainer; each needs its library, which nothing else here does.
 """
 
 from __future__ import annotations
 
+import importlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,10 +23,64 @@ from typing import Any
 from torch import nn
 
 from fa_core.diagnostics import DIAGNOSTICS
-from fa_core.errors import UsageError
+from fa_core.errors import UsageError, missing_package
 from fa_core.measure.diagnose import diagnose
+from fa_core.option_values import unknown_name
 from fa_core.report import DiagnosticReport
 from fa_core.trace import trace_entry, write_trace
+
+Numbers = Mapping[str, float]
+
+_LOGGERS = {"tensorboard": "torch.utils.tensorboard", "wandb": "wandb", "trackio": "trackio"}
+"""Package → the module that is imported of it."""
+
+
+def scalars(report: DiagnosticReport) -> dict[str, float]:
+    """What a logger is given of a report, where it was measured.
+
+    ``fa/acc``, ``fa/frozen_acc``, ``fa/growth``, ``fa/h_L``, ``fa/g_L``, ``fa/drift``; ‖h_l‖ and ‖g_l‖ as ``fa/h_0``,
+    ``fa/g_0``, …
+
+    A log with these names is read back with every number exact (`fa_core.formats`).
+    """
+    found = {
+        "acc": report.headline_acc,
+        "frozen_acc": report.frozen_baseline_acc,
+        "growth": report.max_per_block_growth,
+        "h_L": report.h_L,
+        "g_L": report.g_L,
+        "drift": report.cross_batch_stability,
+        **{f"h_{layer}": norm for layer, norm in enumerate(report.residual_norms)},
+        **{f"g_{layer}": norm for layer, norm in enumerate(report.bp_grad_norms)},
+    }
+    return {f"fa/{name}": value for name, value in found.items() if value is not None}
+
+
+def _sender(to: str | Callable[[Numbers, int], object]) -> Callable[[Numbers, int], object]:
+    """What numbers and their step are handed to.
+
+    Raises:
+        UsageError: an unknown logger, or one that is not installed.
+    """
+    if callable(to):
+        return to
+    if to not in _LOGGERS:
+        raise unknown_name("logger", to, tuple(_LOGGERS))
+    try:
+        logger: Any = importlib.import_module(_LOGGERS[to])
+    except ImportError:
+        raise missing_package(to, f'ProtocolMonitor(to="{to}")') from None
+    if to != "tensorboard":
+        # with a step of its own: that of the run is the training loop's
+        return lambda numbers, step: logger.log({**numbers, "fa/step": step})
+    writer = logger.SummaryWriter()
+
+    def write(numbers: Numbers, step: int) -> None:
+        for name, number in numbers.items():
+            writer.add_scalar(name, number, step)
+        writer.flush()
+
+    return write
 
 
 @dataclass(frozen=True)
@@ -57,6 +114,8 @@ class ProtocolMonitor:
         eval_batches: (x, y) pairs, the same at every measurement.
         every: measure on every `every`-th `step`.
         on_fire: called with a `Firing` when a diagnostic fires that did not at the measurement before.
+        to: where the numbers of each measurement go: ``"tensorboard"`` (a new run in ``runs/``), ``"wandb"`` or
+            ``"trackio"`` (the run that was started with their ``init``), or a function of numbers by name and step.
         trace: a file to keep in trace format, for `fa-tui timeline` and the explorer; None = no file.
         measure: further arguments of `fa_core.diagnose`: ``taps``, ``thresholds``,
             ``frozen_baseline_acc``, ``norm_batches``, ``dtype``, ...
@@ -67,7 +126,7 @@ class ProtocolMonitor:
         seconds: what all measurements took together.
 
     Raises:
-        UsageError: `every` below 1.
+        UsageError: `every` below 1, or a logger that is unknown or not installed.
     """
 
     def __init__(
@@ -77,6 +136,7 @@ class ProtocolMonitor:
         *,
         every: int = 1,
         on_fire: Callable[[Firing], object] | None = None,
+        to: str | Callable[[Numbers, int], object] | None = None,
         trace: str | Path | None = None,
         **measure: Any,
     ) -> None:
@@ -88,6 +148,7 @@ class ProtocolMonitor:
         self._model, self._batches, self._every = model, eval_batches, every
         self._on_fire, self._measure = on_fire, measure
         self._trace = None if trace is None else Path(trace)
+        self._send = None if to is None else _sender(to)
         self._entries: list[dict[str, Any]] = []
         self._steps = 0
 
@@ -123,6 +184,8 @@ class ProtocolMonitor:
         if self._trace is not None:
             self._entries.append(trace_entry(len(self.reports), report, took, step=self._steps, **logged))
             write_trace(self._trace, self._entries)
+        if self._send is not None:
+            self._send(scalars(report), self._steps)
         new = "".join(sorted(report.flags - before))
         for letter in new:
             self.first_fired.setdefault(letter, self._steps)

@@ -8,9 +8,8 @@ from typing import Any
 from torch import nn
 
 from fa_core.errors import missing_package
-from fa_core.monitor import ProtocolMonitor
+from fa_core.monitor import ProtocolMonitor, scalars
 from fa_core.option_values import diagnostic_letters
-from fa_core.report import DiagnosticReport
 
 try:
     import lightning.pytorch as pl
@@ -21,7 +20,7 @@ except ImportError:
 class ProtocolCallback(pl.Callback):
     """Measures at the end of every `every_n_epochs`-th training epoch.
 
-    Growth, ‖g_L‖ and the drift cosine are logged as ``fa/growth``, ``fa/g_L`` and ``fa/drift``.
+    What was measured is logged under the names of `fa_core.monitor.scalars`: ``fa/growth``, ``fa/g_L``, ``fa/drift``, …
 
         Trainer(callbacks=[ProtocolCallback(eval_batches, network=lambda module: module.net, stop_on="ab")])
 
@@ -60,11 +59,6 @@ class ProtocolCallback(pl.Callback):
         report = self.monitor.step()
         if report is None:
             return
-        pl_module.log_dict(_numbers(report), rank_zero_only=True)
+        pl_module.log_dict(scalars(report), rank_zero_only=True)
         if report.flags & self._stop_on:
             trainer.should_stop = True
-
-
-def _numbers(report: DiagnosticReport) -> dict[str, float]:
-    found = {"growth": report.max_per_block_growth, "g_L": report.g_L, "drift": report.cross_batch_stability}
-    return {f"fa/{name}": value for name, value in found.items() if value is not None}

@@ -352,7 +352,7 @@ def _layers(
         "a": ("residual_norms", "‖h‖", f"(a) residual stream (fires: growth > {growth:g}x per block)"),
         "b": ("bp_grad_norms", "‖g‖", "(b) BP gradient (judged at the deepest layer)"),
     }[letter]
-    rows = [list(getattr(table.report(i), name)) for i in range(len(table))]
+    rows = [table.report(i).stream(name) for i in range(len(table))]
     deepest = max((len(row) - 1 for row in rows), default=0)
     panel.set(title=title, xlabel="layer l", ylabel=f"median {symbol}")
     values = [value for row in rows for value in row]

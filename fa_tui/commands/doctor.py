@@ -8,7 +8,6 @@ import locale
 import os
 import platform
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from typing import Annotated, NamedTuple
 import typer
 
 from fa_core import plugins as brought
-from fa_core.engine.devices import list_devices, why_no_cuda
+from fa_core.engine.devices import PROBE, ask_torch, list_devices, seen_by_nvml, why_no_cuda
 from fa_core.errors import UnreadableInput, install_command
 from fa_tui import options
 from fa_tui.commands import output
@@ -51,8 +50,6 @@ OPTIONAL = {
     "textual-serve": "`fa-tui serve`, the explorer in a browser",
 }
 REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watchfiles", "platformdirs", "tomlkit")
-
-PROBE = "import torch; print(torch.__version__, torch.cuda.device_count())"
 
 
 def doctor_command(
@@ -120,24 +117,25 @@ def devices() -> Iterator[Finding]:
     if importlib.util.find_spec("torch") is None:
         yield Finding("torch", MISSING, "not installed: nothing can be measured", "pip install torch")
         return
-    try:
-        done = subprocess.run([sys.executable, "-c", PROBE], capture_output=True, text=True, timeout=120, check=False)
-    except subprocess.TimeoutExpired:
-        yield Finding("torch", MISSING, "does not import within 120 s", "reinstall torch")
+    torch = ask_torch(PROBE)
+    if torch.error:
+        yield Finding("torch", MISSING, torch.error, "reinstall torch")
         return
-    if done.returncode != 0:
-        last = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-        yield Finding("torch", MISSING, f"does not import: {last}", "reinstall torch")
-        return
-    version, usable = done.stdout.split()
-    yield Finding("torch", OK, version)
-    for device in list_devices():
+    yield Finding("torch", OK, torch.version)
+    listed = list_devices()
+    for device in listed:
         memory = f", {device.memory_total / 2**30:.0f} GiB" if device.memory_total and device.name != "cpu" else ""
         yield Finding("device", OK, f"{device.name}: {device.label}{memory}")
+    nvml, gpus = seen_by_nvml(), [name for name, _ in torch.gpus]
+    sees = f"NVML sees {', '.join(nvml) or 'none'}; torch sees {', '.join(gpus) or 'none'}"
     if why := why_no_cuda():
-        yield Finding("gpu", NOTE, why)
-    elif usable == "0":
-        yield Finding("gpu", NOTE, "the driver lists one, but torch cannot use it", "install a torch for this driver")
+        yield Finding("gpu", NOTE, f"{why}; {sees}" if nvml or gpus else why)
+    elif not gpus:
+        yield Finding("gpu", NOTE, f"one is listed, but torch cannot use it: {sees}", "install a torch for this driver")
+    else:
+        yield Finding("gpu", OK if len(nvml) == len(gpus) else NOTE, sees)
+    if (visible := os.environ.get("CUDA_VISIBLE_DEVICES")) is not None:
+        yield Finding("visible", OK if nvml or gpus else NOTE, f"CUDA_VISIBLE_DEVICES={visible}")
 
 
 def terminal() -> Iterator[Finding]:

@@ -128,8 +128,8 @@ The runs over their epochs
         charts = [EpochChart(shown, self.glyphs) for shown in SHOWN]
         yield Vertical(Horizontal(*charts[:2]), Horizontal(*charts[2:]), id="charts")
         yield Scrubber(self._epochs.replay.epochs)
-        lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all")]
-        for line in (*lines[:3], lines[4]):
+        lines = [Line(id=name) for name in ("run", "numbers", "fires", "stop", "stop-acc", "all", "notes")]
+        for line in (*lines[:3], lines[4], lines[6]):
             line.add_class("-wide-only")
         yield Horizontal(EpochMatrix(self._epochs), Vertical(*lines, id="said"), id="below")
 
@@ -264,6 +264,7 @@ The runs over their epochs
     def _say(self, chosen: int, fires: dict[str, int | None]) -> None:
         epochs, stop = self._epochs, self._stops[chosen]
         there, kinds = accuracy_words(stop), epochs.kinds(chosen)
+        notes = "; ".join(epochs.replay.traces[chosen].notes)
         for name, pieces in (
             ("run", verdict_words(epochs, chosen, self.glyphs.name == "ascii")),
             ("numbers", number_words(epochs, chosen)),
@@ -271,6 +272,8 @@ The runs over their epochs
             ("stop", stop_words(epochs.label(chosen), stop, self._stop_on, epochs.epoch, kinds)),
             ("stop-acc", [(f"  {there}", "dim")]),
             ("all", all_words(self._stops, epochs.saved_by(self._stops), self._stop_on)),
+            ("notes", [(notes, "dim")]),
         ):
             self.query_one(f"#{name}", Line).set(*pieces)
         self.query_one("#stop-acc").set_class(not there, "-empty")
+        self.query_one("#notes").set_class(not notes, "-empty")

@@ -171,12 +171,12 @@ def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
 
     None of it depends on the thresholds.
     """
-    norms = [report.residual_norms for report in reports]
+    norms = [report.stream("residual_norms") for report in reports]
     return [
         ComparedLine("verdict", "verdict"),
         *_section("h", "‖h_l‖ residual stream", norms, depth_words(norms)),
         *_section("growth", "growth per block", [growths(each) for each in norms]),
-        *_section("g", "‖g_l‖ BP gradient", [report.bp_grad_norms for report in reports]),
+        *_section("g", "‖g_l‖ BP gradient", [report.stream("bp_grad_norms") for report in reports]),
         *_numbers(reports),
     ]
 

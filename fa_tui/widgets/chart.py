@@ -366,8 +366,8 @@ class LayerCharts(Horizontal):
     def show(self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None) -> None:
         """Draw the runs' norms on these scales; nothing where there is no scale."""
         for name, norms, scale in (
-            ("h", [report.residual_norms for report in reports], h),
-            ("g", [report.bp_grad_norms for report in reports], g),
+            ("h", [report.stream("residual_norms") for report in reports], h),
+            ("g", [report.stream("bp_grad_norms") for report in reports], g),
         ):
             self._canvases[name].set_chart(layer_chart(norms, scale))
 

@@ -17,7 +17,7 @@ from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThre
 from fa_core.gain import floor_in_words
 from fa_core.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import LEVEL
-from fa_core.report import DiagnosticReport
+from fa_core.report import DiagnosticReport, in_order
 from fa_core.reporting.numbers import short
 from fa_core.rows import AuditRow
 from fa_tui.views.columns import growths, peak_block
@@ -270,7 +270,7 @@ class RunPage:
         room = max(1, min(_SPARK_CELLS, self._width - 24))
         for name, values in (("‖h‖", self._report.residual_norms), ("‖g‖", self._report.bp_grad_norms)):
             scale = covering(values, log=True)
-            if not values or scale is None:
+            if len(values) < 2 or scale is None:
                 continue
             each = max(1, room // len(values))
             wide = "".join(character * each for character in sparkline(values, scale, self._glyphs, room))
@@ -281,9 +281,9 @@ class RunPage:
     def _layers(self) -> list[Row]:
         """A line per layer: ‖h_l‖, growth of the block below it and ‖g_l‖ as numbers and bars, then what fits."""
         report, width = self._report, self._width
-        h, g, more = report.residual_norms, report.bp_grad_norms, list(self._more_columns())
-        count = max(len(h), len(g), *(len(column) for _, column in more), 0)
-        if not count:
+        h, g, more = report.by_layer("residual_norms"), report.by_layer("bp_grad_norms"), list(self._more_columns())
+        layers = in_order([*h, *g, *(str(layer) for _, column in more for layer in range(len(column)))])
+        if not layers:
             return []
         peak = self._peak
         # where there is no room for the growth, its peak is marked at ‖h‖
@@ -292,19 +292,22 @@ class RunPage:
         numbers = _LAYER + 2 * _NUMBER + growth_width
         more = more[: max(0, width - numbers) // _COLUMN]
         bar = max(0, min(_LONGEST_BAR, (width - numbers - _COLUMN * len(more)) // 2 - 1))
-        h_scale, g_scale = covering(h, log=True), covering(g, log=True)
+        h_scale, g_scale = covering(h.values(), log=True), covering(g.values(), log=True)
         heads = ["‖h‖".ljust(_NUMBER + bar), ("growth" if blocks else "").ljust(growth_width)]
         heads += ["‖g‖".ljust(_NUMBER + bar), *(name.rjust(_COLUMN) for name, _ in more)]
         lines: list[Row] = [[(self._say(" l  " + "".join(heads)), "dim")]]
-        for layer in range(count):
-            is_peak = layer - 1 == peak
+        for name in layers:
+            layer = int(name) if name.isdecimal() else -1
+            is_peak = layer > 0 and layer - 1 == peak
             if blocks:
                 growth = self._growth(blocks[layer - 1] if 0 < layer <= len(blocks) else None, is_peak)
             else:
                 growth = ((self._glyphs.grows if is_peak else "").ljust(growth_width), "bad")
-            row = [(f"{layer:>2} ".ljust(_LAYER), "dim"), *self._number_and_bar(h[layer:], h_scale, bar), growth]
-            row += self._number_and_bar(g[layer:], g_scale, bar)
-            row += [("".join(column[layer : layer + 1]).rjust(_COLUMN), "text") for _, column in more]
+            row = [(f"{name:>2} ".ljust(_LAYER), "dim"), *self._number_and_bar(h.get(name), h_scale, bar), growth]
+            row += self._number_and_bar(g.get(name), g_scale, bar)
+            row += [
+                (("" if layer < 0 else "".join(column[layer : layer + 1])).rjust(_COLUMN), "text") for _, column in more
+            ]
             lines.append(row)
         return [*lines, []]
 
@@ -323,11 +326,10 @@ class RunPage:
             if isinstance(layers, (list, tuple)) and layers:
                 yield name, [written(value) for value in layers]
 
-    def _number_and_bar(self, values: Sequence[float], scale: Scale | None, cells: int) -> Row:
-        """The first of some values."""
-        if not values:
+    def _number_and_bar(self, value: float | None, scale: Scale | None, cells: int) -> Row:
+        if value is None:
             return [(" " * (_NUMBER + cells), "")]
-        value, bar = values[0], ""
+        bar = ""
         if scale is not None and math.isfinite(value) and value > 0 and cells:
             bar = self._glyphs.plateau_passing * max(1, round(scale.fraction(value) * (cells - 1)))
         return [(short(value).ljust(_NUMBER), "text" if math.isfinite(value) else "bad"), (bar.ljust(cells), "bar")]

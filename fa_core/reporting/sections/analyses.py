@@ -218,7 +218,7 @@ def smallest_words(sets: tuple[str, ...]) -> str:
     return f"Smallest set of diagnostics that catches all that S_full catches: {listed}."
 
 
-NOTES_AT_MOST = 10
+NOTES_AT_MOST = 24
 
 
 def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
@@ -242,7 +242,11 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         words=2 + len(LETTERS),
         marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
     )
-    notes = list(dict.fromkeys(f"{one.key}: {note}" for one in timelines for note in one.skipped))
+    concerned: dict[str, list[str]] = {}
+    for one in timelines:
+        for note in one.skipped:
+            concerned.setdefault(note, []).append(one.key)
+    notes = [f"{listed(dict.fromkeys(names))}: {note}" for note, names in concerned.items()]
     if len(notes) > NOTES_AT_MOST:
         notes[NOTES_AT_MOST:] = [f"and {len(notes) - NOTES_AT_MOST} more of this kind"]
     if notes:

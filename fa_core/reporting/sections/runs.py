@@ -19,7 +19,7 @@ from fa_core.diagnostics import (
 )
 from fa_core.gain import backward_gain, cause_of_floor
 from fa_core.option_values import listed
-from fa_core.report import ASSUMED, DiagnosticReport
+from fa_core.report import ASSUMED, DiagnosticReport, in_order
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, fixed, significant
 from fa_core.table import AuditTable
@@ -147,10 +147,14 @@ def layer_tables(table: AuditTable) -> Iterator[Block]:
             "Diagnostic (b): median BP gradient norm per layer (of the batch-mean CE: carries 1/B)",
         ),
     ):
-        rows = {i: list(getattr(table.report(i), field)) for i in shown}
-        cells = [(names[i], *map(significant, row)) for i, row in rows.items() if row]
+        rows = {names[i]: row for i in shown if (row := table.report(i).by_layer(field))}
+        layers = in_order(layer for row in rows.values() for layer in row)
+        cells = [(run, *(significant(row.get(layer)) for layer in layers)) for run, row in rows.items()]
+        headings = ("run", *(f"l = {layer}" for layer in layers))
         yield (
-            by_layer(("run",), cells, f"{what}, {symbol}.") if cells else Paragraph(f"{what}: not measured on any run.")
+            Grid(headings=headings, rows=tuple(cells), caption=f"{what}, {symbol}.")
+            if cells
+            else Paragraph(f"{what}: not measured on any run.")
         )
 
 

@@ -99,3 +99,10 @@ def test_a_nan_fires_and_names_the_layer() -> None:
     one = partial_audit(DiagnosticReport(residual_norms=[1.0, math.nan])).evidence[0]
     assert one.state == "fires"
     assert "layer 1" in one.why
+
+
+def test_a_norm_of_an_earlier_layer_is_bounded_over_the_blocks_below_it() -> None:
+    report = DiagnosticReport(residual_norms=[8.0], layers={"residual_norms": "3"})
+    assert with_growth_bound(report, 1.0, 12).growth_bound == pytest.approx(2.0)
+    last = DiagnosticReport(residual_norms=[16.0], layers={"residual_norms": "L"})
+    assert with_growth_bound(last, 1.0, 4).growth_bound == pytest.approx(2.0)

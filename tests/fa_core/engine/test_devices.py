@@ -27,6 +27,11 @@ class FakeNvml:
     def nvmlDeviceGetHandleByIndex(self, index: int) -> str:
         return self.cards[index]
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> str:
+        if uuid == "MIG-gone":
+            raise RuntimeError("not found")
+        return uuid
+
     def nvmlDeviceGetUUID(self, handle: str) -> bytes:
         return handle.encode()
 
@@ -40,6 +45,11 @@ class FakeNvml:
 
     def nvmlDeviceGetUtilizationRates(self, handle: str) -> SimpleNamespace:
         return SimpleNamespace(gpu=25)
+
+
+@pytest.fixture(autouse=True)
+def no_files(monkeypatch):
+    monkeypatch.setattr(devices, "_gpu_files", list)
 
 
 @pytest.fixture
@@ -192,3 +202,115 @@ def test_a_cpu_build_of_torch_has_no_cards_whatever_the_driver_says(tmp_path, mo
     for line, expected in (("cuda: Optional[str] = None", False), ("cuda: Optional[str] = '13.0'", True)):
         (package / "version.py").write_text(f"from typing import Optional\n{line}\nhip: Optional[str] = None\n")
         assert devices._torch_has_cuda() is expected
+
+
+class NoNvml:
+    NVMLError = RuntimeError
+
+    def nvmlInit(self) -> None:
+        raise RuntimeError("libnvidia-ml.so.1 not found")
+
+
+@pytest.fixture
+def no_nvml(monkeypatch):
+    """torch is built for a GPU, and there is no NVML: ROCm, or a container."""
+    monkeypatch.setitem(sys.modules, "pynvml", NoNvml())
+    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(devices, "_has_mps", lambda: False)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+
+
+def answers(monkeypatch, *gpus):
+    monkeypatch.setattr(devices, "_gpu_files", lambda: ["/dev/kfd"])
+    monkeypatch.setattr(devices, "ask_torch", lambda: devices.TorchAnswer("2.13", list(gpus)))
+
+
+def test_mig_instances_are_a_device_each(cards, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aaaa-1,MIG-bbbb-2")
+    first, second, _ = list_devices()
+    assert (first.name, first.label, first.memory_total) == ("cuda:0", "Card aa-1", 8 << 30)
+    assert (second.name, second.label) == ("cuda:1", "Card bb-2")
+    assert resolve_devices("auto") == ["cuda:0", "cuda:1"]
+    assert devices.why_no_cuda() == ""
+
+
+def test_mig_instances_are_listed_without_nvml_too(no_nvml, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-aaaa-1")
+    assert [(device.name, device.label) for device in list_devices()[:-1]] == [("cuda:0", "MIG instance MIG-aaaa-1")]
+    assert resolve_devices("auto") == ["cuda:0"]
+
+
+def test_a_worker_sees_its_own_mig_instance_alone():
+    visible = {"CUDA_VISIBLE_DEVICES": "MIG-a, MIG-b"}
+    assert devices.worker_device("cuda:1", visible) == "cuda:0"
+    assert visible == {"CUDA_VISIBLE_DEVICES": "MIG-b"}
+    for names in ("0,1", "GPU-a,GPU-b"):
+        visible = {"CUDA_VISIBLE_DEVICES": names}
+        assert devices.worker_device("cuda:1", visible) == "cuda:1"
+        assert visible == {"CUDA_VISIBLE_DEVICES": names}
+    assert devices.worker_device("cuda:1", {}) == "cuda:1"
+    assert devices.worker_device("cpu", {"CUDA_VISIBLE_DEVICES": "MIG-a"}) == "cpu"
+
+
+def test_where_nvml_shows_nothing_torch_is_asked(no_nvml, monkeypatch):
+    answers(monkeypatch, ("AMD Instinct MI300X", 192 << 30))
+    (card, _) = list_devices()
+    assert (card.name, card.label, card.memory_total) == ("cuda:0", "AMD Instinct MI300X", 192 << 30)
+    assert resolve_devices("auto") == ["cuda:0"]
+    assert devices.why_no_cuda() == devices.idle_gpu(["cuda:0"]) == ""
+
+
+def test_without_a_sign_of_a_gpu_torch_is_not_asked(no_nvml, monkeypatch):
+    def asked():
+        raise AssertionError("the import of torch takes seconds")
+
+    monkeypatch.setattr(devices, "ask_torch", asked)
+    assert resolve_devices("auto") == ["cpu"]
+    assert devices.why_no_cuda() == "no GPU: no NVIDIA driver answers"
+    assert devices.idle_gpu(["cpu"]) == ""
+
+
+def test_a_gpu_that_torch_cannot_use_is_named(no_nvml, monkeypatch):
+    answers(monkeypatch)
+    assert resolve_devices("auto") == ["cpu"]
+    assert devices.why_no_cuda() == "no GPU: torch can use none, though there is /dev/kfd"
+    said = "measured on the CPU beside a GPU (/dev/kfd): torch can use none, though there is /dev/kfd"
+    assert devices.idle_gpu(["cpu"]) == said
+
+
+def test_the_cpu_beside_a_gpu_is_said_with_its_reason(cards, monkeypatch):
+    said = "measured on the CPU beside a GPU (Card aaaa): --device or the settings say so"
+    assert devices.idle_gpu(["cpu", "cpu"]) == said
+    assert devices.idle_gpu(["cuda:0", "cpu"]) == ""
+    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
+    assert devices.idle_gpu(["cpu"]) == "measured on the CPU beside a GPU (Card aaaa): this torch is built without CUDA"
+
+
+def test_what_hides_a_gpu_hides_its_file_too(monkeypatch):
+    monkeypatch.undo()
+    shown = {"nvidia[0-9]*": [devices.Path("/dev/nvidia3")], "kfd": [devices.Path("/dev/kfd")]}
+    monkeypatch.setattr(devices.Path, "glob", lambda path, name: shown.get(name, []))
+    for name in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
+        monkeypatch.delenv(name, raising=False)
+    assert devices._gpu_files() == ["/dev/nvidia3", "/dev/kfd"]
+    monkeypatch.setenv("HIP_VISIBLE_DEVICES", "-1")
+    assert devices._gpu_files() == []
+
+
+@pytest.mark.parametrize(
+    ("probe", "answer"),
+    [
+        ('print(\'["2.13", [["A card", 5]]]\')', ("2.13", [("A card", 5)], "")),
+        ("import sys; sys.exit('libcudart is missing')", ("", [], "does not import: libcudart is missing")),
+        ("import os; os._exit(7)", ("", [], "does not import: exit code 7")),
+    ],
+)
+def test_torch_is_asked_in_a_process_of_its_own(probe, answer):
+    found = devices.ask_torch(probe)
+    assert (found.version, found.gpus, found.error) == answer
+
+
+@pytest.mark.gpu
+def test_torch_and_the_list_agree_on_a_machine_with_a_gpu(monkeypatch):
+    monkeypatch.undo()
+    assert [device.label for device in list_devices()[:-1]] == [name for name, _ in devices.ask_torch().gpus]

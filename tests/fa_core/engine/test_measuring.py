@@ -79,6 +79,12 @@ def test_provenance_names_everything_it_takes_to_measure_again(run):
     assert facts["fan_in"] == 16
 
 
+def test_a_gpu_that_was_not_used_stands_in_the_report(run, monkeypatch):
+    assert "idle_gpu" not in measured(run).provenance
+    monkeypatch.setattr("fa_core.engine.group_runner._idle_gpu", lambda device: f"{device} beside a GPU")
+    assert measured(run).provenance["idle_gpu"] == "cpu beside a GPU"
+
+
 def test_the_report_survives_the_way_to_the_client(run):
     job = Job(id="1", checkpoint=str(run))
     sent = json.loads(json.dumps(measure_run(job, "cpu", Watching()).to_dict()))

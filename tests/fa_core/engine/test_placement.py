@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from fa_core.engine import audit
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
 
@@ -16,3 +17,10 @@ def test_no_patience_at_all_is_refused(patience: float) -> None:
 
 def test_endless_patience_is_one() -> None:
     Placement(engine="ray", patience=math.inf).check()
+
+
+def test_a_gpu_that_is_not_used_is_said_before_anything_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "idle_gpu", lambda devices: f"a GPU is idle: {devices}")
+    said: list[str] = []
+    audit.make_pool(Placement(device="cpu"), on_notice=said.append).close()
+    assert said == ["a GPU is idle: ['cpu']"]

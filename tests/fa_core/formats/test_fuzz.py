@@ -12,9 +12,20 @@ from hypothesis import strategies as st
 
 from fa_core.errors import FaError
 from fa_core.formats import load_audits, scan
+from tests.fa_core.formats import logs
 from tests.fa_core.strategies import json_values
 
-MAGICS = [b"", b"PK\x03\x04", b"\x80\x02", b"{", b"\x10" + bytes(7) + b"{", b"\xff\xfe"]
+MAGICS = [
+    b"",
+    b"SQLite format 3\0",
+    b"epoch,acc\n",
+    bytes(12) + b"brain.Event:2",
+    b"PK\x03\x04",
+    b"\x80\x02",
+    b"{",
+    b"\x10" + bytes(7) + b"{",
+    b"\xff\xfe",
+]
 quick = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -69,4 +80,32 @@ def test_any_lines_cut_anywhere(path: Path, values: list[Any], cut: int) -> None
 @given(st.binary(max_size=300), st.sampled_from(MAGICS))
 def test_any_bytes(path: Path, content: bytes, magic: bytes) -> None:
     path.write_bytes(magic + content)
+    read_every_way(path)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
+    """A log of each kind."""
+    folder = tmp_path_factory.mktemp("whole")
+    scalars = {1: {"epoch": 1.0, "val/acc": 0.5}, 2: {"epoch": 2.0, "val/acc": 0.25}}
+    made = [
+        logs.lightning(folder / "a"),
+        logs.trainer(folder / "b"),
+        logs.events(folder / "c" / "events", scalars),
+        logs.events(folder / "d" / "events", scalars, tensors=True),
+        logs.mlflow(folder / "mlflow.db"),
+        logs.trackio(folder / "trackio.db", [("r", 0, {"acc": 0.5}), ("r", 1, {"acc": "NaN"})]),
+    ]
+    return [file.read_bytes() for file in made]
+
+
+@quick
+@given(st.integers(0, 5), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), max_size=4), st.floats(0, 1))
+def test_any_log_with_bytes_changed_and_cut_anywhere(
+    path: Path, whole: list[bytes], which: int, changes: list[tuple[float, int]], cut: float
+) -> None:
+    data = bytearray(whole[which])
+    for place, byte in changes:
+        data[int(place * (len(data) - 1))] = byte
+    path.write_bytes(data[: int(cut * len(data))])
     read_every_way(path)

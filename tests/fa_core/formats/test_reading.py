@@ -78,7 +78,7 @@ def test_unrelated_files_in_a_folder_are_left_alone(tmp_path: Path) -> None:
         (b'{"residual_norms": {"0": 1.0}}', "$.residual_norms: Expected `array`"),
         (b'[{"method": "bp", "seed": 1, "h_norms": [1, null]}]', "$[0].h_norms[1]"),
         (b'{"log": 5, "lam": 0.1}', "$.log: not a list of epochs"),
-        (b'{"epoch": 1, "test_acc": 31.0}', "divide by 100"),
+        (b'{"epoch": 1, "test_acc": 131.0}', "divide by 100"),
         (b'{"epoch": 1, "h_norms": "x"}', "h_norms"),
         (b"\xff\xfe{", "UTF-16"),
         (b'{"method_name": "\xff", "residual_norms": [1.0, 2.0]}', "utf-8"),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from fa_core.formats import Scan, growth_bound, scan
+from fa_core.report import DiagnosticReport
 
 LOG = [
     {"epoch": 1, "h_L_norm": 20.0, "g_2_norm": 1e-3, "test_acc": 0.2},
@@ -57,6 +58,19 @@ def test_depth_and_h_0_may_stand_in_the_config_or_the_entries(tmp_path: Path) ->
 
 def test_a_gradient_of_the_deepest_layer_is_no_proxy(tmp_path: Path) -> None:
     assert penalty(tmp_path, L=2, h_0_norm=1.0).rows[0].report.evidence == {"a": "bound"}
+
+
+def test_the_norms_of_a_penalty_log_are_of_the_layers_that_it_names(tmp_path: Path) -> None:
+    report = penalty(tmp_path).rows[0].report
+    assert report.by_layer("residual_norms") == {"L": 4096.0}
+    assert report.by_layer("bp_grad_norms") == {"2": 2e-4}
+    assert report.to_dict()["layers"] == {"residual_norms": "L", "bp_grad_norms": "2"}
+    assert penalty(tmp_path, L=2).rows[0].report.by_layer("bp_grad_norms") == {"L": 2e-4}
+
+
+def test_a_lone_norm_of_a_file_that_names_no_layer_stays_of_an_unknown_one() -> None:
+    assert DiagnosticReport(residual_norms=[5.0]).by_layer("residual_norms") == {"?": 5.0}
+    assert DiagnosticReport(residual_norms=[5.0], tap_names=["embed"]).by_layer("residual_norms") == {"0": 5.0}
 
 
 def test_a_baseline_makes_depth_utility_exact(tmp_path: Path) -> None:

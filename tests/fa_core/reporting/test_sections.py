@@ -5,14 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from fa_core import load_audits
 from fa_core.analysis.seeds import over_seeds
 from fa_core.diagnostics import DiagnosticThresholds
-from fa_core.report import ReferencePrecision, Resampling
+from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.reporting.blocks import Bullets, Grid, Paragraph, to_markdown
 from fa_core.reporting.sections.analyses import seeds_blocks, smallest_words
 from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table
-from fa_core.reporting.sections.runs import beyond_table, evidence_note, pitfalls_block, provenance, summary
+from fa_core.reporting.sections.runs import (
+    beyond_table,
+    evidence_note,
+    layer_tables,
+    pitfalls_block,
+    provenance,
+    summary,
+)
 from tests.fa_core.analysis.runs import row, table
 
 CREDIT: dict[str, Any] = {
@@ -200,3 +209,15 @@ def test_exact_zeros_of_the_credit_are_listed_where_there_are_any() -> None:
     assert [line for line in grid.rows if line[1] != "Γ"] == [
         ("ep_s1", "share of a_l that is 0", "12%", "100%", "25%", "0%")
     ]
+
+
+def test_norms_of_partial_logs_stand_under_the_layers_that_they_are_of() -> None:
+    part = DiagnosticReport(
+        residual_norms=[9.0], bp_grad_norms=[0.2], layers={"residual_norms": "L", "bp_grad_norms": "2"}
+    )
+    full = DiagnosticReport(residual_norms=[1.0, 2.0, 3.0], bp_grad_norms=[0.1, 0.1, 0.1])
+    runs = (replace(row("bp", 1), report=full), replace(row("dfa", 1), report=part))
+    h, g = (block for block in layer_tables(table(*runs)) if isinstance(block, Grid))
+    assert h.headings == ("run", "l = 0", "l = 1", "l = 2", "l = L")
+    assert h.rows[1] == ("dfa_s1", "N/A", "N/A", "N/A", "9.000")
+    assert (g.headings[1:], g.rows[1]) == (("l = 0", "l = 1", "l = 2"), ("dfa_s1", "N/A", "N/A", "0.2000"))

@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from fa_core.engine.devices import TorchAnswer
 from fa_tui.app import ExplorerApp
 from fa_tui.cli import main
 from fa_tui.commands import doctor
@@ -33,6 +34,28 @@ def test_a_torch_that_breaks_on_import_is_reported_with_its_last_words(monkeypat
     (finding,) = doctor.devices()
     assert finding.state == doctor.MISSING
     assert "libcudart.so.13" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("nvml", "gpus", "why", "state", "said"),
+    [
+        (["NVIDIA H200"], ["NVIDIA H200"], "", doctor.OK, "NVML sees NVIDIA H200; torch sees NVIDIA H200"),
+        ([], ["MI300X"], "", doctor.NOTE, "NVML sees none; torch sees MI300X"),
+        (["H200"], [], "", doctor.NOTE, "one is listed, but torch cannot use it: NVML sees H200; torch sees none"),
+        (["H200"], [], "no GPU: x", doctor.NOTE, "no GPU: x; NVML sees H200; torch sees none"),
+        ([], [], "no GPU: x", doctor.NOTE, "no GPU: x"),
+    ],
+)
+def test_what_nvml_and_torch_see_is_said(monkeypatch, nvml, gpus, why, state, said):
+    answer = TorchAnswer("2.13", [(name, 1 << 30) for name in gpus])
+    monkeypatch.setattr(doctor, "ask_torch", lambda probe: answer)
+    monkeypatch.setattr(doctor, "list_devices", list)
+    monkeypatch.setattr(doctor, "seen_by_nvml", lambda: nvml)
+    monkeypatch.setattr(doctor, "why_no_cuda", lambda: why)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "MIG-x")
+    found = {finding.name: finding for finding in doctor.devices()}
+    assert (found["gpu"].state, found["gpu"].found) == (state, said)
+    assert found["visible"].found == "CUDA_VISIBLE_DEVICES=MIG-x"
 
 
 def test_a_dumb_terminal_and_no_color_are_said(monkeypatch):

@@ -53,6 +53,19 @@ def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow)
     assert [row[1] for row in layers] == ["35825", "7.32e7", "1.74e8", "3.39e8", "4.35e8"]
 
 
+def test_the_norms_of_a_partial_log_are_shown_at_the_layers_that_it_names() -> None:
+    partial = DiagnosticReport(
+        residual_norms=[4096.0], bp_grad_norms=[2e-4], layers={"residual_norms": "L", "bp_grad_norms": "2"}
+    )
+    shown = text(run(partial)).splitlines()
+    head = next(place for place, line in enumerate(shown) if line.startswith(" l  ‖h‖"))
+    assert [line.split()[:2] for line in shown[head + 1 : head + 3]] == [["2", "2e-4"], ["L", "4096"]]
+    unknown = text(
+        run(DiagnosticReport(residual_norms=[4096.0], headline_acc=0.5, frozen_baseline_acc=0.4))
+    ).splitlines()
+    assert [line.split()[:2] for line in unknown if "4096" in line][-1] == ["?", "4096"]
+
+
 def test_the_block_that_grows_most_is_marked(dfa: AuditRow) -> None:
     (marked,) = [line for line in text(dfa).splitlines() if UNICODE.grows in line]
     assert marked.split()[0] == "1" and "×2043 ▲" in marked

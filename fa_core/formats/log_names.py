@@ -1,0 +1,114 @@
+"""Which number of a run a logged name stands for: the one table that every reader of logs and lists asks.
+
+A name is compared in lower case with ``_`` for every other sign: ``val/acc``, ``Val Acc`` and ``val_acc`` are one. The
+``fa/`` of `ProtocolMonitor` and the ``_epoch`` of Lightning are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+_ACCURACY = ("acc", "accuracy", "top1", "top1_acc", "acc1", "top_1", "acc_1", "prec1")
+HELD_OUT = ("test", "val", "valid", "validation", "eval", "dev")
+_TRAINED = ("train", "training")
+
+
+def _either_way(parts: Iterable[str], words: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for part in parts for word in words for name in (f"{part}_{word}", f"{word}_{part}"))
+
+
+NAMES: Mapping[str, tuple[str, ...]] = {
+    "epoch": ("epoch",),
+    "step": ("step", "global_step", "iteration", "iter"),
+    "test_acc": ("headline_acc", *_either_way(HELD_OUT, _ACCURACY), *_ACCURACY),
+    "train_acc": _either_way(_TRAINED, _ACCURACY),
+    "loss": ("loss", *_either_way(_TRAINED, ("loss",))),
+    "residual_norms": ("residual_norms", "hidden_norms", "h_norms"),
+    "bp_grad_norms": ("bp_grad_norms", "g_norms", "grad_norms"),
+    "stability_layer": ("stability_layer",),
+    "cross_batch_stability": ("cross_batch_stability", "stability", "drift"),
+    "frozen_baseline_acc": ("frozen_baseline_acc", "frozen_acc"),
+    "gamma": ("gamma", "gammas"),
+    "error_norm": ("error_norm",),
+    "lr": ("lr", "learning_rate", "lr_adam", "lr_adamw", "lr_sgd"),
+    "seconds": ("seconds", "time", "elapsed"),
+    "growth": ("max_per_block", "growth", "max_growth", "max_per_block_growth", "growth_per_block"),
+    "parameters_grad_norm": (
+        "grad_norm",
+        "gradient_norm",
+        "total_grad_norm",
+        "global_grad_norm",
+        "grad_2_0_norm_total",
+    ),
+    "depth": ("l", "depth", "n_blocks", "num_blocks", "n_layers", "num_layers"),
+    "method": ("method", "method_name"),
+    "seed": ("seed",),
+    "notes": ("notes",),
+    "verdict": ("verdict",),
+}
+"""Field → its names, of which the first one with a value counts; an accuracy is that of one name in all of a run."""
+
+JUDGED = frozenset(
+    {"test_acc", "residual_norms", "bp_grad_norms", "cross_batch_stability", "frozen_baseline_acc", "gamma", "growth"}
+)
+"""Fields that are measured where a network is evaluated, not at every step."""
+
+DEEPEST = "L"
+"""The layer of a name such as ``h_L_norm``."""
+
+_RANKS = {name: (field, rank) for field, names in NAMES.items() for rank, name in enumerate(names)}
+_LAYER = re.compile(r"(residual|hidden|h|bp_grad|g|gamma)_?(?:norms?_)?(\d{1,6}|l)(?:_norm)?")
+_LAYERED = {"bp_grad": "bp_grad_norms", "g": "bp_grad_norms", "gamma": "gamma"}
+_GAMMA_OF = re.compile(r"gamma_[a-z]+(?:_[a-z]+)*")
+
+
+class Columns(NamedTuple):
+    """Field → the name that counts; and for numbers logged layer by layer field → layer (``"L"``: the last) → name."""
+
+    whole: dict[str, str]
+    layers: dict[str, dict[str, str]]
+
+
+@lru_cache(maxsize=4096)
+def columns_of(names: tuple[str, ...]) -> Columns:
+    """What the names of an entry, or of a run, stand for.
+
+    >>> columns_of(("acc", "Accuracy/val", "fa/h_3", "val_loss", "gamma_dfa"))
+    Columns(whole={'test_acc': 'Accuracy/val', 'gamma': 'gamma_dfa'}, layers={'residual_norms': {'3': 'fa/h_3'}})
+    """
+    columns, ranks = Columns({}, {}), dict.fromkeys(NAMES, len(_RANKS))
+    for name in names:
+        plain = re.sub(r"[^0-9a-z]+", "_", name.lower()).strip("_").removeprefix("fa_")
+        plain = plain.removesuffix("_epoch")
+        layer = _LAYER.fullmatch(plain)
+        field, rank = _RANKS.get(plain) or (
+            "gamma" if not layer and _GAMMA_OF.fullmatch(plain) else "",
+            len(_RANKS) - 1,
+        )
+        if field and rank < ranks[field]:
+            columns.whole[field], ranks[field] = name, rank
+        elif layer and not field:
+            at = DEEPEST if layer[2] == "l" else str(int(layer[2]))
+            columns.layers.setdefault(_LAYERED.get(layer[1], "residual_norms"), {}).setdefault(at, name)
+    return columns
+
+
+def given_in(fields: Mapping[str, object]) -> Columns:
+    """What an entry gives a value to."""
+    return columns_of(tuple(name for name, value in fields.items() if value is not None))
+
+
+def is_measured(fields: Mapping[str, object]) -> bool:
+    """Whether an entry has an accuracy, or norms of the stream."""
+    columns = given_in(fields)
+    return not {"test_acc", "residual_norms", "bp_grad_norms"}.isdisjoint((*columns.whole, *columns.layers))
+
+
+def is_log(names: Iterable[object]) -> bool:
+    """Whether names are of a training log: an epoch or step, and something that is known of it."""
+    columns = columns_of(tuple(name for name in names if isinstance(name, str)))
+    known = {*columns.whole, *columns.layers}
+    return not known.isdisjoint(("epoch", "step")) and not known.isdisjoint(JUDGED | {"loss", "train_acc"})

@@ -1,0 +1,110 @@
+"""Where the monitor's numbers go, and that a log of them is read back."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from fa_core.errors import UsageError
+from fa_core.formats import scan
+from fa_core.models import build
+from fa_core.monitor import ProtocolMonitor, scalars
+from tests.fa_core.formats import logs
+
+NAMES = ["acc", "frozen_acc", "growth", "h_L", "g_L", "drift", "h_0", "h_1", "h_2", "g_0", "g_1", "g_2"]
+
+
+@pytest.fixture
+def net() -> nn.Module:
+    return build("resmlp", input_dim=6, d=8, L=2, seed=0, num_classes=3)
+
+
+@pytest.fixture
+def batches() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    generator = torch.Generator().manual_seed(1)
+    return [(torch.randn(16, 6, generator=generator), torch.randint(3, (16,), generator=generator)) for _ in range(8)]
+
+
+def fake(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
+    module = ModuleType(name)
+    vars(module).update(members)
+    monkeypatch.setitem(sys.modules, name, module)
+
+
+def test_a_function_gets_the_numbers_by_name_and_the_step(net, batches) -> None:
+    sent: list[tuple[dict[str, float], int]] = []
+    monitor = ProtocolMonitor(
+        net, batches, every=2, to=lambda numbers, step: sent.append((dict(numbers), step)), frozen_baseline_acc=0.3
+    )
+    for _ in range(4):
+        monitor.step()
+    assert [step for _, step in sent] == [2, 4]
+    assert list(sent[0][0]) == [f"fa/{name}" for name in NAMES]
+    assert sent[1][0] == scalars(monitor.reports[1])
+
+
+@pytest.mark.parametrize("name", ["wandb", "trackio"])
+def test_a_logger_keeps_the_step_of_its_own_run(net, batches, monkeypatch, name) -> None:
+    logged: list[dict[str, float]] = []
+    fake(monkeypatch, name, log=logged.append)
+    monitor = ProtocolMonitor(net, batches, every=3, to=name)
+    for _ in range(3):
+        monitor.step()
+    assert logged == [{**scalars(monitor.reports[0]), "fa/step": 3}]
+
+
+def test_tensorboard_gets_a_scalar_per_number_and_is_flushed(net, batches, monkeypatch) -> None:
+    calls: list[tuple[Any, ...]] = []
+
+    class SummaryWriter:
+        def add_scalar(self, tag: str, value: float, step: int) -> None:
+            calls.append((tag, value, step))
+
+        def flush(self) -> None:
+            calls.append(("flush",))
+
+    fake(monkeypatch, "torch.utils.tensorboard", SummaryWriter=SummaryWriter)
+    monitor = ProtocolMonitor(net, batches, to="tensorboard")
+    monitor.step()
+    assert calls == [*((tag, value, 1) for tag, value in scalars(monitor.reports[0]).items()), ("flush",)]
+
+
+@pytest.mark.parametrize(("name", "module"), [("tensorboard", "torch.utils.tensorboard"), ("wandb", "wandb")])
+def test_a_logger_that_is_not_installed_is_named_before_training(net, batches, monkeypatch, name, module) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(UsageError, match=rf"needs {name}, which is not installed; pip install '{name}>="):
+        ProtocolMonitor(net, batches, to=name)
+
+
+def test_an_unknown_logger_is_refused(net, batches) -> None:
+    with pytest.raises(UsageError, match="'aim'"):
+        ProtocolMonitor(net, batches, to="aim")
+
+
+def test_what_was_sent_is_read_back_exactly_as_it_was_measured(net, batches, tmp_path: Path) -> None:
+    lines: list[str] = []
+    events: dict[int, dict[str, float]] = {}
+
+    def send(numbers: Any, step: int) -> None:
+        lines.append(json.dumps({**numbers, "fa/step": step}))
+        events[step] = dict(numbers)
+
+    monitor = ProtocolMonitor(net, batches, to=send, frozen_baseline_acc=0.3)
+    monitor.step()
+    logs.put(tmp_path / "lines_s1.jsonl", "\n".join(lines) + "\n")
+    logs.events(tmp_path / "events_s1" / "events.out.tfevents.1", events)
+    (measured,) = monitor.reports
+    for trace in scan([tmp_path]).traces:
+        report = trace.epochs[0].report()
+        assert not report.evidence
+        assert report.flags == measured.flags
+        for letter, number in measured.numbers.items():
+            assert report.numbers[letter] == pytest.approx(number, rel=1e-6), (trace.key, letter)
+    assert len(scan([tmp_path]).traces) == 2
