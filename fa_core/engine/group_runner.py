@@ -403,6 +403,8 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     """What the network is, and the longest sum in it (``fan_in``), from which rounding errors follow."""
     network, tensors = loaded.network, loaded.checkpoint.tensors.values()
     facts: dict[str, Any] = {"fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)}
+    if loaded.checkpoint.taken:
+        facts["weights_taken"] = loaded.checkpoint.taken
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
     if loaded.manifest is not None:

@@ -88,6 +88,7 @@ FORMATS: tuple[Format, ...] = (
     Format("epoch trace", (b'"epoch"',), "epoch_trace"),
     Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
     Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
+    Format("index of shards", (b'"weight_map"',), "checkpoint_file", "_index"),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
@@ -227,6 +228,10 @@ def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
 def _in_file(place: Place) -> Iterator[Finding]:
     """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
     path = place.path
+    if why := checkpoint_file.no_run(path):
+        if place.named:
+            raise UnreadableInput(why, where=path, hint="name the folder")
+        return
     try:
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -369,7 +374,7 @@ class Walk:
         self.skip = frozenset()
         yield Place(folder, is_folder=True, named=named)
         skip = self.skip
-        entries = [entry for entry in entries if entry.name not in skip and not entry.name.startswith(".")]
+        entries = [entry for entry in entries if entry.name not in skip and _is_shown(entry)]
         for entry in sorted(entries, key=_by_number) if len(entries) > 1 else entries:
             found = _status(entry)
             if found is None:
@@ -385,6 +390,10 @@ class Walk:
             return False
         self._seen.add(identity)
         return True
+
+
+def _is_shown(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") or (entry.name == checkpoint_file.DISTRIBUTED and entry.is_file())
 
 
 _NUMBER = re.compile(r"(\d+)")
