@@ -281,7 +281,7 @@ def check_fits(path: Path, device: str) -> None:
     try:
         size = sum(file.stat().st_size for file in files_of(path))
     except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
+        raise UnreadableInput(f"cannot be read ({error.strerror})", where=error.filename or path) from error
     for place in dict.fromkeys(("cpu", device)):
         if size > (free := free_memory(place)):
             raise MeasureError(

@@ -70,8 +70,6 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     Raises:
         UnreadableInput: truncated, or not what its first bytes say.
     """
-    if kind != "safetensors" and _is_copy(path):
-        return
     row = _named(path)
     method, seed = row.method, row.seed
     if kind == "safetensors":
@@ -95,29 +93,26 @@ def sniff_index(document: Document) -> bool:
 
 def read_index(document: Document) -> Iterator[Finding]:
     """The checkpoint as a row without measurements."""
-    if not _is_copy(document.path):
-        yield msgspec.structs.replace(_named(document.path), checkpoint=document.path)
+    yield msgspec.structs.replace(_named(document.path), checkpoint=document.path)
 
 
-def no_run(path: str) -> str:
-    """Why a file, whatever it holds, is no run of its own: text, or ``""`` where it may be one."""
-    name = os.path.basename(path)  # noqa: PTH119 (thousands of times)
+def no_run(path: str, named: bool = False) -> str:
+    """Why a file, whatever it holds, is no run of its own: text, or ``""`` where it may be one.
+
+    Args:
+        path: the file.
+        named: whether the user named it: of weights that a hub folder has in two formats, either may be named.
+    """
+    folder, name = os.path.split(path)
+    safe, pickled = (os.path.join(folder, file) for file in _HUB_WEIGHTS)  # noqa: PTH118
+    whole = _SHARD.sub("", path)
     if _TRAINERS.fullmatch(name):
         return "holds the state of a trainer, not weights"
-    whole = _SHARD.sub("", path)
     if whole != path and os.path.exists(whole + _INDEX):  # noqa: PTH110
-        return f"is a part of the checkpoint {os.path.basename(whole)}{_INDEX}"  # noqa: PTH119
+        return f"is a part of the checkpoint {whole}{_INDEX}"
+    if not named and path.removesuffix(_INDEX) == pickled and (os.path.exists(safe) or os.path.exists(safe + _INDEX)):  # noqa: PTH110
+        return f"holds the same weights as {safe}"
     return ""
-
-
-def _is_copy(path: str) -> bool:
-    """Whether a hub folder has the same weights as safetensors, too."""
-    first, other = _HUB_WEIGHTS
-    folder, name = os.path.split(path)
-    return name.removesuffix(_INDEX) == other and any(
-        os.path.exists(os.path.join(folder, first + end))  # noqa: PTH110, PTH118
-        for end in ("", _INDEX)
-    )
 
 
 def shards(path: Path) -> dict[str, Path]:

@@ -228,7 +228,7 @@ def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
 def _in_file(place: Place) -> Iterator[Finding]:
     """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
     path = place.path
-    if why := checkpoint_file.no_run(path):
+    if why := checkpoint_file.no_run(path, place.named):
         if place.named:
             raise UnreadableInput(why, where=path, hint="name the folder")
         return

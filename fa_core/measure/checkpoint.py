@@ -60,33 +60,30 @@ class Checkpoint:
 
     Attributes:
         path: the file.
-        tensors: the network's state dict, on the CPU.
+        mappings: every mapping of tensors, on the CPU, by its place in the file (``""`` for the whole file), in the
+            order of preference; once it is `fitted`, the one that fits the network.
         feedback: feedback matrices by name (``B_0``, ``B_1``, ... for a list), empty if it has none.
         metadata: a safetensors file's own notes, e.g. method and seed.
-        name: the mapping's place in the file, ``""`` for the whole file.
-        others: the other mappings of tensors, by their place.
         contents: names of what the file holds beside tensors.
-        taken: which tensors fit the network, and what was left out or renamed; empty where all are as they are.
+        taken: which mapping fits, and what was left out or renamed; empty where all is taken as it is.
     """
 
     path: Path
-    tensors: Mapping[str, Tensor]
+    mappings: Mapping[str, Mapping[str, Tensor]]
     feedback: Mapping[str, Tensor] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
-    name: str = ""
-    others: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
     contents: tuple[str, ...] = ()
     taken: str = ""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The network's state dict."""
+        return next(iter(self.mappings.values()))
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Tensor name → shape."""
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
-
-    @property
-    def mappings(self) -> dict[str, Mapping[str, Tensor]]:
-        """Every mapping of tensors, by its place, in the order of preference."""
-        return {self.name: self.tensors, **self.others}
 
 
 def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
@@ -106,12 +103,11 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
         found = _read_shards(path) if path.suffix == ".json" else _read(path)
     if weights is None:
         return found
-    every = found.mappings
-    named = sorted((name for name in every if f".{name}".endswith(f".{weights}")), key=len)
+    named = {name: held for name, held in found.mappings.items() if f".{name}".endswith(f".{weights}")}
     if not named:
-        held = ", ".join(filter(None, every)) or "nothing by a name"
+        held = ", ".join(filter(None, found.mappings)) or "nothing by a name"
         raise UsageError(f"holds no --weights {weights}", where=path, hint=f"it holds {held}")
-    return replace(found, name=named[0], tensors=every[named[0]], others={name: every[name] for name in named[1:]})
+    return replace(found, mappings=named)
 
 
 @contextmanager
@@ -159,7 +155,7 @@ def _read_safetensors(path: Path, header: int, size: int) -> Checkpoint:
         raise UnreadableInput(f"is truncated or no safetensors file ({size} bytes)", where=path)
     with safe_open(path, framework="pt") as file:
         tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        return Checkpoint(path, tensors, metadata=file.metadata() or {})
+        return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
 
 
 def _read_shards(path: Path) -> Checkpoint:
@@ -171,7 +167,7 @@ def _read_shards(path: Path) -> Checkpoint:
             tensors.update((n, t) for n, t in _read(shard).tensors.items() if places.get(n) == shard)
     if missing := [name for name in places if name not in tensors]:
         raise UnreadableInput(f"its shards lack {len(missing)} tensors, the first is {missing[0]}", where=path)
-    return Checkpoint(path, tensors)
+    return Checkpoint(path, {"": tensors})
 
 
 def _zipped(path: Path, archive: Archive) -> Any:
@@ -192,19 +188,18 @@ def _zipped(path: Path, archive: Archive) -> Any:
 def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
     found, root = mappings(content, size), inside(content)
     found.pop(FEEDBACK_KEY, None)
-    matrices = {
-        name if isinstance(name, str) else f"B_{name}": tensor_of(one)
-        for name, one in inside(root.get(FEEDBACK_KEY)).items()
-    }
+    names = [key for key in root if isinstance(key, str)]
     if not found:
-        keys = ", ".join(repr(key) for key in list(root)[:6] if isinstance(key, str))
-        held = f"no state dict (it holds {keys})" if keys else f"a {type(content).__name__}, not a state dict"
+        held = (
+            f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
+            if names
+            else f"a {type(content).__name__}, not a state dict"
+        )
         raise UnreadableInput(f"holds {held}", where=path, hint="save the network's state_dict()")
-    (name, tensors), *others = sorted(found.items(), key=_preference)
-    attributes = {"_modules", "training"} <= root.keys()
-    kept = [key for key in root if isinstance(key, str) and not (attributes or key in tensors or key == FEEDBACK_KEY)]
-    feedback = {matrix: tensor for matrix, tensor in matrices.items() if tensor is not None}
-    return Checkpoint(path, tensors, feedback, name=name, others=dict(others), contents=tuple(kept))
+    matrices = ((name, tensor_of(one)) for name, one in inside(root.get(FEEDBACK_KEY)).items())
+    feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
+    beside = () if "_modules" in root else (name for name in names if name not in {FEEDBACK_KEY, *found.get("", ())})
+    return Checkpoint(path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside))
 
 
 def _preference(found: tuple[str, Mapping[str, Tensor]]) -> tuple[bool, bool, int]:
@@ -223,26 +218,27 @@ def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
         checkpoint: as it was read.
         own: the network's state dict.
     """
-    every = checkpoint.mappings
     fits: dict[str, dict[str, str]] = {}
-    for name, tensors in every.items():
-        for names in ({old: old for old in tensors}, _unwrapped(tensors, own)):
+    for place, tensors in checkpoint.mappings.items():
+        for names in (_unwrapped(tensors, own), {name: name for name in tensors}):
             named = {new: tensors[old] for old, new in names.items()}
-            if name not in fits and not any(_misfits(own, named)) and not _wrong_shapes(own, named):
-                fits[name] = names
+            if not any(_misfits(own, named)) and not _wrong_shapes(own, named):
+                fits[place] = names
     if not fits:
         return checkpoint
-    (name, names), *others = fits.items()
-    rest = {other: every[other] for other in every if other != name}
-    said = [f"weights from {name!r}"] if name else []
-    said += [f"{other!r} fits too (--weights {other})" for other, _ in others]
+    place, names = next(iter(fits.items()))
+    tensors = checkpoint.mappings[place]
     prefixes = {old.removesuffix(new) for old, new in names.items() if old != new}
-    said += [f"names without {', '.join(map(repr, sorted(prefixes)))}"] if prefixes else []
-    roots = {place.partition(".")[0] for place in fits}
-    unused = [key for key in (*checkpoint.contents, *(every[name].keys() - names)) if key not in roots]
-    said += [f"not used: {', '.join(unused[:6])}{', …' if len(unused) > 6 else ''}"] if unused else []
-    tensors = {new: every[name][old] for old, new in names.items()}
-    return replace(checkpoint, name=name, tensors=tensors, others=rest, taken="; ".join(said))
+    used = {name.partition(".")[0] for name in fits} | names.keys()
+    unused = [name for name in (*checkpoint.contents, *tensors) if name not in used]
+    said = (
+        place and f"weights from {place!r}",
+        *(f"{other!r} fits too (--weights {other})" for other in fits if other != place),
+        prefixes and f"names without {', '.join(map(repr, sorted(prefixes)))}",
+        unused and f"not used: {', '.join(unused[:6])}{', …' if len(unused) > 6 else ''}",
+    )
+    found = {place: {new: tensors[old] for old, new in names.items()}}
+    return replace(checkpoint, mappings=found, taken="; ".join(str(part) for part in said if part))
 
 
 def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> dict[str, str]:
@@ -392,10 +388,11 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
     failed: list[UnknownNetwork] = []
     for tensors in checkpoint.mappings.values():
         for names in ({name: name for name in tensors}, _unwrapped(tensors)):
+            shapes = tuple((new, tuple(tensors[old].shape)) for old, new in names.items())
             try:
-                arch, arch_args = _recognised(tuple((new, tuple(tensors[old].shape)) for old, new in names.items()))
+                arch, arch_args = _recognised(shapes)
                 return _planned(arch, arch_args).to_empty(device="cpu")
-            except UnknownNetwork as error:  # noqa: PERF203
+            except UnknownNetwork as error:
                 failed.append(error)
     config = checkpoint.path.with_name("config.json")
     hint = f"name the network with --model hf:{config.parent}" if config.is_file() else failed[0].hint
