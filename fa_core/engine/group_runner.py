@@ -345,6 +345,8 @@ def build_report(
         )
     if len(samples.batches) < options.norm_batches:
         note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
+    if loaded.checkpoint.taken:
+        note(loaded.checkpoint.taken)
     hits = int(right.sum())
     report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:

@@ -34,9 +34,9 @@ DISTRIBUTED = ".metadata"
 """The file that makes a folder one of torch's distributed checkpoints."""
 
 _INDEX = ".index.json"
-_SHARD = re.compile(r"-\d{5}-of-\d{5}(?=\.(?:safetensors|bin)$)")
-_TRAINERS = re.compile(
-    r"(?:optimizer|scheduler|scaler|sampler|rng_state|random_states|training_args)[_\d]*\.(?:pt|pth|bin|pkl)"
+_NO_RUN = re.compile(
+    r"(?P<trainer>(?:optimizer|scheduler|scaler|sampler|rng_state|random_states|training_args)[_\d]*\.(?:pth?|bin|pkl))"
+    r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)|.*\.(?P<part>distcp)|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
 )
 _HUB_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _HUB_CONFIG = "config.json"
@@ -47,8 +47,8 @@ def kind_of(head: bytes, path: str) -> str:
 
     A bare pickle counts under a name that promises a checkpoint: pickles hold anything (data sets, too).
     """
-    if distributed(path) is not None:
-        return "distributed" if path.endswith(DISTRIBUTED) and head[:1] == b"\x80" else ""
+    if distributed(path):
+        return "distributed" if head[:1] == b"\x80" else ""
     if len(head) >= 10 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= _HEADER_LIMIT:
         return "safetensors"
     if head.startswith(b"PK\x03\x04"):
@@ -104,14 +104,17 @@ def no_run(path: str, named: bool = False) -> str:
         named: whether the user named it: of weights that a hub folder has in two formats, either may be named.
     """
     folder, name = os.path.split(path)
-    safe, pickled = (os.path.join(folder, file) for file in _HUB_WEIGHTS)  # noqa: PTH118
-    whole = _SHARD.sub("", path)
-    if _TRAINERS.fullmatch(name):
+    match = _NO_RUN.fullmatch(name)
+    kind = match and match.lastgroup
+    if kind == "trainer":
         return "holds the state of a trainer, not weights"
-    if whole != path and os.path.exists(whole + _INDEX):  # noqa: PTH110
-        return f"is a part of the checkpoint {whole}{_INDEX}"
-    if not named and path.removesuffix(_INDEX) == pickled and (os.path.exists(safe) or os.path.exists(safe + _INDEX)):  # noqa: PTH110
-        return f"holds the same weights as {safe}"
+    if kind == "part":
+        return "is a part of a distributed checkpoint"
+    if kind == "shard" and match and os.path.exists(index := path.replace(match["shard"], "") + _INDEX):  # noqa: PTH110
+        return f"is a part of the checkpoint {index}"
+    other = os.path.join(folder, _HUB_WEIGHTS[0])  # noqa: PTH118
+    if kind == "copy" and not named and (os.path.exists(other) or os.path.exists(other + _INDEX)):  # noqa: PTH110
+        return f"holds the same weights as {other}"
     return ""
 
 
@@ -142,12 +145,14 @@ def files_of(path: Path) -> list[Path]:
 
 
 def distributed(path: str) -> UnreadableInput | None:
-    """What to say about a part of one of torch's distributed checkpoints: how to convert it; None for other files."""
+    """What to say about one of torch's distributed checkpoints: how to convert it; None for other files."""
     folder, name = os.path.split(path)
-    if name != DISTRIBUTED and not name.endswith(".distcp"):
+    if name != DISTRIBUTED:
         return None
-    target = f"{folder}.pt" if folder else "weights.pt"
-    command = f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {folder or '.'} {target}"
+    import shlex
+
+    words = shlex.join([folder or ".", f"{folder}.pt" if folder else "weights.pt"])
+    command = f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {words}"
     return UnreadableInput("is a distributed checkpoint in parts", where=folder or ".", hint=f"convert it: {command}")
 
 
@@ -164,7 +169,7 @@ def damage(path: Path) -> UnreadableInput | None:
     """Why a file is no whole checkpoint, as far as its first bytes and its size show; None = they show no damage."""
     if path.name.endswith(_INDEX):
         return None
-    if (refusal := distributed(str(path))) is not None:
+    if refusal := distributed(str(path)):
         return refusal
     try:
         with path.open("rb") as file:

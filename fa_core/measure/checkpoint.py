@@ -11,6 +11,7 @@ import copy
 import json
 import mmap
 import re
+import shlex
 import struct
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -103,11 +104,11 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
         found = _read_shards(path) if path.suffix == ".json" else _read(path)
     if weights is None:
         return found
-    named = {name: held for name, held in found.mappings.items() if f".{name}".endswith(f".{weights}")}
+    named = [name for name in found.mappings if re.search(rf"(?:^|[._-]){re.escape(weights)}$", name)]
     if not named:
         held = ", ".join(filter(None, found.mappings)) or "nothing by a name"
         raise UsageError(f"holds no --weights {weights}", where=path, hint=f"it holds {held}")
-    return replace(found, mappings=named)
+    return replace(found, mappings={name: found.mappings[name] for name in sorted(named, key=len)})
 
 
 @contextmanager
@@ -130,7 +131,7 @@ def _guarded(path: Path) -> Iterator[None]:
 
 
 def _read(path: Path) -> Checkpoint:
-    if (refusal := distributed(str(path))) is not None:
+    if refusal := distributed(str(path)):
         raise refusal
     size = path.stat().st_size
     with path.open("rb") as file:
@@ -395,7 +396,7 @@ def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
             except UnknownNetwork as error:
                 failed.append(error)
     config = checkpoint.path.with_name("config.json")
-    hint = f"name the network with --model hf:{config.parent}" if config.is_file() else failed[0].hint
+    hint = f"name the network with --model {shlex.quote(f'hf:{config.parent}')}" if config.is_file() else failed[0].hint
     raise UnknownNetwork(failed[0].what, where=checkpoint.path, hint=hint) from failed[0]
 
 

@@ -23,25 +23,14 @@ from torch import Tensor
 
 DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
 
-STORAGES = {f"{name.title()}Storage": DTYPES[name] for name in ("double", "float", "half", "long", "int", "short")} | {
-    "CharStorage": torch.int8,
-    "ByteStorage": torch.uint8,
-    "UntypedStorage": torch.uint8,
-    "BoolStorage": torch.bool,
-    "BFloat16Storage": torch.bfloat16,
-    "ComplexFloatStorage": torch.complex64,
-    "ComplexDoubleStorage": torch.complex128,
-}
+STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torch.uint8}
 """torch's storage class → the kind of its elements."""
 
 EXPORTED_TABLE = "data/weights/model_weights_config.json"
 """Where torch.export lists the weights of a program."""
 
-EXPORTED = {1: "uint8", 2: "int8", 3: "int16", 4: "int32", 5: "int64", 6: "half", 7: "float", 8: "double"} | {
-    12: "bool",
-    13: "bfloat16",
-}
-"""Number of a kind of elements in that list → its name."""
+EXPORTED = ("", "uint8", "int8", "int16", "int32", "int64", "half", "float", "double", "", "", "", "bool", "bfloat16")
+"""The kinds of elements, by their number in that list."""
 
 DEPTH, MOST_MODULES, MOST_TENSORS, LONGEST_NAME = 8, 100_000, 1_000_000, 1000
 """How deep mappings are looked for, and what no network reaches: a module may contain itself."""
@@ -87,7 +76,8 @@ class _Storage:
         _, kind, key, _, count, *view = pid
         self.archive, self.key = archive, _checked(key)
         archive.kinds[self.key] = kind.name.rpartition(".")[2]
-        self.first, self.count = view[0][1:] if view and view[0] else (0, count)
+        place: tuple[Any, Any] = view[0][1:] if view and view[0] else (0, count)
+        self.first, self.count = place
 
     def tensor(self, dtype: torch.dtype | None, offset: Any, size: Any, stride: Any) -> Tensor:
         """A view of it, of its own kind of elements if none is given.
@@ -212,7 +202,10 @@ def _check_order(little: bool) -> None:
 
 
 # Python's own, in Python: the one in C takes sizes that a file states as they are, up to all memory
-class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
+_PurePython: Any = vars(pickle)["_Unpickler"]
+
+
+class _Unpickler(_PurePython):  # type: ignore[misc]
     def __init__(self, file: Any, archive: Archive) -> None:
         super().__init__(file, encoding="latin1")
         self._archive = archive
@@ -264,7 +257,7 @@ class _Unpickler(pickle._Unpickler):  # type: ignore[name-defined,misc]
         self.metastack[-1].append(_Dict())
         self.load_setitems()
 
-    _kept: Mapping[int, Any] = pickle._Unpickler.dispatch  # type: ignore[attr-defined]
+    _kept = _PurePython.dispatch
     dispatch = _kept | {
         pickle.REDUCE[0]: _reduce,
         pickle.NEWOBJ[0]: _reduce,
@@ -300,8 +293,8 @@ def tensor_of(value: Any) -> Tensor | None:
         raise ValueError(f"a tensor that is not plain and dense (_rebuild_{kind})")
     storage = args[0]
     if isinstance(storage, Placeholder) and storage.name == "torch.storage._load_from_bytes":
-        # a tensor in a bare pickle brings its storage as a file of its own
-        storage = Archive(bytearray(storage.args[0])).pickled()
+        # a tensor in a bare pickle brings its storage as a file of its own; of a number, as many bytes would be made
+        storage = Archive(bytearray(memoryview(storage.args[0]))).pickled()
     if not isinstance(storage, _Storage):
         raise ValueError("a tensor without a storage")
     return storage.tensor(DTYPES[args[6].name[6:]] if kind == "tensor_v3" else None, *args[1:4])

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import struct
 import zipfile
-from pathlib import Path
 
 import pytest
 import torch

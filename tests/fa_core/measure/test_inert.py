@@ -290,6 +290,11 @@ MALFORMED: dict[str, bytes] = {
     "a storage of no known kind": state_dict(tensor(of=storage(kind="eval"))),
     "a tensor without a storage": state_dict(tensor(of=b"K\x01")),
     "a tensor of a placeholder": state_dict(tensor(of=b"cos\nsystem\n")),
+    "a storage in as many bytes as a number": state_dict(
+        tensor(of=b"ctorch.storage\n_load_from_bytes\n\x8a\x05\0\0\0\0\x40\x85R")
+    ),
+    "a set of a number": b"\x80\x02cbuiltins\nset\nK\x05\x85R.",
+    "an ordered mapping of a number": b"\x80\x02ccollections\nOrderedDict\nK\x05\x85R.",
     "a tensor without arguments": state_dict(b"ctorch._utils\n_rebuild_tensor_v2\n)R"),
     "a sparse tensor": state_dict(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"),
     "parameters within parameters": state_dict(b"ctorch._utils\n_rebuild_parameter\n(" * 20000 + b"N" + b"tR" * 20000),
