@@ -41,6 +41,7 @@ REPEATS, SLACK = 64, 1 << 20
 _PLAIN = (str, int, float, bytes, type(None))
 _SETS = {f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("set", "frozenset")}
 _REBUILDS = re.compile(r"torch\._(?:utils|tensor)\._rebuild_(\w+)")
+_BIG_ENDIAN = "written on a big-endian machine"
 _ENDLESS = "modules or tensors without end"
 
 
@@ -70,33 +71,45 @@ class Placeholder(_Dict):
 
 
 class _Storage:
-    """A storage that is mapped when it is asked for; only its place is known."""
+    """A storage that is mapped when it is asked for; only its place is known.
 
-    def __init__(self, archive: Archive, pid: tuple[Any, ...]) -> None:
-        _, kind, key, _, count, *view = pid
-        self.archive, self.key = archive, _checked(key)
-        archive.kinds[self.key] = kind.name.rpartition(".")[2]
-        place: tuple[Any, Any] = view[0][1:] if view and view[0] else (0, count)
-        self.first, self.count = place
+    Args:
+        archive: where it is.
+        kind: its class, in `STORAGES`.
+        key: what it is called there.
+        count: its elements.
+        first: how many elements of what is called so come before it.
+    """
 
-    def tensor(self, dtype: torch.dtype | None, offset: Any, size: Any, stride: Any) -> Tensor:
-        """A view of it, of its own kind of elements if none is given.
+    def __init__(self, archive: Archive, kind: str, key: str, count: Any, first: Any = 0) -> None:
+        self.archive, self.key, self.count, self.first = archive, key, count, first
+        archive.kinds[key] = kind
+
+    def tensor(self, dtype: torch.dtype | None, offset: int, size: Any, stride: Any) -> Tensor:
+        """A view of it.
+
+        Args:
+            dtype: the kind of its elements; None = the storage's.
+            offset: the number of its first element in the storage.
+            size: its shape.
+            stride: as many.
 
         Raises:
-            ValueError: the file has less of it than the pickle says, or the view reaches beyond it.
+            ValueError: it reaches beyond the storage, or that beyond its place in the file.
         """
+        if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in (offset, *size, *stride)):
+            raise ValueError("a tensor's sizes or strides are no counts")
         own = STORAGES[self.archive.kinds[self.key]]
         start, length = self.archive.places[self.key]
-        first, count = self.first * own.itemsize, self.count * own.itemsize
-        if not 0 <= first <= first + count <= length:
-            raise ValueError(f"storage {self.key} has {length} bytes, and {first + count} are asked for")
-        return self.archive.view((start + first, count), dtype or own, offset, size, stride)
-
-
-def _checked(key: Any) -> str:
-    if not isinstance(key, (str, int)):
-        raise pickle.UnpicklingError(f"a storage is called by a {type(key).__name__}")
-    return str(key)
+        first, end = self.first * own.itemsize, (self.first + self.count) * own.itemsize
+        if not 0 <= first <= end <= length or start + end > len(self.archive.data):
+            raise ValueError(f"storage {self.key} has {length} bytes, and {end} are asked for")
+        dtype, empty = dtype or own, not all(size)
+        last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        if not empty and (last + 1) * dtype.itemsize > end - first:
+            raise ValueError(f"a tensor of shape {tuple(size)} reaches out of its storage")
+        storage = self.archive.memory.untyped_storage()[start + first : start + end]
+        return torch.empty(0, dtype=dtype).set_(storage, 0 if empty else offset, size, stride)
 
 
 class Archive:
@@ -129,7 +142,8 @@ class Archive:
             start = at + 30 + sum(struct.unpack("<HH", self.data[at + 26 : at + 30]))
             if not entry.compress_type and 0 <= start <= start + entry.file_size <= len(self.data):
                 self.places[entry.filename.partition("/")[2] or entry.filename] = start, entry.file_size
-        _check_order(self.places.get("byteorder") is None or self._entry("byteorder") == b"little")
+        if "byteorder" in self.places and self._entry("byteorder") != b"little":
+            raise ValueError(_BIG_ENDIAN)
 
     def zipped(self) -> Any:
         """What ``torch.save`` put into an opened archive."""
@@ -144,8 +158,9 @@ class Archive:
         if content != torch.serialization.MAGIC_NUMBER:
             return content
         _, system, content, keys = (self._unpickled(file) for _ in range(4))
-        _check_order(system["little_endian"])
-        for key in map(_checked, keys):
+        if not system["little_endian"]:
+            raise ValueError(_BIG_ENDIAN)
+        for key in map(_name, keys):
             length = struct.unpack("<q", file.read(8))[0] * STORAGES[self.kinds[key]].itemsize
             self.places[key] = file.tell(), length
             file.seek(length, io.SEEK_CUR)
@@ -155,35 +170,14 @@ class Archive:
         """The weights that ``torch.export.save`` put into an opened archive: a list of them, and raw bytes."""
         found = {}
         for name, entry in json.loads(self._entry(EXPORTED_TABLE))["config"].items():
-            meta, place = entry["tensor_meta"], self.places[f"data/weights/{entry['path_name']}"]
+            meta, key = entry["tensor_meta"], f"data/weights/{entry['path_name']}"
             size, stride = ([n["as_int"] for n in meta[kind]] for kind in ("sizes", "strides"))
             if entry["use_pickle"]:
                 raise ValueError(f"{name} is no plain tensor")
-            first, dtype = meta["storage_offset"]["as_int"], DTYPES[EXPORTED[meta["dtype"]]]
-            found[name] = self.view(place, dtype, first, size, stride)
+            dtype = DTYPES[EXPORTED[meta["dtype"]]]
+            whole = _Storage(self, "UntypedStorage", key, self.places[key][1])
+            found[name] = whole.tensor(dtype, meta["storage_offset"]["as_int"], size, stride)
         return found
-
-    def view(self, place: tuple[int, int], dtype: torch.dtype, offset: int, size: Any, stride: Any) -> Tensor:
-        """A tensor over some bytes.
-
-        Args:
-            place: the first byte, and how many.
-            dtype: the kind of its elements.
-            offset: the number of its first element among those bytes.
-            size: its shape.
-            stride: as many.
-
-        Raises:
-            ValueError: it reaches beyond those bytes, or they beyond the file.
-        """
-        if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in (offset, *size, *stride)):
-            raise ValueError("a tensor's sizes or strides are no counts")
-        start, end = place[0], sum(place)
-        last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
-        if end > len(self.data) or (all(size) and (last + 1) * dtype.itemsize > place[1]):
-            raise ValueError(f"a tensor of shape {tuple(size)} reaches out of its storage")
-        storage = self.memory.untyped_storage()[start:end]
-        return torch.empty(0, dtype=dtype).set_(storage, offset if all(size) else 0, size, stride)
 
     def _entry(self, name: str) -> bytes:
         start, length = self.places[name]
@@ -196,9 +190,9 @@ class Archive:
         return _Unpickler(file, self).load()
 
 
-def _check_order(little: bool) -> None:
-    if not little:
-        raise ValueError("written on a big-endian machine")
+def _name(key: Any) -> str:
+    """What a storage is called: a text, or it is refused before it is hashed."""
+    return "".join([key])
 
 
 # Python's own, in Python: the one in C takes sizes that a file states as they are, up to all memory
@@ -217,8 +211,11 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         self.append(Placeholder(f"copyreg.{code}"))
 
     def persistent_load(self, pid: Any) -> Any:
-        # torch's old format has the source of a module's class next to the class
-        return pid[1] if pid[0] == "module" else _Storage(self._archive, pid)
+        if pid[0] == "module":
+            return pid[1]  # torch's old format has the source of a module's class next to the class
+        _, kind, key, _, count, *view = pid
+        first, count = view[0][1:] if view and view[0] else (0, count)
+        return _Storage(self._archive, kind.name.rpartition(".")[2], _name(key), count, first)
 
     def _instantiate(self, func: Any, args: Any) -> None:
         """Put what stands for the result of a call on the stack."""

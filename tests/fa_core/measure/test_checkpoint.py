@@ -99,7 +99,7 @@ def test_a_safetensors_header_that_cannot_be_meant_is_not_read(tmp_path):
     with path.open("wb") as file:
         file.write(struct.pack("<Q", 1 << 30) + b"{" + b" " * 100)
         file.truncate(2 << 30)
-    with pytest.raises(UnreadableInput, match="truncated or no safetensors"):
+    with pytest.raises(UnreadableInput, match=r"header.*too large"):
         load_checkpoint(path)
 
 
