@@ -17,7 +17,7 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, python_loads
 from fa_core.rows import AuditRow, row_of_file
-from fa_core.runs import canonical_method
+from fa_core.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 
 NAME = "checkpoint"
 SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
@@ -30,16 +30,11 @@ _HEADER_LIMIT = 100 << 20
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
 COPY_AGAIN = "copy or download the file again"
 
-DISTRIBUTED = ".metadata"
-"""The file that makes a folder one of torch's distributed checkpoints."""
-
 _INDEX = ".index.json"
 _NO_RUN = re.compile(
     r"(?P<trainer>(?:optimizer|scheduler|scaler|sampler|rng_state|random_states|training_args)[_\d]*\.(?:pth?|bin|pkl))"
     r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)|.*\.(?P<part>distcp)|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
 )
-_HUB_WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-_HUB_CONFIG = "config.json"
 
 
 def kind_of(head: bytes, path: str) -> str:
@@ -112,7 +107,7 @@ def no_run(path: str, named: bool = False) -> str:
         return "is a part of a distributed checkpoint"
     if kind == "shard" and match and os.path.exists(index := path.replace(match["shard"], "") + _INDEX):  # noqa: PTH110
         return f"is a part of the checkpoint {index}"
-    other = os.path.join(folder, _HUB_WEIGHTS[0])  # noqa: PTH118
+    other = os.path.join(folder, WEIGHTS)  # noqa: PTH118
     if kind == "copy" and not named and (os.path.exists(other) or os.path.exists(other + _INDEX)):  # noqa: PTH110
         return f"holds the same weights as {other}"
     return ""
@@ -159,8 +154,8 @@ def distributed(path: str) -> UnreadableInput | None:
 def _named(path: str) -> AuditRow:
     """The row of a checkpoint: named by its folder where files of all such folders are called the same."""
     folder, name = os.path.split(path)
-    hub = name.removesuffix(_INDEX) in _HUB_WEIGHTS and os.path.exists(os.path.join(folder, _HUB_CONFIG))  # noqa: PTH110, PTH118
-    if name == DISTRIBUTED or name.endswith(_INDEX) or hub:
+    hub = name == WEIGHTS and os.path.exists(os.path.join(folder, "config.json"))  # noqa: PTH110, PTH118
+    if hub or name in HUB_FILES:
         return msgspec.structs.replace(row_of_file(os.path.abspath(folder)), source=path)  # noqa: PTH100
     return row_of_file(path)
 

@@ -19,7 +19,7 @@ from fa_core.formats import checkpoint_file, run_folder
 from fa_core.formats.json_document import Document, Finding, open_document
 from fa_core.formats.reports import MEASURED
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import CREDIT, RUN_FILES
+from fa_core.runs import CREDIT, DISTRIBUTED, RUN_FILES
 from fa_core.trace import Trace
 
 if TYPE_CHECKING:
@@ -393,7 +393,7 @@ class Walk:
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
-    return not entry.name.startswith(".") or (entry.name == checkpoint_file.DISTRIBUTED and entry.is_file())
+    return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 
 _NUMBER = re.compile(r"(\d+)")

@@ -26,6 +26,7 @@ from fa_core.formats import scan
 from fa_core.measure.checkpoint import load_checkpoint
 from fa_core.models.residual_mlp import ResMLP
 from fa_core.report import DiagnosticReport
+from fa_core.runs import home_of
 
 from .runs_for_tests import ARGS, DATA, small_net
 
@@ -381,6 +382,7 @@ class TestHubFolder:
         (row,) = found.rows
         assert not found.problems
         assert (row.key, row.method, row.seed) == ("dfa_s7/checkpoint-500", "dfa", 7)
+        assert home_of(row.source, 1) == str(folder.parent)
         assert row.checkpoint is not None
         assert numbers(measured(Path(row.checkpoint))) == plain
 
@@ -455,6 +457,7 @@ class TestDistributed:
     def test_is_one_row_that_says_how_to_convert_it(self, folder: Path, plain: tuple[Any, ...]) -> None:
         (row,) = scan([folder.parent]).rows
         assert (row.key, row.method, row.seed) == ("dfa_s7", "dfa", 7)
+        assert home_of(row.source, 1) == str(folder.parent)
         assert row.checkpoint is not None
         with pytest.raises(UnreadableInput) as caught:
             measured(Path(row.checkpoint))
