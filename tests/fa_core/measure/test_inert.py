@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import builtins
 import collections
+import contextlib
 import functools
 import importlib
 import io
 import operator
 import os
 import pickle
+import random
 import struct
 import sys
 import zipfile
@@ -422,3 +424,25 @@ def test_a_file_object_of_a_file_is_no_file(tmp_path: Path) -> None:
     torch.save(WEIGHTS, buffer)
     (tmp_path / "a.pt").write_bytes(buffer.getvalue() + b"\0" * 9)
     assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], WEIGHTS["w"])
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_bytes_that_were_changed_are_read_or_refused_in_one_line(zipped: bool, tmp_path: Path) -> None:
+    path, rng = tmp_path / "a.pt", random.Random(0)
+    torch.save({"model": holding(argparse.Namespace(a=1))}, path, _use_new_zipfile_serialization=zipped)
+    whole = path.read_bytes()
+    for _ in range(300):
+        changed = bytearray(whole)
+        for _ in range(rng.choice([1, 3, 30])):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        path.write_bytes(changed)
+        with contextlib.suppress(UnreadableInput):
+            load_checkpoint(path)
+
+
+def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
+        archive.writestr("serialized_exported_program.json", "{}")
+        archive.writestr("serialized_state_dict.pt", b"")
+    with pytest.raises(UnreadableInput, match=r"torch\.save\(torch\.export\.load\('a\.pt2'\)\.state_dict"):
+        load_checkpoint(tmp_path / "a.pt2")
