@@ -47,7 +47,7 @@ WRAPPERS = {"net", "model", "module", *INNER_WRAPPERS}
 """What Lightning and DistributedDataParallel, too, put before names."""
 
 COUNTER = "n_averaged"
-"""What torch's ``AveragedModel`` keeps beside the averages."""
+"""What torch's ``AveragedModel`` keeps next to the averages."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
@@ -63,7 +63,7 @@ class Checkpoint:
             order of preference; once it is `fitted`, the one that fits the network.
         feedback: feedback matrices by name (``B_0``, ``B_1``, ... for a list), empty if it has none.
         metadata: a safetensors file's own notes, e.g. method and seed.
-        contents: names of what the file holds beside tensors.
+        contents: names of what the file holds besides tensors.
         taken: which mapping fits, and what was left out or renamed; empty where all is taken as it is.
     """
 

@@ -218,7 +218,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
         return _Storage(self._archive, kind.name.rpartition(".")[2], _name(key), count, first)
 
     def _instantiate(self, func: Any, args: Any) -> None:
-        """Put what stands for the result of a call on the stack."""
+        """Push the result of a call: a placeholder, or one of a few plain containers."""
         if not isinstance(func, Placeholder):
             raise pickle.UnpicklingError(f"it calls a {type(func).__name__}")
         if func.name in _SETS:
@@ -271,7 +271,7 @@ class _Unpickler(_PurePython):  # type: ignore[misc]
 
 
 def tensor_of(value: Any) -> Tensor | None:
-    """The tensor that a placeholder stands for; None for anything else.
+    """The tensor that a placeholder describes; None for anything else.
 
     Raises:
         ValueError: a tensor that is not dense, or reaches out of its storage.
