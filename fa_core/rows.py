@@ -145,7 +145,7 @@ def uneven(conditions: Mapping[tuple[Any, ...], int]) -> list[str]:
 
 
 _EPOCH = re.compile(r"^(?:epoch|ep|step|ckpt|checkpoint)[_-]?(?P<number>\d{1,18})$")
-_SUFFIX = re.compile(r"\.(?:json|jsonl|ndjson|safetensors|pt|pth|ckpt|bin|csv|tsv|db)$", re.IGNORECASE)
+_SUFFIX = re.compile(r"\.(?:json|jsonl|ndjson|safetensors|pt|pt2|pth|ckpt|bin|csv|tsv|db)$", re.IGNORECASE)
 
 
 def row_of_file(path: str) -> AuditRow:

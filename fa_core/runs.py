@@ -34,6 +34,10 @@ RESUME = "resume.pt"
 RUN_FILES = frozenset({MANIFEST, WEIGHTS, CREDIT, TRACE, AUDIT, RESUME})
 """What is part of a run folder; further files in it are files like any other."""
 
+DISTRIBUTED = ".metadata"
+HUB_FILES = frozenset({f"{WEIGHTS}.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json", DISTRIBUTED})
+"""Files by which a model-hub folder, or one of torch's distributed checkpoints, is read: the folder is the run."""
+
 FORMAT = "fa-run/1"
 
 
@@ -142,9 +146,11 @@ def run_place(source: str) -> str:
 
     >>> run_place("main/dfa_s42/trace.jsonl"), run_place("main/dfa_s42"), run_place("audits.json")
     ('main/dfa_s42', 'main/dfa_s42', 'audits.json')
+    >>> run_place("hub/dfa_s42/pytorch_model.bin")
+    'hub/dfa_s42'
     """
     folder, _, name = source.rpartition(os.sep)
-    return folder if folder and name in RUN_FILES else source
+    return folder if folder and (name in RUN_FILES or name in HUB_FILES) else source
 
 
 def home_of(source: str, runs: int) -> str:

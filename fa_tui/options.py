@@ -72,6 +72,14 @@ ModelOption = Annotated[
         show_default=False,
     ),
 ]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Which of several mappings of tensors in a file to take, by its name there, e.g. ema.",
+        show_default="the first that fits",
+    ),
+]
 TapsOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -360,6 +360,8 @@ def build_report(
         )
     if len(samples.batches) < options.norm_batches:
         note(f"(a) and (b) use all {len(samples.batches)} eval batches, not the {options.norm_batches} asked for")
+    if loaded.checkpoint.taken:
+        note(loaded.checkpoint.taken)
     hits, per_token = int(right.sum()), diagnosis.numbers.flatten == PER_TOKEN
     report = diagnosis.report(headline_acc=hits / len(right))
     if report.notes:
@@ -421,6 +423,8 @@ def _network_facts(loaded: Loaded) -> dict[str, Any]:
     """What the network is, and the longest sum in it (``fan_in``), from which rounding errors follow."""
     network, tensors = loaded.network, loaded.checkpoint.tensors.values()
     facts: dict[str, Any] = {"fan_in": max((t[0].numel() for t in network.parameters() if t.dim() > 1), default=1)}
+    if loaded.checkpoint.taken:
+        facts["weights_taken"] = loaded.checkpoint.taken
     if isinstance(network, StreamNet):
         facts.update(arch=network.arch, arch_args=network.arch_args)
     else:

@@ -15,7 +15,7 @@ import msgspec
 
 import fa_core
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
-from fa_core.formats.checkpoint_file import damage
+from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
 from fa_core.rows import AuditRow
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
@@ -31,6 +31,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
         data: data SPEC; None = the one in the run's manifest.
         data_typed: whether the user typed that SPEC, so that it may name code; a recorded one may not.
         model: the network's SPEC, see `fa_core.models.named` (typed by the user, never read from a file).
+        weights: which mapping of tensors in the file, by its name there; None = the first that fits the network.
         taps: module-name patterns of the stream h_0..h_L; empty = the network's own stream.
         batches: K, the evaluation batches behind (c); None = the manifest's, else 10.
         batch_size: B of each; None = the manifest's, else 128.
@@ -46,6 +47,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     data: str | None = None
     data_typed: bool = True
     model: str | None = None
+    weights: str | None = None
     taps: list[str] = []
     batches: int | None = None
     batch_size: int | None = None
@@ -84,19 +86,20 @@ def run_of(checkpoint: Path) -> Path | None:
     return checkpoint.parent if checkpoint.name == WEIGHTS and is_run(checkpoint.parent) else None
 
 
-def file_hash(path: Path) -> str:
-    """``sha256:…`` of a file's bytes.
+def file_hash(path: Path, *more: Path) -> str:
+    """``sha256:…`` of a file's bytes, followed by those of others.
 
     Raises:
         UnreadableInput: it cannot be read.
     """
     digest = hashlib.sha256()
     try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
+        for each in (path, *more):
+            with each.open("rb") as file:
+                while block := file.read(1 << 20):
+                    digest.update(block)
     except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
+        raise UnreadableInput(f"cannot be read ({error.strerror})", where=error.filename or path) from error
     return f"sha256:{digest.hexdigest()}"
 
 
@@ -108,7 +111,7 @@ def input_hashes(checkpoint: Path) -> dict[str, str]:
     """
     run = run_of(checkpoint)
     if run is None:
-        return {"weights": file_hash(checkpoint)}
+        return {"weights": file_hash(*files_of(checkpoint))}
     hashes = {"weights": file_hash(run / WEIGHTS)}
     for name, file in (("manifest", run / MANIFEST), ("credit", run / CREDIT)):
         if file.exists():

@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from fa_core.data import DataSet, GivenBatches, eval_order, load_test_data
 from fa_core.engine.jobs import DeviceFull, Job, MeasureOptions, input_hashes, no_data, run_of
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
-from fa_core.measure.checkpoint import Checkpoint, load_checkpoint, network_for
+from fa_core.formats.checkpoint_file import files_of
+from fa_core.measure.checkpoint import Checkpoint, fitted, load_checkpoint, network_for
 from fa_core.measure.fused import cut, is_out_of_memory
 from fa_core.runs import WEIGHTS, Manifest, is_run, read_manifest
 
@@ -176,7 +177,7 @@ def read(job: Job, device: str) -> Files:
         hint = "what was recorded of the run can be shown; to measure it, train it again"
         raise UnreadableInput("the weights are not there", where=weights, hint=hint)
     check_fits(weights, device)
-    return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights))
+    return Files(job, manifest, plan, input_hashes(path), load_checkpoint(weights, job.options.weights))
 
 
 def load(job: Job, device: str, files: Files | None = None) -> Loaded:
@@ -187,7 +188,8 @@ def load(job: Job, device: str, files: Files | None = None) -> Loaded:
     """
     files, options = files or read(job, device), job.options
     network = network_for(files.checkpoint, files.manifest, options.model, as_is=options.dtype == "as-is")
-    return Loaded(**vars(files), network=network.to(device))
+    taken = fitted(files.checkpoint, network.state_dict())
+    return Loaded(**{**vars(files), "checkpoint": taken}, network=network.to(device))
 
 
 class Loader:
@@ -286,9 +288,9 @@ def check_fits(path: Path, device: str) -> None:
         UnreadableInput: no such file.
     """
     try:
-        size = path.stat().st_size
+        size = sum(file.stat().st_size for file in files_of(path))
     except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
+        raise UnreadableInput(f"cannot be read ({error.strerror})", where=error.filename or path) from error
     for place in dict.fromkeys(("cpu", device)):
         if size > (free := free_memory(place)):
             raise MeasureError(

@@ -251,6 +251,7 @@ def verify(
     *,
     data: str | None = None,
     model: str | None = None,
+    weights: str | None = None,
     placement: Placement = Placement(),  # noqa: B008 (immutable)
     on_event: OnEvent | None = None,
     on_plan: Callable[[int, int], None] | None = None,
@@ -263,6 +264,7 @@ def verify(
         rows: what `fa_core.formats.scan` found.
         data: data SPEC that the user typed; None = the recorded one, which may name no code.
         model: ``module:callable`` that the user typed; needed where one was used before.
+        weights: which mapping of tensors in a file; None = the recorded one.
         placement: where to measure.
         on_event: called with every change of a job, from another thread.
         on_plan: called once, before measuring: (runs to measure, 0).
@@ -282,7 +284,7 @@ def verify(
     if not records:
         raise UnreadableInput(skipped[0].message)
     check_reachable(placement)
-    found = [_prepared(row, data, model) for row in records]
+    found = [_prepared(row, data, model, weights) for row in records]
     failures = [outcome for outcome in found if isinstance(outcome, Problem)]
     prepared = [outcome for outcome in found if not isinstance(outcome, Problem)]
     todo = [job_for(row, str(index), options) for index, (row, options) in enumerate(prepared)]
@@ -311,7 +313,9 @@ def find_checkpoint(row: AuditRow) -> Path:
     raise UnreadableInput(f"its checkpoint {recorded} is not there any more", where=f"{row.source}: {row.key}")
 
 
-def recorded_options(row: AuditRow, data: str | None = None, model: str | None = None) -> MeasureOptions:
+def recorded_options(
+    row: AuditRow, data: str | None = None, model: str | None = None, weights: str | None = None
+) -> MeasureOptions:
     """The settings a run was measured with; what the user typed now goes before them.
 
     Resamples are left out: they follow from the numbers that are compared, and from a stream of random numbers
@@ -339,6 +343,7 @@ def recorded_options(row: AuditRow, data: str | None = None, model: str | None =
         data=data or options.data,
         data_typed=data is not None,
         model=model or options.model,
+        weights=weights or options.weights,
         batches=options.batches or report.n_batches,
         batch_size=options.batch_size or report.batch_size,
         norm_batches=report.norm_batches or options.norm_batches,
@@ -356,9 +361,9 @@ def _without_checkpoint(records: Iterable[AuditRow]) -> list[Problem]:
     ]
 
 
-def _prepared(row: AuditRow, data: str | None, model: str | None) -> tuple[AuditRow, MeasureOptions] | Problem:
+def _prepared(row: AuditRow, *typed: str | None) -> tuple[AuditRow, MeasureOptions] | Problem:
     try:
-        return replace(row, checkpoint=str(find_checkpoint(row))), recorded_options(row, data, model)
+        return replace(row, checkpoint=str(find_checkpoint(row))), recorded_options(row, *typed)
     except FaError as error:
         return Problem(row.source, str(error))
 

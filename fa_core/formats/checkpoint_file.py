@@ -1,8 +1,13 @@
-"""Format 6: a checkpoint, recognised by its first bytes and named by its file. Never loaded here: no torch."""
+"""Format 6: a checkpoint, recognised by its first bytes and named by its file or folder. Never loaded here: no torch.
+
+A model-hub folder is one run: the index of its shards, or its only file. A folder of torch's distributed checkpoints
+is one, too, by its ``.metadata``; it has to be converted first.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -10,12 +15,12 @@ from typing import Any, BinaryIO
 import msgspec
 
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Finding, python_loads
-from fa_core.rows import row_of_file
-from fa_core.runs import canonical_method
+from fa_core.formats.json_document import Document, Finding, python_loads
+from fa_core.rows import AuditRow, row_of_file
+from fa_core.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 
 NAME = "checkpoint"
-SUFFIXES = (".safetensors", ".pt", ".pth")
+SUFFIXES = (".safetensors", ".pt", ".pth", ".pt2")
 """Names that promise a checkpoint: only used to complain about files that break the promise."""
 
 _FIRST = 4096
@@ -23,14 +28,22 @@ _SMALLEST_PICKLE = 32
 """Bytes; the name of the function that rebuilds a tensor takes more."""
 _HEADER_LIMIT = 100 << 20
 _LEGACY_MAGIC = b"\x8a\x0al\xfc\x9cF\xf9 j\xa8P\x19"
-_COPY_AGAIN = "copy or download the file again"
+COPY_AGAIN = "copy or download the file again"
+
+_INDEX = ".index.json"
+_NO_RUN = re.compile(
+    r"(?P<trainer>(?:optimizer|scheduler|scaler|sampler|rng_state|random_states|training_args)[_\d]*\.(?:pth?|bin|pkl))"
+    r"|.*(?P<shard>-\d{5}-of-\d{5})\.(?:safetensors|bin)|.*\.(?P<part>distcp)|(?P<copy>pytorch_model)\.bin(?:\.index\.json)?"
+)
 
 
 def kind_of(head: bytes, path: str) -> str:
-    """What the first bytes of a file say: ``"safetensors"``, ``"zip"``, ``"pickle"`` or ``""`` (no checkpoint).
+    """What a file's first bytes and name say: safetensors, zip, pickle, distributed, or ``""`` for no checkpoint.
 
     A bare pickle counts under a name that promises a checkpoint: pickles hold anything (data sets, too).
     """
+    if distributed(path):
+        return "distributed" if head[:1] == b"\x80" else ""
     if len(head) >= 10 and head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= _HEADER_LIMIT:
         return "safetensors"
     if head.startswith(b"PK\x03\x04"):
@@ -52,7 +65,7 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
     Raises:
         UnreadableInput: truncated, or not what its first bytes say.
     """
-    row = row_of_file(path)
+    row = _named(path)
     method, seed = row.method, row.seed
     if kind == "safetensors":
         metadata = _safetensors_metadata(path, file, size)
@@ -62,14 +75,97 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         if isinstance(stated_seed, str) and stated_seed.isascii() and stated_seed.isdigit():
             seed = int(stated_seed[:18])
     elif kind == "zip" and not _is_whole_zip(file):
-        raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=_COPY_AGAIN)
+        raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN)
     elif kind == "pickle" and size < _SMALLEST_PICKLE:
-        raise UnreadableInput(f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=_COPY_AGAIN)
+        raise UnreadableInput(f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN)
     yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path)
+
+
+def sniff_index(document: Document) -> bool:
+    """Whether a document says which shard holds which tensor."""
+    return document.path.endswith(_INDEX) and "weight_map" in document.members
+
+
+def read_index(document: Document) -> Iterator[Finding]:
+    """The checkpoint as a row without measurements."""
+    yield msgspec.structs.replace(_named(document.path), checkpoint=document.path)
+
+
+def no_run(path: str, named: bool = False) -> str:
+    """Why a file, whatever it holds, is no run of its own: text, or ``""`` where it may be one.
+
+    Args:
+        path: the file.
+        named: whether the user named it: of weights that a hub folder has in two formats, either may be named.
+    """
+    folder, name = os.path.split(path)
+    match = _NO_RUN.fullmatch(name)
+    kind = match and match.lastgroup
+    if kind == "trainer":
+        return "holds the state of a trainer, not weights"
+    if kind == "part":
+        return "is a part of a distributed checkpoint"
+    if kind == "shard" and match and os.path.exists(index := path.replace(match["shard"], "") + _INDEX):  # noqa: PTH110
+        return f"is a part of the checkpoint {index}"
+    other = os.path.join(folder, WEIGHTS)  # noqa: PTH118
+    if kind == "copy" and not named and (os.path.exists(other) or os.path.exists(other + _INDEX)):  # noqa: PTH110
+        return f"holds the same weights as {other}"
+    return ""
+
+
+def shards(path: Path) -> dict[str, Path]:
+    """Tensor name → the file that holds it, as an index says.
+
+    Raises:
+        UnreadableInput: it is no index, or names files of another folder.
+    """
+    try:
+        named = python_loads(path.read_bytes())["weight_map"]
+        if any(Path(file).name != file for file in named.values()):
+            raise ValueError("it names files outside its folder")
+        return {name: path.with_name(file) for name, file in named.items()}
+    except OSError as error:
+        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise UnreadableInput(f"is no index of shards ({error})", where=path, hint=COPY_AGAIN) from error
+
+
+def files_of(path: Path) -> list[Path]:
+    """The files that a checkpoint is made of: itself, and what it names if it is an index.
+
+    Raises:
+        UnreadableInput: a damaged index.
+    """
+    return [path, *dict.fromkeys(shards(path).values())] if path.name.endswith(_INDEX) else [path]
+
+
+def distributed(path: str) -> UnreadableInput | None:
+    """What to say about one of torch's distributed checkpoints: how to convert it; None for other files."""
+    folder, name = os.path.split(path)
+    if name != DISTRIBUTED:
+        return None
+    import shlex
+
+    words = shlex.join([folder or ".", f"{folder}.pt" if folder else "weights.pt"])
+    command = f"python -m torch.distributed.checkpoint.format_utils dcp_to_torch {words}"
+    return UnreadableInput("is a distributed checkpoint in parts", where=folder or ".", hint=f"convert it: {command}")
+
+
+def _named(path: str) -> AuditRow:
+    """The row of a checkpoint: named by its folder where files of all such folders are called the same."""
+    folder, name = os.path.split(path)
+    hub = name == WEIGHTS and os.path.exists(os.path.join(folder, "config.json"))  # noqa: PTH110, PTH118
+    if hub or name in HUB_FILES:
+        return msgspec.structs.replace(row_of_file(os.path.abspath(folder)), source=path)  # noqa: PTH100
+    return row_of_file(path)
 
 
 def damage(path: Path) -> UnreadableInput | None:
     """Why a file is no whole checkpoint, as far as its first bytes and its size show; None = they show no damage."""
+    if path.name.endswith(_INDEX):
+        return None
+    if refusal := distributed(str(path)):
+        return refusal
     try:
         with path.open("rb") as file:
             head = file.read(_FIRST)
@@ -105,7 +201,7 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
         raise UnreadableInput(
             f"truncated safetensors: its header needs {8 + length} bytes, the file has {size}",
             where=path,
-            hint=_COPY_AGAIN,
+            hint=COPY_AGAIN,
         )
     try:
         header = python_loads(file.read(length))
@@ -114,10 +210,10 @@ def _safetensors_metadata(path: str, file: BinaryIO, size: int) -> dict[str, Any
         ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
         needed = 8 + length + max(ends, default=0)
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
-        raise UnreadableInput(f"malformed safetensors header: {error}", where=path, hint=_COPY_AGAIN) from error
+        raise UnreadableInput(f"malformed safetensors header: {error}", where=path, hint=COPY_AGAIN) from error
     if needed > size:
         raise UnreadableInput(
-            f"truncated safetensors: its tensors need {needed} bytes, the file has {size}", where=path, hint=_COPY_AGAIN
+            f"truncated safetensors: its tensors need {needed} bytes, the file has {size}", where=path, hint=COPY_AGAIN
         )
     metadata = header.get("__metadata__")
     return metadata if isinstance(metadata, dict) else {}

@@ -22,7 +22,7 @@ from fa_core.formats.reports import MEASURED
 from fa_core.plugins import FORMATS as READERS
 from fa_core.plugins import plugins, tried
 from fa_core.rows import AuditRow, Problem
-from fa_core.runs import CREDIT, RUN_FILES
+from fa_core.runs import CREDIT, DISTRIBUTED, RUN_FILES
 from fa_core.trace import Trace
 
 if TYPE_CHECKING:
@@ -98,6 +98,7 @@ FORMATS: tuple[Format, ...] = (
     Format("epoch trace", _POSITIONS, "epoch_trace"),
     Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
     Format("audit list", (b'"method"', b'"method_name"'), "reports", "_list"),
+    Format("index of shards", (b'"weight_map"',), "checkpoint_file", "_index"),
 )
 """The JSON formats, in the order they are asked: a new one is a module and a line here."""
 
@@ -238,6 +239,10 @@ def _in_folder(place: Place, walk: Walk, run_traces: bool) -> Iterator[Finding]:
 def _in_file(place: Place) -> Iterator[Finding]:
     """What one file holds; a file that is none of ours raises if it was named and yields nothing if not."""
     path = place.path
+    if why := checkpoint_file.no_run(path, place.named):
+        if place.named:
+            raise UnreadableInput(why, where=path, hint="name the folder")
+        return
     try:
         with Path(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -409,7 +414,7 @@ class Walk:
         self.skip = frozenset()
         yield Place(folder, is_folder=True, named=named)
         skip = self.skip
-        entries = [entry for entry in entries if entry.name not in skip and not entry.name.startswith(".")]
+        entries = [entry for entry in entries if entry.name not in skip and _is_shown(entry)]
         for entry in sorted(entries, key=_by_number) if len(entries) > 1 else entries:
             found = _status(entry)
             if found is None:
@@ -425,6 +430,10 @@ class Walk:
             return False
         self._seen.add(identity)
         return True
+
+
+def _is_shown(entry: os.DirEntry[str]) -> bool:
+    return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 
 _NUMBER = re.compile(r"(\d+)")

@@ -1,73 +1,55 @@
-"""The network of a checkpoint file: its tensors, read without ever running code that the file names, and their network.
+"""The network of a checkpoint: its tensors, read without ever running code that a file names, and their network.
 
-``.safetensors`` files cannot hold code. ``.pt`` and ``.pth`` files are pickles: they are read with
-``weights_only=True``, always; one that needs more is refused, and the message says what it wanted.
-Files are recognised by their first bytes, so that a large file of another kind is never read.
+``.safetensors`` files cannot hold code; what torch wrote is read by `fa_core.measure.inert`. Files are recognised by
+their first bytes, so that a large file of another kind is never read. Of several mappings of tensors in a file, the
+first one that fits the network is taken.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import pickle
-import pickletools
+import mmap
 import re
-import struct
-import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Container, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor, nn
 
-from fa_core.errors import UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
+from fa_core.errors import FaError, UnknownNetwork, UnreadableInput, UnsafeCheckpoint, UsageError
+from fa_core.formats.checkpoint_file import COPY_AGAIN, distributed, shards
+from fa_core.measure.inert import EXPORTED_TABLE, Archive, inside, mappings, tensor_of
 from fa_core.measure.isolate import HALF, Draws
 from fa_core.models import arch_of, build, recognise
 from fa_core.models.named import hub_folder, network_of, own_names
 from fa_core.runs import MANIFEST, Manifest
 
-PICKLES_PER_FILE = 4
-"""What torch's old format puts in a row: magic number, protocol, system, then the content."""
+WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "weights", "params")
+"""Where a training script's checkpoint keeps the network's state dict: preferred to other places."""
 
-
-def pickle_globals(path: Path) -> list[str]:
-    """``module.name`` of every global in a pickle file that is no zip archive.
-
-    Names that the pickle builds while it runs are not found; those that are in it as text are.
-    """
-    found: list[str] = []
-    strings: list[str] = []
-    try:
-        with path.open("rb") as file:
-            for _ in range(PICKLES_PER_FILE):
-                for opcode, argument, _ in pickletools.genops(file):
-                    if opcode.name == "GLOBAL":
-                        found.append(str(argument).replace(" ", "."))
-                    elif opcode.name == "STACK_GLOBAL":
-                        found.append(".".join(strings[-2:]))
-                    elif isinstance(argument, str):
-                        strings.append(argument)
-    except (ValueError, OSError):
-        pass
-    return list(dict.fromkeys(found))
-
-
-WEIGHT_KEYS = ("model", "state_dict", "model_state_dict")
-"""Where a training script's checkpoint keeps the network's state dict."""
+AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
+"""Where it keeps an average of them, taken after all others."""
 
 FEEDBACK_KEY = "Bs"
 """Where it keeps its feedback matrices, next to the state dict."""
 
-WRAPPER_PREFIXES = ("module.", "_orig_mod.")
-"""What DistributedDataParallel and torch.compile put before every name."""
+INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
+"""What torch.compile, FSDP and activation checkpointing put into names, anywhere."""
+
+WRAPPERS = {"net", "model", "module", *INNER_WRAPPERS}
+"""What Lightning and DistributedDataParallel, too, put before names."""
+
+COUNTER = "n_averaged"
+"""What torch's ``AveragedModel`` keeps next to the averages."""
 
 _ZIP_MAGIC = b"PK\x03\x04"
 _PICKLE_MAGIC = b"\x80"
-_LARGEST_HEADER = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -76,15 +58,25 @@ class Checkpoint:
 
     Attributes:
         path: the file.
-        tensors: the network's state dict, on the CPU.
+        mappings: every mapping of tensors, on the CPU, by its place in the file (``""`` for the whole file), in the
+            order of preference; once it is `fitted`, the one that fits the network.
         feedback: feedback matrices by name (``B_0``, ``B_1``, ... for a list), empty if it has none.
         metadata: a safetensors file's own notes, e.g. method and seed.
+        contents: names of what the file holds besides tensors.
+        taken: which mapping fits, and what was left out or renamed; empty where all is taken as it is.
     """
 
     path: Path
-    tensors: Mapping[str, Tensor]
+    mappings: Mapping[str, Mapping[str, Tensor]]
     feedback: Mapping[str, Tensor] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+    contents: tuple[str, ...] = ()
+    taken: str = ""
+
+    @property
+    def tensors(self) -> Mapping[str, Tensor]:
+        """The network's state dict."""
+        return next(iter(self.mappings.values()))
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -92,123 +84,175 @@ class Checkpoint:
         return {name: tuple(tensor.shape) for name, tensor in self.tensors.items()}
 
 
-def load_checkpoint(path: Path) -> Checkpoint:
+def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
     """Read a checkpoint.
 
     Args:
-        path: a ``.safetensors`` file, or what ``torch.save`` wrote: a state dict, bare or under ``model``,
-            ``state_dict`` or ``model_state_dict``, feedback under ``Bs`` next to it.
+        path: a ``.safetensors`` file, the index of several, or what torch wrote: a state dict, or anything that holds
+            one, or a whole network; feedback under ``Bs`` next to it.
+        weights: place of the mapping to take, or the end of it; None = the first that fits the network.
 
     Raises:
-        UnsafeCheckpoint: a pickle that needs to load more than tensors and plain containers.
+        UnsafeCheckpoint: a TorchScript program.
         UnreadableInput: no such file, no permission, truncated, or no checkpoint at all.
+        UsageError: no mapping has that place.
+    """
+    with _guarded(path):
+        found = _read_shards(path) if path.suffix == ".json" else _read(path)
+    if weights is None:
+        return found
+    named = [name for name in found.mappings if re.search(rf"(?:^|[._-]){re.escape(weights)}$", name)]
+    if not named:
+        held = ", ".join(filter(None, found.mappings)) or "nothing by a name"
+        raise UsageError(f"holds no --weights {weights}", where=path, hint=f"it holds {held}")
+    return replace(found, mappings={name: found.mappings[name] for name in sorted(named, key=len)})
+
+
+@contextmanager
+def _guarded(path: Path) -> Iterator[None]:
+    """Whatever a parser raises about a file, as one line: parsers of other projects raise nearly anything.
+
+    Raises:
+        UnreadableInput: says the file, and the first line of the reason.
     """
     try:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            head = file.read(16)
+        yield
+    except FaError:
+        raise
     except OSError as error:
-        raise UnreadableInput(f"cannot be read ({error.strerror})", where=path) from error
-    if size == 0:
-        raise UnreadableInput("is empty", where=path)
-    if head[8:9] == b"{":
-        return _load_safetensors(path, struct.unpack("<Q", head[:8])[0], size)
-    if head.startswith(_ZIP_MAGIC):
-        _check_archive(path)
-        return _from_content(path, _torch_load(path, mmap=True))
-    if head.startswith(_PICKLE_MAGIC):
-        return _from_content(path, _torch_load(path, mmap=False))
-    raise UnreadableInput(
-        f"is no checkpoint (it starts with {head[:8]!r})",
-        where=path,
-        hint="checkpoints are .safetensors files, or .pt/.pth files written by torch.save",
-    )
+        raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
+    except Exception as error:
+        reason = (str(error).strip() or "no reason given").splitlines()[0][:200]
+        what = f"is damaged or no checkpoint ({type(error).__name__}: {reason})"
+        raise UnreadableInput(what, where=path, hint=COPY_AGAIN) from error
 
 
-def _load_safetensors(path: Path, header: int, size: int) -> Checkpoint:
-    if header > _LARGEST_HEADER or header + 8 > size:
-        raise UnreadableInput(f"is truncated or no safetensors file ({size} bytes)", where=path)
-    try:
-        with safe_open(path, framework="pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-            return Checkpoint(path, _unwrapped(tensors), metadata=file.metadata() or {})
-    except SafetensorError as error:
-        raise UnreadableInput(f"is damaged ({error})", where=path, hint="copy it again from where it came") from error
+def _read(path: Path) -> Checkpoint:
+    if refusal := distributed(str(path)):
+        raise refusal
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = file.read(16)
+        if size == 0:
+            raise UnreadableInput("is empty", where=path)
+        if head[8:9] == b"{":
+            return _read_safetensors(path)
+        if not head.startswith((_ZIP_MAGIC, _PICKLE_MAGIC)):
+            raise UnreadableInput(
+                f"is no checkpoint (it starts with {head[:8]!r})",
+                where=path,
+                hint="checkpoints are .safetensors files, or .pt/.pth files written by torch.save",
+            )
+        archive = Archive(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+    content = _zipped(path, archive) if head.startswith(_ZIP_MAGIC) else archive.pickled()
+    return _from_content(path, content, size)
 
 
-def _check_archive(path: Path) -> None:
-    """Refuse a zip archive that ``torch.save`` did not write."""
-    try:
-        names = [name.rpartition("/")[2] for name in zipfile.ZipFile(path).namelist()]
-    except (zipfile.BadZipFile, OSError) as error:
-        raise UnreadableInput("is truncated or damaged", where=path, hint="copy it again from where it came") from error
-    if "constants.pkl" in names:
+def _read_safetensors(path: Path) -> Checkpoint:
+    with safe_open(path, framework="pt") as file:
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        return Checkpoint(path, {"": tensors}, metadata=file.metadata() or {})
+
+
+def _read_shards(path: Path) -> Checkpoint:
+    """The tensors that an index names, each from the shard that it names."""
+    places = shards(path)
+    tensors: dict[str, Tensor] = {}
+    for shard in dict.fromkeys(places.values()):
+        with _guarded(shard):
+            tensors.update((n, t) for n, t in _read(shard).tensors.items() if places.get(n) == shard)
+    if missing := [name for name in places if name not in tensors]:
+        raise UnreadableInput(f"its shards lack {len(missing)} tensors, the first is {missing[0]}", where=path)
+    return Checkpoint(path, {"": tensors})
+
+
+def _zipped(path: Path, archive: Archive) -> Any:
+    archive.open_zip()
+    if "constants.pkl" in archive.places:
         hint = f"save its weights: torch.save(torch.jit.load({path.name!r}).state_dict(), 'weights.pt')"
         raise UnsafeCheckpoint("is a TorchScript program, and checkpoints are not run", where=path, hint=hint)
-    if "data.pkl" not in names:
-        raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
+    if "data.pkl" in archive.places:
+        return archive.zipped()
+    if EXPORTED_TABLE in archive.places:
+        return archive.exported()
+    if any(name.startswith("serialized_exported_program") for name in archive.places):
+        hint = f"save its weights: torch.save(torch.export.load({path.name!r}).state_dict, 'weights.pt')"
+        raise UnreadableInput("is an exported program of an earlier torch", where=path, hint=hint)
+    raise UnreadableInput("is a zip archive that torch.save did not write", where=path)
 
 
-def _torch_load(path: Path, mmap: bool) -> Any:
-    try:
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mmap)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, AttributeError, OSError) as error:
-        wanted = _unsafe_globals(path, str(error))
-        if wanted:
-            raise UnsafeCheckpoint(
-                f"wants to load {', '.join(wanted)}, which could run code",
-                where=path,
-                hint=f"if you trust its origin, convert it once: {_conversion(path)}",
-            ) from error
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise UnreadableInput(f"is no checkpoint that torch can read ({reason})", where=path) from error
-
-
-def _unsafe_globals(path: Path, message: str) -> Sequence[str]:
-    try:
-        found: Sequence[str] = torch.serialization.get_unsafe_globals_in_checkpoint(path)
-    except (ValueError, RuntimeError, OSError, pickle.UnpicklingError):
-        found = [name for name in pickle_globals(path) if not name.startswith(("torch.", "collections."))]
-    named = re.findall(r"GLOBAL (\w[\w.]*\.\w+)", message)
-    return list(dict.fromkeys([*found, *named]))
-
-
-def _conversion(path: Path) -> str:
-    """A command for the user to run, where they trust a file that this project does not."""
-    target = path.with_name(f"{path.stem}_weights.pt").name
-    load = f"m = torch.load({path.name!r}, weights_only=False)"
-    pick = "m.state_dict() if hasattr(m, 'state_dict') else m.get('model', m.get('state_dict'))"
-    return f'python -c "import torch; {load}; torch.save({pick}, {target!r})"'
-
-
-def _from_content(path: Path, content: Any) -> Checkpoint:
-    if not isinstance(content, Mapping):
-        raise UnreadableInput(f"holds a {type(content).__name__}, not a state dict", where=path)
-    weights = next((content[key] for key in WEIGHT_KEYS if isinstance(content.get(key), Mapping)), content)
-    tensors = {str(name): value for name, value in weights.items() if isinstance(value, Tensor)}
-    if not tensors:
-        keys = ", ".join(repr(key) for key in list(content)[:6]) or "nothing"
-        raise UnreadableInput(
-            f"holds no state dict (it holds {keys})", where=path, hint=f"keep it under {', '.join(WEIGHT_KEYS)}"
+def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
+    found, root = mappings(content, size), inside(content)
+    found.pop(FEEDBACK_KEY, None)
+    names = [key for key in root if isinstance(key, str)]
+    if not found:
+        held = (
+            f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
+            if names
+            else f"a {type(content).__name__}, not a state dict"
         )
-    return Checkpoint(path, _unwrapped(tensors), _feedback(content.get(FEEDBACK_KEY)))
+        raise UnreadableInput(f"holds {held}", where=path, hint="save the network's state_dict()")
+    matrices = ((name, tensor_of(one)) for name, one in inside(root.get(FEEDBACK_KEY)).items())
+    feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
+    beside = () if "_modules" in root else (name for name in names if name not in {FEEDBACK_KEY, *found.get("", ())})
+    return Checkpoint(path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside))
 
 
-def _feedback(value: Any) -> dict[str, Tensor]:
-    if isinstance(value, Mapping):
-        named = {str(name): matrix for name, matrix in value.items()}
-    elif isinstance(value, list | tuple):
-        named = {f"B_{layer}": matrix for layer, matrix in enumerate(value)}
-    else:
-        return {}
-    return {name: matrix for name, matrix in named.items() if isinstance(matrix, Tensor)}
+def _preference(found: tuple[str, Mapping[str, Tensor]]) -> tuple[bool, bool, int]:
+    name, tensors = found
+    last = name.rpartition(".")[2]
+    return bool(AVERAGED.search(name.lower())), last not in WEIGHT_KEYS, -sum(t.numel() for t in tensors.values())
 
 
-def _unwrapped(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    for prefix in WRAPPER_PREFIXES:
-        if tensors and all(name.startswith(prefix) for name in tensors):
-            return _unwrapped({name.removeprefix(prefix): tensor for name, tensor in tensors.items()})
-    return tensors
+def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
+    """The checkpoint with the tensors that fit a network, called as the network calls them.
+
+    Of several mappings that fit, the first in the order of preference is taken. Prefixes are taken off if, and only
+    if, all names fit then. Where nothing fits, the checkpoint is as it was.
+
+    Args:
+        checkpoint: as it was read.
+        own: the network's state dict.
+    """
+    fits: dict[str, dict[str, str]] = {}
+    for place, tensors in checkpoint.mappings.items():
+        for names in (_unwrapped(tensors, own), {name: name for name in tensors}):
+            named = {new: tensors[old] for old, new in names.items()}
+            if not any(_misfits(own, named)) and not _wrong_shapes(own, named):
+                fits[place] = names
+    if not fits:
+        return checkpoint
+    place, names = next(iter(fits.items()))
+    tensors = checkpoint.mappings[place]
+    prefixes = {old.removesuffix(new) for old, new in names.items() if old != new}
+    used = {name.partition(".")[0] for name in fits} | names.keys()
+    unused = [name for name in (*checkpoint.contents, *tensors) if name not in used]
+    said = (
+        place and f"weights from {place!r}",
+        *(f"{other!r} fits too (--weights {other})" for other in fits if other != place),
+        prefixes and f"names without {', '.join(map(repr, sorted(prefixes)))}",
+        unused and f"not used: {', '.join(unused[:6])}{', …' if len(unused) > 6 else ''}",
+    )
+    found = {place: {new: tensors[old] for old, new in names.items()}}
+    return replace(checkpoint, mappings=found, taken="; ".join(str(part) for part in said if part))
+
+
+def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> dict[str, str]:
+    """Each name → itself without what wrappers put into it, down to a name that is known.
+
+    Where all begin with the same part, that is a wrapper's too; an average's counter is left out.
+    """
+    names = [name for name in names if name != COUNTER or name in known]
+    shared = {name.partition(".")[0] for name in names}
+    found = {}
+    for name in names:
+        first, *parts = name.split(".")
+        parts = parts if parts and len(shared) == 1 and name not in known else [first, *parts]
+        while len(parts) > 1 and parts[0] in WRAPPERS and ".".join(parts) not in known:
+            del parts[0]
+        short = ".".join(parts)
+        found[name] = short if short in known else ".".join(part for part in parts if part not in INNER_WRAPPERS)
+    return found if len({*found.values()}) == len(found) else {name: name for name in names}
 
 
 def network_for(
@@ -235,9 +279,9 @@ def network_for(
         network = _manifest_network(manifest, checkpoint)
     else:
         network = _recognised_network(checkpoint)
-    tensors = own_names(network, checkpoint.tensors)
+    tensors = own_names(network, fitted(checkpoint, network.state_dict()).tensors)
     load_tensors(network, tensors, checkpoint.path)
-    kinds = {tensor.dtype for tensor in checkpoint.tensors.values() if tensor.is_floating_point()}
+    kinds = {tensor.dtype for tensor in tensors.values() if tensor.is_floating_point()}
     if kinds == {torch.float64} or (as_is and len(kinds) == 1 and kinds <= {*HALF}):
         network.to(kinds.pop())
         network.load_state_dict(dict(tensors), strict=False)
@@ -254,13 +298,7 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
     own = network.state_dict()
     _check_shapes(own, tensors, where)
     _check_kinds(own, tensors, where)
-    loaded = {own[name].data_ptr() for name in own if name in tensors and own[name].numel()}
-    missing = [
-        name
-        for name, tensor in own.items()
-        if name not in tensors and not name.endswith("num_batches_tracked") and tensor.data_ptr() not in loaded
-    ]
-    unknown = [name for name in tensors if name not in own]
+    missing, unknown = _misfits(own, tensors)
     if missing or unknown:
         parts = [
             f"{len(names)} {kind} ({', '.join(names[:3])}{', …' if len(names) > 3 else ''})"
@@ -271,8 +309,23 @@ def load_tensors(network: nn.Module, tensors: Mapping[str, Tensor], where: Path)
     network.load_state_dict(dict(tensors), strict=False)
 
 
+def _misfits(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> tuple[list[str], list[str]]:
+    """The network's tensors that are missing, and those that it does not have."""
+    loaded = {own[name].data_ptr() for name in own if name in tensors and own[name].numel()}
+    missing = [
+        name
+        for name, tensor in own.items()
+        if name not in tensors and not name.endswith("num_batches_tracked") and tensor.data_ptr() not in loaded
+    ]
+    return missing, [name for name in tensors if name not in own]
+
+
+def _wrong_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> list[str]:
+    return [name for name in own if name in tensors and own[name].shape != tensors[name].shape]
+
+
 def _check_shapes(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where: Path) -> None:
-    wrong = [name for name in own if name in tensors and own[name].shape != tensors[name].shape]
+    wrong = _wrong_shapes(own, tensors)
     if wrong:
         name, more = wrong[0], f" (and {len(wrong) - 1} more differ)" if len(wrong) > 1 else ""
         raise UnreadableInput(
@@ -302,9 +355,11 @@ def _check_kinds(own: Mapping[str, Tensor], tensors: Mapping[str, Tensor], where
 
 def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
     try:
-        planned = _planned(arch_of(manifest.arch, checkpoint.tensors), manifest.arch_args)
+        names = _unwrapped(checkpoint.tensors).values()
+        planned = _planned(arch_of(manifest.arch, dict.fromkeys(names)), manifest.arch_args)
+        own = planned.state_dict()
         # before it takes memory: a manifest can ask for a terabyte
-        _check_shapes(planned.state_dict(), checkpoint.tensors, checkpoint.path)
+        _check_shapes(own, fitted(checkpoint, own).tensors, checkpoint.path)
         return planned.to_empty(device="cpu")
     except UsageError as error:
         where = checkpoint.path.parent / MANIFEST
@@ -312,13 +367,18 @@ def _manifest_network(manifest: Manifest, checkpoint: Checkpoint) -> nn.Module:
 
 
 def _recognised_network(checkpoint: Checkpoint) -> nn.Module:
-    try:
-        arch, arch_args = _recognised(tuple(checkpoint.shapes.items()))
-    except UnknownNetwork as error:
-        if folder := hub_folder(checkpoint.path):
-            return network_of(f"hf:{folder}")
-        raise UnknownNetwork(error.what, where=checkpoint.path, hint=error.hint) from error
-    return _planned(arch, arch_args).to_empty(device="cpu")
+    failed: list[UnknownNetwork] = []
+    for tensors in checkpoint.mappings.values():
+        for names in ({name: name for name in tensors}, _unwrapped(tensors)):
+            shapes = tuple((new, tuple(tensors[old].shape)) for old, new in names.items())
+            try:
+                arch, arch_args = _recognised(shapes)
+                return _planned(arch, arch_args).to_empty(device="cpu")
+            except UnknownNetwork as error:
+                failed.append(error)
+    if folder := hub_folder(checkpoint.path):
+        return network_of(f"hf:{folder}")
+    raise UnknownNetwork(failed[0].what, where=checkpoint.path, hint=failed[0].hint) from failed[0]
 
 
 def _planned(arch: str, arch_args: Mapping[str, Any]) -> nn.Module:

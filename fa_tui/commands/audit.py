@@ -29,6 +29,7 @@ def audit_command(
     paths: options.PathsArgument = None,
     data: options.DataOption = None,
     model: options.ModelOption = None,
+    weights: options.WeightsOption = None,
     taps: options.TapsOption = None,
     batches: Annotated[
         int | None, typer.Option(metavar="K", help="Batches behind (c).", show_default="the manifest's, else 10")
@@ -134,6 +135,7 @@ def verify_command(
     paths: options.PathsArgument = None,
     data: options.DataOption = None,
     model: options.ModelOption = None,
+    weights: options.WeightsOption = None,
     *,
     placement: Placement,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
@@ -158,6 +160,7 @@ def verify_command(
             found.rows,
             data=data,
             model=model,
+            weights=weights,
             placement=placement,
             on_event=progress,
             on_plan=progress.plan,

@@ -1,29 +1,15 @@
 from __future__ import annotations
 
-import os
-import pickle
 import struct
 import zipfile
-from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from fa_core.errors import UnreadableInput, UnsafeCheckpoint
-from fa_core.measure.checkpoint import load_checkpoint
-
-
-class RunsCode:
-    """A pickle of this writes a file when it is loaded."""
-
-    def __init__(self, proof: Path) -> None:
-        self.proof = proof
-
-    def __reduce__(self):
-        return (os.mkdir, (str(self.proof),))
+from fa_core.measure.checkpoint import fitted, load_checkpoint
 
 
 @pytest.fixture
@@ -64,43 +50,9 @@ def test_feedback_beside_the_weights_is_kept_apart(tmp_path, weights, as_list):
 @pytest.mark.parametrize("prefix", ["module.", "_orig_mod.", "_orig_mod.module."])
 def test_prefixes_of_wrapped_networks_are_taken_off(tmp_path, weights, prefix):
     torch.save({prefix + name: tensor for name, tensor in weights.items()}, tmp_path / "a.pt")
-    assert set(load_checkpoint(tmp_path / "a.pt").tensors) == set(weights)
-
-
-@pytest.mark.parametrize("zipped", [True, False], ids=["zip format", "old format"])
-def test_a_pickle_that_would_run_code_is_refused_names_it_and_does_not_run(tmp_path, weights, zipped):
-    proof, path = tmp_path / "proof", tmp_path / "evil.pt"
-    torch.save({"model": weights, "extra": RunsCode(proof)}, path, _use_new_zipfile_serialization=zipped)
-    with pytest.raises(
-        UnsafeCheckpoint, match=rf"{os.mkdir.__module__}\.mkdir.*could run code.*weights_only=False"
-    ) as caught:
-        load_checkpoint(path)
-    assert "\n" not in str(caught.value)
-    assert not proof.exists()
-
-
-def test_a_bare_pickle_that_would_run_code_is_refused_too(tmp_path):
-    proof, path = tmp_path / "proof", tmp_path / "evil.pt"
-    path.write_bytes(pickle.dumps({"w": RunsCode(proof)}))
-    with pytest.raises(UnsafeCheckpoint, match="mkdir"):
-        load_checkpoint(path)
-    assert not proof.exists()
-
-
-def test_a_pickled_network_names_its_class_and_the_command_that_converts_it(tmp_path):
-    path = tmp_path / "net.pt"
-    torch.save(nn.Linear(2, 2), path)
-    with pytest.raises(UnsafeCheckpoint, match=r"torch\.nn\.modules\.linear\.Linear") as caught:
-        load_checkpoint(path)
-    command = caught.value.hint.split("convert it once: ")[1]
-    assert os.system(f"cd {tmp_path} && {command.replace('python', __import__('sys').executable, 1)}") == 0
-    assert load_checkpoint(tmp_path / "net_weights.pt").shapes == {"weight": (2, 2), "bias": (2,)}
-
-
-def test_numpy_scalars_beside_the_weights_are_named(tmp_path, weights):
-    torch.save({"model": weights, "acc": np.float64(0.5)}, tmp_path / "a.pt")
-    with pytest.raises(UnsafeCheckpoint, match=r"numpy.*scalar"):
-        load_checkpoint(tmp_path / "a.pt")
+    checkpoint = load_checkpoint(tmp_path / "a.pt")
+    assert set(fitted(checkpoint, weights).tensors) == set(weights)
+    assert fitted(checkpoint, {**weights, "more": weights["head.bias"] + 1}) is checkpoint
 
 
 def test_a_torchscript_program_is_not_run(tmp_path):
@@ -147,7 +99,7 @@ def test_a_safetensors_header_that_cannot_be_meant_is_not_read(tmp_path):
     with path.open("wb") as file:
         file.write(struct.pack("<Q", 1 << 30) + b"{" + b" " * 100)
         file.truncate(2 << 30)
-    with pytest.raises(UnreadableInput, match="truncated or no safetensors"):
+    with pytest.raises(UnreadableInput, match=r"header.*too large"):
         load_checkpoint(path)
 
 

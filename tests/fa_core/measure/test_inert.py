@@ -1,0 +1,448 @@
+"""Hostile pickles: nothing in them runs, and those that cannot be read are one line."""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import collections
+import contextlib
+import functools
+import importlib
+import io
+import operator
+import os
+import pickle
+import random
+import struct
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from fa_core.errors import UnreadableInput
+from fa_core.measure.checkpoint import load_checkpoint
+from fa_core.measure.inert import Placeholder
+
+TRAP = "fa_trap_module"
+WEIGHTS = {"w": torch.arange(6.0).reshape(2, 3)}
+ESCAPED: list[str] = []
+"""What ran."""
+
+
+class Reduced:
+    """Pickled as whatever it is given: function, arguments, state, list items, dict items, setter of the state."""
+
+    def __init__(self, *parts: Any) -> None:
+        self.parts = parts
+
+    def __call__(self) -> None:
+        """Only what can be called is pickled in the place of a function."""
+
+    def __reduce__(self) -> Any:
+        return self.parts
+
+
+class Described:
+    """Attributes that run code when they are set, and methods that unpickling calls."""
+
+    def __new__(cls, *args: Any) -> Any:
+        if args:
+            ESCAPED.append("__new__")
+        return super().__new__(cls)
+
+    def __setstate__(self, state: Any) -> None:
+        ESCAPED.append("__setstate__")
+
+    def append(self, value: Any) -> None:
+        ESCAPED.append("append")
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        ESCAPED.append("__setitem__")
+
+
+class Property:
+    __slots__ = ()
+
+    @property
+    def value(self) -> int:
+        return 0
+
+    @value.setter
+    def value(self, new: Any) -> None:
+        ESCAPED.append("property")
+
+
+class Set(Property):
+    def __setattr__(self, name: str, value: Any) -> None:
+        ESCAPED.append("__setattr__")
+
+
+def touched(name: str) -> None:
+    ESCAPED.append(name)
+
+
+HOSTILE: dict[str, Callable[[], Any]] = {
+    "os.system": lambda: Reduced(os.system, ("touch proof",)),
+    "builtins.eval": lambda: Reduced(eval, ("open('proof', 'w')",)),
+    "builtins.exec": lambda: Reduced(exec, ("open('proof', 'w')",)),
+    "builtins.open": lambda: Reduced(open, ("proof", "w")),
+    "builtins.__import__": lambda: Reduced(builtins.__import__, (TRAP,)),
+    "importlib": lambda: Reduced(importlib.import_module, (TRAP,)),
+    "getattr chain": lambda: Reduced(Reduced(getattr, (Reduced(importlib.import_module, (TRAP,)), "run")), ("x",)),
+    "operator.attrgetter": lambda: Reduced(operator.attrgetter("system"), ("x",)),
+    "functools.partial": lambda: Reduced(functools.partial(os.system, "touch proof"), ()),
+    "partial of partial": lambda: functools.partial(functools.partial(touched, "partial")),
+    "torch.hub": lambda: Reduced(torch.hub.load_state_dict_from_url, ("file:///etc/passwd",)),
+    "torch.load": lambda: Reduced(torch.load, ("other.pt",)),
+    "torch.jit.load": lambda: Reduced(torch.jit.load, ("other.pt",)),
+    "a function of its own": lambda: Reduced(touched, ("called",)),
+    "__setstate__": lambda: Reduced(Described, (), {"a": 1}),
+    "__new__ with arguments": lambda: Reduced(Described, (1,)),
+    "append": lambda: Reduced(Described, (), None, iter([1])),
+    "extend": lambda: Reduced(Described, (), None, iter([1, 2, 3])),
+    "__setitem__": lambda: Reduced(Described, (), None, None, iter([("a", 1)])),
+    "a setter of the state": lambda: Reduced(Described, (), "state", None, None, touched),
+    "a property set from slots": lambda: Reduced(Property, (), (None, {"value": 1})),
+    "a property set from the state": lambda: Reduced(Property, (), {"value": 1}),
+    "__setattr__": lambda: Reduced(Set, (), (None, {"value": 1})),
+    "attributes of a class": lambda: Reduced(type, ("Made", (Described,), {})),
+    "state of a tensor": lambda: Reduced(torch._utils._rebuild_parameter, (WEIGHTS["w"], True, None), {"a": 1}),
+    "sets": lambda: [{"a", "b"}, frozenset("c"), {Hashed()}],
+    "a key that hashes": lambda: {Hashed(): 1},
+}
+
+
+class Hashed:
+    def __hash__(self) -> int:
+        ESCAPED.append("hash")
+        return 1
+
+    def __reduce__(self) -> Any:
+        return (Hashed, ())
+
+
+def in_zip(data: bytes, path: Path) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", data)
+        archive.writestr("archive/byteorder", "little")
+        archive.writestr("archive/version", "3\n")
+
+
+def in_old_format(data: bytes, path: Path) -> None:
+    head = (torch.serialization.MAGIC_NUMBER, 1001, {"little_endian": True, "type_sizes": {}})
+    path.write_bytes(b"".join(pickle.dumps(part, 2) for part in head) + data + pickle.dumps([], 2))
+
+
+def in_pickle(data: bytes, path: Path) -> None:
+    path.write_bytes(data)
+
+
+CONTAINERS = {"zip": in_zip, "old format": in_old_format, "bare pickle": in_pickle}
+
+SHAPES: dict[str, Callable[[Any], Any]] = {
+    "beside": lambda trap: {"extra": trap, "model": WEIGHTS},
+    "in a Namespace": lambda trap: argparse.Namespace(extra=trap, model=WEIGHTS),
+    "in a module": lambda trap: holding(trap),
+    "in a module's hooks": lambda trap: hooked(trap),
+    "among the weights": lambda trap: {**WEIGHTS, "extra": trap},
+    "in a tensor's hooks": lambda trap: {
+        "w": Reduced(torch._utils._rebuild_parameter, (WEIGHTS["w"], True, collections.OrderedDict(a=trap)))
+    },
+}
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(WEIGHTS["w"].clone())
+
+
+def holding(trap: Any) -> nn.Module:
+    net = Net()
+    net.extra = trap
+    return net
+
+
+def hooked(trap: Any) -> nn.Module:
+    net = Net()
+    net._forward_hooks[0] = trap
+    net._buffers["extra"] = trap
+    return net
+
+
+@pytest.fixture
+def trap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a module that must not be imported; a file ``proof`` in it, or `ESCAPED`, shows what ran."""
+    (tmp_path / f"{TRAP}.py").write_text("open('proof', 'w')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    return tmp_path
+
+
+def assert_nothing_ran(folder: Path) -> None:
+    assert not (folder / "proof").exists()
+    assert TRAP not in sys.modules
+    assert ESCAPED == []
+
+
+@pytest.mark.parametrize(
+    ("container", "protocol"),
+    [("zip", 1), ("zip", 2), ("zip", 5), ("old format", 2), ("old format", 5), ("bare pickle", 2), ("bare pickle", 5)],
+)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_nothing_runs_and_the_weights_are_read(shape: str, container: str, protocol: int, trap: Path) -> None:
+    for kind, make in HOSTILE.items():
+        content = SHAPES[shape](make())
+        ESCAPED.clear()
+        if container == "bare pickle":
+            data = pickle.dumps(content, protocol)
+            in_pickle(data, trap / "a.pt")
+        else:
+            torch.save(
+                content,
+                trap / "a.pt",
+                pickle_protocol=protocol,
+                _use_new_zipfile_serialization=container == "zip",
+            )
+        ESCAPED.clear()
+        found = load_checkpoint(trap / "a.pt")
+        assert torch.equal(found.tensors["w"], WEIGHTS["w"]), kind
+        assert_nothing_ran(trap)
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_file_of_nothing_else_is_refused_in_one_line(kind: str, container: str, trap: Path) -> None:
+    data = pickle.dumps(HOSTILE[kind](), 2)
+    ESCAPED.clear()
+    CONTAINERS[container](data, trap / "a.pt")
+    try:
+        load_checkpoint(trap / "a.pt")
+    except UnreadableInput as error:
+        assert str(error).startswith(str(trap / "a.pt")) and "\n" not in str(error)
+    else:
+        assert kind == "state of a tensor"
+    assert_nothing_ran(trap)
+
+
+def storage(count: Any = 6, key: Any = "0", kind: str = "FloatStorage") -> bytes:
+    """Opcodes of a storage's persistent id."""
+    parts = pickle.dumps(key, 2)[2:-1], pickle.dumps(count, 2)[2:-1]
+    return b"(X\x07\0\0\0storagectorch\n%s\n%sX\x03\0\0\0cpu%stQ" % (kind.encode(), parts[0], parts[1])
+
+
+def tensor(offset: Any = 0, size: Any = (2, 3), stride: Any = (3, 1), of: bytes | None = None) -> bytes:
+    """Opcodes of a tensor."""
+    numbers = b"".join(pickle.dumps(part, 2)[2:-1] for part in (offset, size, stride))
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(%s%s\x89NtR" % (of if of is not None else storage(), numbers)
+
+
+def state_dict(value: bytes) -> bytes:
+    return b"\x80\x02}X\x01\0\0\0w" + value + b"s."
+
+
+def file_of(data: bytes, path: Path, bytes_: int = 24) -> None:
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("archive/data.pkl", data)
+        archive.writestr("archive/data/0", bytes(bytes_))
+
+
+def module(children: bytes, parameters: bytes = b"}") -> bytes:
+    """Opcodes of a module; its own place in the memo is 9."""
+    names = (b"_parameters", parameters), (b"_buffers", b"}"), (b"_modules", children)
+    state = b"".join(b"X%s%s%s" % (struct.pack("<I", len(name)), name, value) for name, value in names)
+    return b"clab\nNet\n)\x81q\x09}(%sub" % state
+
+
+def text(value: str) -> bytes:
+    return b"X" + struct.pack("<I", len(value)) + value.encode()
+
+
+def doubling(levels: int) -> bytes:
+    """A module that holds one module twice, and that one another twice, and so on."""
+    inner = module(b"}", b"}" + text("w") + tensor() + b"s")
+    for _ in range(levels):
+        inner = module(b"}(" + text("a") + inner.replace(b"q\x09", b"") + b"q\x05" + text("b") + b"h\x05u")
+    return inner
+
+
+MALFORMED: dict[str, bytes] = {
+    "a size beyond the storage": state_dict(tensor(size=(3, 3))),
+    "an offset beyond the storage": state_dict(tensor(offset=1)),
+    "a stride beyond the storage": state_dict(tensor(stride=(4, 1))),
+    "a negative stride": state_dict(tensor(stride=(-3, 1))),
+    "a negative size": state_dict(tensor(size=(-2, 3))),
+    "a negative offset": state_dict(tensor(offset=-1)),
+    "fewer strides than sizes": state_dict(tensor(stride=(1,))),
+    "sizes that are text": state_dict(tensor(size=("2", "3"))),
+    "sizes that are one number": state_dict(tensor(size=6)),
+    "a size of 2**62": state_dict(tensor(size=(2**62, 2**62), stride=(0, 0))),
+    "a size of 2**200": state_dict(tensor(size=(2**200,), stride=(0,))),
+    "a terabyte of one number": state_dict(tensor(size=(2**38,), stride=(0,))),
+    "a storage beyond its entry": state_dict(tensor(of=storage(7))),
+    "a storage of negative size": state_dict(tensor(of=storage(-6))),
+    "a storage of text size": state_dict(tensor(of=storage("6"))),
+    "a storage that is not there": state_dict(tensor(of=storage(key="1"))),
+    "a storage called by a list": state_dict(tensor(of=storage(key=["0"]))),
+    "a storage of no known kind": state_dict(tensor(of=storage(kind="eval"))),
+    "a tensor without a storage": state_dict(tensor(of=b"K\x01")),
+    "a tensor of a placeholder": state_dict(tensor(of=b"cos\nsystem\n")),
+    "a storage in as many bytes as a number": state_dict(
+        tensor(of=b"ctorch.storage\n_load_from_bytes\n\x8a\x05\0\0\0\0\x40\x85R")
+    ),
+    "a set of a number": b"\x80\x02cbuiltins\nset\nK\x05\x85R.",
+    "an ordered mapping of a number": b"\x80\x02ccollections\nOrderedDict\nK\x05\x85R.",
+    "a tensor without arguments": state_dict(b"ctorch._utils\n_rebuild_tensor_v2\n)R"),
+    "a sparse tensor": state_dict(b"ctorch._utils\n_rebuild_sparse_tensor\n)R"),
+    "parameters within parameters": state_dict(b"ctorch._utils\n_rebuild_parameter\n(" * 20000 + b"N" + b"tR" * 20000),
+    "bytes of 2**40": b"\x80\x04\x8e" + struct.pack("<Q", 2**40) + b"x.",
+    "a bytearray of 2**40": b"\x80\x05\x96" + struct.pack("<Q", 2**40) + b"x.",
+    "text of 2**40": b"\x80\x04\x8d" + struct.pack("<Q", 2**40) + b"x.",
+    "a frame of 2**40": b"\x80\x04\x95" + struct.pack("<Q", 2**40) + b"N.",
+    "a memo of 2**32": b"\x80\x02Nr\xff\xff\xff\xff.",
+    "a number of 2**31 bytes": b"\x80\x02\x8b\xff\xff\xff\x7fx.",
+    "a buffer from outside": b"\x80\x05\x97.",
+    "an extension": b"\x80\x02\x82\x01.",
+    "a persistent id of text": b"\x80\x02Pstorage\n.",
+    "a persistent id of a number": b"\x80\x02K\x01Q.",
+    "tuples within tuples as a key": b"\x80\x02})" + b"\x85" * 1_000_000 + b"Ns.",
+    "lists within lists": b"\x80\x02" + b"]" * 300_000 + b"a" * 299_999 + b".",
+    "mappings within mappings": b"\x80\x02" + b"}K\x01" * 300_000 + b"N" + b"s" * 300_000 + b".",
+    "a list within itself": b"\x80\x02]q\0h\0a.",
+    "modules doubled forty times": b"\x80\x02" + doubling(40) + b".",
+    "a call of text": b"\x80\x02" + text("os.system") + b")R.",
+    "a new object of a number": b"\x80\x02K\x01)\x81.",
+    "keys of a number": b"\x80\x02K\x01(" + text("a") + b"K\x01u.",
+    "members of a tuple": b"\x80\x02)(K\x01e.",
+    "an empty stack": b"\x80\x02.",
+    "no mark": b"\x80\x02t.",
+    "no memo": b"\x80\x02h\x07.",
+    "no opcode": b"\x80\x02\xff.",
+    "no end": b"\x80\x02}",
+    "a protocol of 200": b"\x80\xc8}.",
+    "names that are no text": b"\x80\x04K\x01K\x02\x93.",
+    "text that is no UTF-8": b"\x80\x02X\x02\0\0\0\xff\xfe.",
+}
+MALFORMED["a module within itself"] = (
+    b"\x80\x02clab\nNet\n)\x81q\x09}("
+    + text("_parameters")
+    + b"}"
+    + text("w")
+    + tensor()
+    + b"s"
+    + text("_buffers")
+    + b"}"
+    + text("_modules")
+    + b"}"
+    + text("self")
+    + b"h\x09sub."
+)
+
+
+@pytest.mark.parametrize("kind", MALFORMED)
+def test_what_cannot_be_meant_is_one_line_that_names_the_file(kind: str, tmp_path: Path) -> None:
+    for write in (file_of, in_old_format, in_pickle):
+        write(MALFORMED[kind], tmp_path / "a.pt")
+        with pytest.raises(UnreadableInput) as caught:
+            load_checkpoint(tmp_path / "a.pt")
+        said = str(caught.value)
+        assert said.startswith(str(tmp_path / "a.pt")) and "\n" not in said and len(said) < 600
+
+
+def test_the_opcodes_of_these_tests_are_a_checkpoint_where_they_are_well_formed(tmp_path: Path) -> None:
+    file_of(state_dict(tensor(offset=1, size=(2, 2), stride=(1, 3))), tmp_path / "a.pt")
+    assert load_checkpoint(tmp_path / "a.pt").shapes == {"w": (2, 2)}
+    file_of(b"\x80\x02" + doubling(2) + b".", tmp_path / "a.pt")
+    assert load_checkpoint(tmp_path / "a.pt").shapes == {f"{a}.{b}.w": (2, 3) for a in "ab" for b in "ab"}
+
+
+def test_a_storage_that_begins_between_elements_is_read(tmp_path: Path) -> None:
+    values = torch.arange(6.0)
+    for room in range(4):
+        with zipfile.ZipFile(tmp_path / "a.pt", "w") as archive:
+            archive.writestr("archive/data.pkl", state_dict(tensor()))
+            archive.writestr("archive/" + "x" * room, b"")
+            archive.writestr("archive/data/0", values.numpy().tobytes())
+        assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], values.reshape(2, 3))
+
+
+def test_numbers_that_begin_with_their_last_byte_are_refused(tmp_path: Path) -> None:
+    file_of(state_dict(tensor()), tmp_path / "a.pt")
+    with zipfile.ZipFile(tmp_path / "a.pt", "a") as archive:
+        archive.writestr("archive/byteorder", "big")
+    with pytest.raises(UnreadableInput, match="big-endian"):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+def test_compressed_entries_are_not_unpacked(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("archive/data.pkl", b"\0" * (1 << 24))
+    with pytest.raises(UnreadableInput):
+        load_checkpoint(tmp_path / "a.pt")
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_tensors_are_mapped_from_the_file_and_not_read(zipped: bool, tmp_path: Path) -> None:
+    path = tmp_path / "a.pt"
+    torch.save({"model": {"w": torch.zeros(1 << 20)}}, path, _use_new_zipfile_serialization=zipped)
+    found: Tensor = load_checkpoint(path).tensors["w"]
+    at = path.read_bytes().rindex(bytes(1 << 22))
+    with path.open("r+b") as file:
+        file.seek(at + (1 << 22) - 4)
+        file.write(struct.pack("<f", 7.0))
+    assert found.max() == 7.0
+    found.zero_()
+    assert struct.pack("<f", 7.0) in path.read_bytes()[-(1 << 22) :]
+
+
+def test_shared_storages_stay_shared(tmp_path: Path) -> None:
+    tied = torch.ones(3, 3)
+    torch.save({"a": tied, "b": tied.t(), "c": tied[1]}, tmp_path / "a.pt")
+    found = load_checkpoint(tmp_path / "a.pt").tensors
+    assert found["a"].data_ptr() == found["b"].data_ptr()
+    assert found["c"].data_ptr() == found["a"][1].data_ptr()
+
+
+def test_a_placeholder_keeps_what_it_would_have_been_made_of() -> None:
+    from fa_core.measure.inert import Archive
+
+    content = Reduced(touched, ("x",), {"a": 1}, iter([2]), iter([("b", 3)]))
+    found = Archive(bytearray(pickle.dumps(content))).pickled()
+    assert isinstance(found, Placeholder)
+    assert (found.name, found.args, found.state, found.members) == (f"{__name__}.touched", ("x",), {"a": 1}, [2])
+    assert dict(found) == {"b": 3}
+    assert ESCAPED == []
+
+
+def test_a_file_object_of_a_file_is_no_file(tmp_path: Path) -> None:
+    buffer = io.BytesIO()
+    torch.save(WEIGHTS, buffer)
+    (tmp_path / "a.pt").write_bytes(buffer.getvalue() + b"\0" * 9)
+    assert torch.equal(load_checkpoint(tmp_path / "a.pt").tensors["w"], WEIGHTS["w"])
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_bytes_that_were_changed_are_read_or_refused_in_one_line(zipped: bool, tmp_path: Path) -> None:
+    path, rng = tmp_path / "a.pt", random.Random(0)
+    torch.save({"model": holding(argparse.Namespace(a=1))}, path, _use_new_zipfile_serialization=zipped)
+    whole = path.read_bytes()
+    for _ in range(300):
+        changed = bytearray(whole)
+        for _ in range(rng.choice([1, 3, 30])):
+            changed[rng.randrange(len(changed))] = rng.randrange(256)
+        path.write_bytes(changed)
+        with contextlib.suppress(UnreadableInput):
+            load_checkpoint(path)
+
+
+def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_weights(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.pt2", "w") as archive:
+        archive.writestr("serialized_exported_program.json", "{}")
+        archive.writestr("serialized_state_dict.pt", b"")
+    with pytest.raises(UnreadableInput, match=r"torch\.save\(torch\.export\.load\('a\.pt2'\)\.state_dict"):
+        load_checkpoint(tmp_path / "a.pt2")
