@@ -21,13 +21,12 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.errors import FaError
 from fa_tui.jobs.control import JobControl
-from fa_tui.jobs.measuring import Measured, Setup
-from fa_tui.live import FoldersChanged, Following, Noticed
+from fa_tui.jobs.measuring import Setup
+from fa_tui.live import Following, Reading
 from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
@@ -122,7 +121,14 @@ class ExplorerApp(App[int]):
         self.setup = setup or Setup()
         self.painter = Painter(self, self.terminal)
         self.keys = KeyQueue(self, super().on_event)
-        self.following = Following(session, self.paths, self.settings, since, self.tell)
+        self.following = Following(
+            session,
+            self.paths,
+            self.settings,
+            since,
+            on_change=partial(self.post_call, self.folders_changed),
+            on_note=lambda text: self.post_call(self.say, text, "warn"),
+        )
         self.jobs = JobControl(self, self.setup)
         self.stops_commands = False
         self._opened = title
@@ -221,24 +227,18 @@ class ExplorerApp(App[int]):
         self.following.stop()
         return self.jobs.close(stop_commands=self.stops_commands)
 
-    def tell(self, message: Message, screen: Screen[None] | None = None) -> None:
-        """Take a message from another thread, for the App or a screen, while it is there to take it."""
-        target = screen or self
-        if self.is_running and target.is_running:
-            target.post_message(message)
+    def post_call(self, callback: Callable[..., object], *values: object) -> None:
+        """Have something called in this thread, from another one, while there is an App to call it."""
+        if self.is_running:
+            self.post_message(events.Callback(partial(callback, *values)))
 
-    def on_folders_changed(self, message: FoldersChanged) -> None:
-        news, text = self.following.take(message.readings)
+    def folders_changed(self, readings: Sequence[Reading]) -> None:
+        """Show what places hold now."""
+        news, text = self.following.take(readings)
         if news:
             self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
         if text:
             self.say(text, "warn" if news.gone else "accent")
-
-    def on_measured(self, message: Measured) -> None:
-        self.jobs.arrived(message)
-
-    def on_noticed(self, message: Noticed) -> None:
-        self.say(message.text, message.tone, aloud=message.aloud)
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         """Show rows that came, changed, went or are judged otherwise.

@@ -14,12 +14,10 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 import msgspec
-from textual.message import Message
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats import Scan, Trace, scan_again
@@ -366,22 +364,6 @@ class Watcher(threading.Thread):
                         self._note(str(path))
 
 
-@dataclass
-class FoldersChanged(Message):
-    """Places hold something else now (posted from a watcher's thread)."""
-
-    readings: Sequence[Reading]
-
-
-@dataclass
-class Noticed(Message):
-    """A line for the user that concerns no single job (posted from a thread of a watcher or the pool)."""
-
-    text: str
-    tone: str = "warn"
-    aloud: bool = True
-
-
 class Following:
     """The watchers of one explorer.
 
@@ -390,7 +372,8 @@ class Following:
         paths: as they were opened; those that are followed later are appended.
         settings: how to follow.
         since: when reading them began (`time.time`).
-        post: takes a message from another thread.
+        on_change: called in a watcher's thread with what places hold now.
+        on_note: called in a watcher's thread with one line for the user.
 
     Attributes:
         watchers: one for folders and one for single files, once they are followed.
@@ -403,10 +386,11 @@ class Following:
         paths: list[Path],
         settings: Settings,
         since: float,
-        post: Callable[[Message], object],
+        on_change: Callable[[list[Reading]], object],
+        on_note: Callable[[str], object],
     ) -> None:
         self._session, self._paths, self._settings, self._since = session, paths, settings, since
-        self._post = post
+        self._on_change, self._on_note = on_change, on_note
         self.watchers: list[Watcher] = []
         self.own_rows: set[int] = set()
 
@@ -437,8 +421,8 @@ class Following:
             watcher = Watcher(
                 group,
                 known,
-                lambda readings: self._post(FoldersChanged(readings)),
-                on_note=lambda text: self._post(Noticed(text)),
+                self._on_change,
+                on_note=self._on_note,
                 polling=settings.live == "polling",
                 poll_seconds=settings.poll_seconds,
                 since=self._since,

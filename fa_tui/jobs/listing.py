@@ -1,6 +1,6 @@
 """What the jobs screen shows: runs that are measured, commands that run, and how busy the machine is.
 
-No terminal code: a source lists its jobs, `Jobs` joins the lists, and a thread looks at the machine.
+No terminal code: a source lists its jobs, and a thread looks at the machine.
 """
 
 from __future__ import annotations
@@ -85,43 +85,6 @@ class Source(Protocol):
 
     def pids(self) -> Collection[int]:
         """The processes that work for it."""
-
-
-class Jobs:
-    """The jobs of several sources as one list.
-
-    Args:
-        sources: what has jobs.
-    """
-
-    def __init__(self, *sources: Source) -> None:
-        self._sources = sources
-
-    def listed(self) -> list[Listed]:
-        """Every job, source after source."""
-        return [job for source in self._sources for job in source.listed()]
-
-    def active(self) -> int:
-        """How many jobs are not over."""
-        return sum(not job.over for job in self.listed())
-
-    def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is over."""
-        return any(source.cancel(job_id) for source in self._sources)
-
-    def retry(self, job_id: str) -> None:
-        """Begin a job again that failed or was cancelled."""
-        for source in self._sources:
-            if any(job.id == job_id and job.can_retry for job in source.listed()):
-                source.retry(job_id)
-
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued job some places later in its queue; False if it stays where it is."""
-        return any(source.move(job_id, step) for source in self._sources)
-
-    def pids(self) -> list[int]:
-        """Every process that works."""
-        return [pid for source in self._sources for pid in source.pids()]
 
 
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:

@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from textual.message import Message
 
 from fa_core.atomic import Throttle, write_json
 from fa_core.errors import FaError
@@ -80,8 +79,8 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Measured(Message):
-    """A run has been measured (posted from the pool's threads).
+class Measured:
+    """A run has been measured.
 
     Attributes:
         index: the row it belongs to.

@@ -242,7 +242,7 @@ class TestRuns:
             await pilot.press("J")
             await until(pilot, lambda: isinstance(explorer.screen, JobsScreen))
             await until(pilot, lambda: "train dfa_s42" in screen_text(explorer))
-            await until(pilot, lambda: explorer.jobs.active() == 0)
+            await until(pilot, lambda: not any(explorer.jobs.unfinished()))
             (job,) = explorer.jobs.listed()
             assert (job.state, job.done, job.total, job.unit) == ("done", 2, 2, "epoch")
             await until(pilot, lambda: explorer.session.measured() == 1)
@@ -282,7 +282,7 @@ class TestRuns:
             await pilot.press("r")
             await until(pilot, lambda: explorer.jobs.listed()[0].done > done)
             await pilot.press("x")
-            await until(pilot, lambda: explorer.jobs.active() == 0)
+            await until(pilot, lambda: not any(explorer.jobs.unfinished()))
         explorer.close_jobs()
 
     async def test_a_command_that_fails_says_why(self, explorer: ExplorerApp, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ class TestRuns:
             assert 0.0 < job.part < 1.0
             assert "dfa_s42: epoch 1, batch " in job.words and "/20000" in job.words
             explorer.jobs.cancel(job.id)
-            await until(pilot, lambda: explorer.jobs.active() == 0)
+            await until(pilot, lambda: not any(explorer.jobs.unfinished()))
         explorer.close_jobs()
 
     def test_an_audit_counts_its_runs(self, tmp_path: Path) -> None:
