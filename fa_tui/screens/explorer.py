@@ -302,7 +302,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def lay_out_along(self, axes: Axes) -> None:
         """Lay the matrix out along other axes; the cursor stays on its run."""
-        self.matrix.lay_out_along(axes)
+        self.matrix.axes = axes
+        self.shown_runs.lay_out()
         self._show_title()
         self.status.show()
         self._show_detail()
