@@ -1,22 +1,14 @@
-"""How long a job still takes and took, and how far a command is that trains run folders.
-
-Within an epoch it writes its step to a small file (`StepFile`) that the explorer reads; the rest is in the
-manifest and the trace of the run folder.
-"""
+"""How long a job still takes and took, and how far a command is: it writes that to a file that the explorer reads."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
-
-from fa_core.errors import FaError
-from fa_core.runs import MANIFEST, read_manifest
 
 
 class Pace:
@@ -78,34 +70,28 @@ def time_words(seconds: float) -> str:
     return f"{hours // 24} d {hours % 24} h"
 
 
-STEP_FILE = "FA_TUI_STEPS"
-"""Environment variable that names the file to a training command."""
+PROGRESS_FILE = "FA_TUI_PROGRESS"
+"""Environment variable that names the file to a command."""
 
 _SECONDS = 0.2
 """The file is written at most so often: batches may take a millisecond."""
 
 
-class Steps(msgspec.Struct, frozen=True):
-    """How far a training command is.
+class Reached(msgspec.Struct, frozen=True):
+    """How far a command is.
 
     Attributes:
-        run: the run's name.
-        epoch: the epoch being trained, from 1.
-        step: batches done in it.
-        steps: batches per epoch.
+        done: epochs of training, with the part of the next one, or audited runs.
+        total: how many there are.
+        words: the same as text, and what it said last.
     """
 
-    run: str
-    epoch: int
-    step: int
-    steps: int
-
-    def part_of_epoch(self, epochs_done: int) -> float:
-        """The share [0, 1] of the next epoch that is done; 0 where this is about another epoch."""
-        return min(1.0, self.step / self.steps) if self.steps and self.epoch == epochs_done + 1 else 0.0
+    done: float
+    total: int
+    words: str
 
 
-class StepFile:
+class ProgressFile:
     """Writes how far a command is to the path the parent process passed, if any.
 
     Args:
@@ -114,51 +100,25 @@ class StepFile:
     """
 
     def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        named = os.environ.get(STEP_FILE)
+        named = os.environ.get(PROGRESS_FILE)
         self._path = path or (Path(named) if named else None)
         self._clock = clock
         self._next = clock()
 
-    def note(self, steps: Steps) -> None:
+    def note(self, reached: Reached, *, at_once: bool = False) -> None:
         """Write how far the command is; a file that cannot be written must not stop it."""
-        if self._path is None or self._clock() < self._next:
+        if self._path is None or (self._clock() < self._next and not at_once):
             return
         self._next = self._clock() + _SECONDS
         with contextlib.suppress(OSError):
             new = self._path.with_name(f"{self._path.name}.new")
-            new.write_bytes(msgspec.json.encode(steps))
+            new.write_bytes(msgspec.json.encode(reached))
             new.replace(self._path)
 
 
-def read_steps(path: Path) -> Steps | None:
+def read_progress(path: Path) -> Reached | None:
     """What the file says; None where there is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Steps)
+        return msgspec.json.decode(path.read_bytes(), type=Reached)
     except (OSError, msgspec.DecodeError):
         return None
-
-
-def epochs_of(run: Path, since: float) -> tuple[int, int] | None:
-    """Complete epochs of a run and how many it will have; None if it has not begun (after a time)."""
-    try:
-        if (run / MANIFEST).stat().st_mtime < since:
-            return None
-        manifest = read_manifest(run)
-    except (OSError, FaError):
-        return None
-    epochs = int(manifest.recipe.get("epochs", 0))
-    return epochs if manifest.stopped else manifest.epochs_done, epochs
-
-
-def last_words(trace: Path, now: Steps | None) -> str:
-    """The epoch in training, else the last one of a growing trace, and the last accuracy, as text."""
-    from fa_core.engine.messages import log_tail
-
-    words = "" if now is None else f": epoch {now.epoch}, batch {now.step}/{now.steps}"
-    lines = log_tail(trace, 1)
-    try:
-        last = json.loads(lines[-1]) if lines else {}
-        epoch = words or f": epoch {last['epoch']}"
-        return f"{epoch}, accuracy {last['test_acc']:.4f}"
-    except (ValueError, KeyError, TypeError):
-        return words
