@@ -214,8 +214,8 @@ class ExplorerApp(App[int]):
                 loop.add_signal_handler(number, self.exit, 128 + number)
         if self.paths:
             # what is written here itself is shown when it is
-            results = self.jobs.measuring.results_file
-            after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results]))
+            results = self.jobs.measuring.results
+            after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results.out]))
         if self._complaints:
             self.session.problems += self._complaints
             from fa_tui.views.text import briefly

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError
 from fa_tui.jobs.launches import Launches
-from fa_tui.jobs.listing import Listed, Source
+from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
 from fa_tui.terminal.later import after
 from fa_tui.views.text import short_path
@@ -49,7 +49,7 @@ class JobControl:
             on_saving=app.following.own_rows.add,
         )
         self.launches = Launches(lambda job: call(self.ended, job) if job.over else call(self.moved))
-        self._sources: tuple[Source, Source] = self.measuring, self.launches
+        self._sources = self.measuring, self.launches
         self._moved_due = False
         self._arrived: list[Measured] = []
         self._arrivals_due = False

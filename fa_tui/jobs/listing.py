@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -66,25 +66,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     def can_retry(self) -> bool:
         """Whether it failed or was cancelled."""
         return self.state in ("failed", "cancelled")
-
-
-class Source(Protocol):
-    """What has jobs."""
-
-    def listed(self) -> Sequence[Listed]:
-        """All of them, in order."""
-
-    def cancel(self, job_id: str) -> bool:
-        """Cancel one; False if it is over or not here."""
-
-    def retry(self, job_id: str) -> None:
-        """Begin one again that failed or was cancelled."""
-
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued one some places later in the queue; False if it stays where it is."""
-
-    def pids(self) -> Collection[int]:
-        """The processes that work for it."""
 
 
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:

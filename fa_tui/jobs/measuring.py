@@ -191,16 +191,11 @@ class Measuring:
         self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
         self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
-        self._results = Results(setup.out)
+        self.results = Results(setup.out)
         self._pool: Pool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
         self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._unfinished: set[str] = set()
-
-    @property
-    def results_file(self) -> Path:
-        """What is written for checkpoints that lie in no run folder."""
-        return self._results.out
 
     @property
     def pool(self) -> Pool:
@@ -306,7 +301,7 @@ class Measuring:
 
     def _flush(self) -> None:
         with contextlib.suppress(FaError, OSError):  # reported when a run was saved
-            self._results.flush()
+            self.results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         if future.cancelled() or isinstance(error := future.exception(), CancelledError):
@@ -318,7 +313,7 @@ class Measuring:
         row = msgspec.structs.replace(row, report=future.result())
         self._on_saving(index)
         try:
-            done = Measured(index, row, saved=str(self._results.save(row)))
+            done = Measured(index, row, saved=str(self.results.save(row)))
         except Exception as error:
             done = Measured(index, row, problem=str(error))
         self._on_measured(done)

@@ -14,7 +14,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs.listing import Listed, Machine, MachineWatch, Source, machine_lines, share_bar
+from fa_tui.jobs.listing import Listed, Machine, MachineWatch, machine_lines, share_bar
 from fa_tui.jobs.pace import time_words
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.views.text import cut, padded, width_of
@@ -23,6 +23,7 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+    from fa_tui.jobs.control import JobControl
 
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
@@ -217,7 +218,7 @@ The time left is shown once there is a rate to compute it from; of a job that is
     }
     """
 
-    def __init__(self, jobs: Source) -> None:
+    def __init__(self, jobs: JobControl) -> None:
         super().__init__()
         self._jobs = jobs
         self.machine_watch: MachineWatch | None = None

@@ -90,13 +90,7 @@ _COSINE = "{:+.3f}".format
 """Three digits: thresholds and published values have as many, and -0.004 is not -0.00."""
 
 
-def _gamma(report: DiagnosticReport) -> float | None:
-    value = deep_gamma(report.credit, report.method_name)
-    return None if math.isnan(value) else value
-
-
-def _null(report: DiagnosticReport) -> float | None:
-    value, _ = null_gamma(report.credit, report.method_name)
+def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
@@ -108,8 +102,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _ACCURACY),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
     Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _ACCURACY),
-    Quantity("gamma", "deep Γ", "", _gamma, "", _COSINE),
-    Quantity("null", "null Γ", "", _null, "", _COSINE),
+    Quantity("gamma", "deep Γ", "", lambda run: _known(deep_gamma(run.credit, run.method_name)), "", _COSINE),
+    Quantity("null", "null Γ", "", lambda run: _known(null_gamma(run.credit, run.method_name)[0]), "", _COSINE),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 
