@@ -41,7 +41,6 @@ class Demonstration(msgspec.Struct, frozen=True, kw_only=True):
         ran_on: the data: a constructed tensor, or a run.
     """
 
-    number: int
     name: str
     title: str
     wrong: dict[str, Any]
@@ -51,10 +50,14 @@ class Demonstration(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = msgspec.field(default_factory=_versions)
     ran_on: str = "a constructed tensor"
 
+    @property
+    def number(self) -> int:
+        """1 to 7, the protocol's order."""
+        return PITFALLS.index(self.name) + 1
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers, unrounded."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
+        return {"number": self.number, **msgspec.to_builtins(self)}
 
 
 def norm_axis() -> Demonstration:
@@ -66,7 +69,6 @@ def norm_axis() -> Demonstration:
     """
     x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
     return Demonstration(
-        number=1,
         name="norm-axis",
         title="x.norm(-1) is the L₋₁ norm of the whole tensor, not the norm along the last axis",
         wrong={"x.norm(-1)": float(x.norm(-1))},
@@ -91,7 +93,6 @@ def cosine_eps() -> Demonstration:
     b = SMALL_NORM * torch.tensor([TRUE_COSINE, (1 - TRUE_COSINE**2) ** 0.5], dtype=torch.float64)
     right = float(a @ b / (a.norm() * b.norm()))
     return Demonstration(
-        number=2,
         name="cosine-eps",
         title="F.cosine_similarity clamps norms at eps = 1e-8: at the numerical floor it shrinks Γ",
         wrong={"F.cosine_similarity(a, b)": float(F.cosine_similarity(a, b, dim=0))},
@@ -118,7 +119,6 @@ def half_flush() -> Demonstration:
         return float(kept @ kept / (kept.norm() * kept.norm()))
 
     return Demonstration(
-        number=3,
         name="half-flush",
         title="fp16 flushes a gradient of 5e-10 to 0, and its cosine to NaN; bf16 keeps it",
         wrong={
@@ -199,7 +199,6 @@ def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given c
     values = aggregate(credit, grads)
     spread = max(values.values()) - min(values.values())
     return Demonstration(
-        number=5,
         name="aggregations",
         title="Four valid aggregations of the same Γ give four numbers, sometimes of both signs",
         wrong={"“Γ” unnamed, lowest": min(values.values()), "“Γ” unnamed, highest": max(values.values())},
@@ -222,7 +221,6 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given cre
     per_layer = [float(c.mean()) if len(c) else None for c in cosines(credit, grads)]
     values = aggregate(credit, grads)
     return Demonstration(
-        number=6,
         name="layer-zero",
         title="Layer 0 can carry the mean: the embedding's Γ hides what the hidden layers do",
         wrong={"mean Γ over layers 0..L": values["mean over samples, all layers"]},
@@ -265,7 +263,6 @@ def missing_feedback(grads: Sequence[Tensor] | None = None, ran_on: str = "") ->
         return float(torch.cat(cosines(grads if credit is None else credit, grads)).mean())
 
     return Demonstration(
-        number=7,
         name="missing-feedback",
         title="Feedback not saved: a fallback to cos(g, g) = 1 was reported as Γ",
         wrong={"Γ with `credit = saved.get('Bs', grads)`": careless(None)},
@@ -288,7 +285,6 @@ def null_feedback(trained: float, fresh: Sequence[float], ran_on: str) -> Demons
     """
     mean, std = statistics.fmean(fresh), statistics.pstdev(fresh)
     return Demonstration(
-        number=4,
         name="null-feedback",
         title="Γ is specific to the training feedback: with freshly drawn feedback it vanishes",
         wrong={f"deep Γ, {len(fresh)} fresh draws (mean)": mean, "std": std},

@@ -180,7 +180,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._nonfinite = 0
         self._interval: Interval | None = None
         self._flips = Flips((), above=diagnostic.fires_above)
-        self._track = Track.of(Scale(*diagnostic.span, diagnostic.log), unit=diagnostic.step)
+        self._track = Track(Scale(*diagnostic.span, diagnostic.log), diagnostic.step)
         self._rug: Rug | None = None
         self._entry: str | None = None
         """What is being typed."""
@@ -204,7 +204,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         one = self._diagnostic
         scale = covering(chain(values, [self.value]), log=one.log, at_least=one.span)
         if scale is not None:
-            self._track = Track.of(scale, unit=one.step)
+            self._track = Track(scale, one.step)
         self._ticks = finite(values)
         self._nonfinite = len(values) - len(self._ticks)
         self._flips = Flips(self._ticks, above=one.fires_above)
