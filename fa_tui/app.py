@@ -121,14 +121,7 @@ class ExplorerApp(App[int]):
         self.setup = setup or Setup()
         self.painter = Painter(self, self.terminal)
         self.keys = KeyQueue(self, super().on_event)
-        self.following = Following(
-            session,
-            self.paths,
-            self.settings,
-            since,
-            on_change=partial(self.post_call, self.folders_changed),
-            on_note=lambda text: self.post_call(self.say, text, "warn"),
-        )
+        self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
         self.stops_commands = False
         self._opened = title
