@@ -31,8 +31,7 @@ from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
-from fa_tui.terminal.later import after
-from fa_tui.terminal.painting import Painter
+from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import Look
 

@@ -59,7 +59,7 @@ def pitfalls_command(
 
 
 def _sample_run() -> Path | None:
-    from fa_core.pitfalls.subject import find_run
+    from fa_core.pitfalls.demonstrations import find_run
 
     return find_run([options.sample_runs()])
 

@@ -1,7 +1,7 @@
 """Progress on stderr, bars at a terminal and lines elsewhere; and signals that end a command as Ctrl-C does.
 
 What is finished is kept first. A training command also writes its batches to a file for the explorer that started it
-(`fa_tui.jobs.pace`).
+(`fa_tui.jobs.listing`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.progress import (
 )
 
 from fa_core.engine.jobs import JobState, JobView
-from fa_tui.jobs.pace import ProgressFile, Reached
+from fa_tui.jobs.listing import ProgressFile, Reached
 from fa_tui.views.grid import axes_text
 
 if TYPE_CHECKING:

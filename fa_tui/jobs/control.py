@@ -10,7 +10,7 @@ from fa_core.errors import FaError
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words
 

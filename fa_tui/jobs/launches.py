@@ -17,8 +17,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from fa_tui.jobs.form import Planned, shell_line
-from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.pace import PROGRESS_FILE, Pace, read_progress
+from fa_tui.jobs.listing import PROGRESS_FILE, Listed, Pace, read_progress
 
 _LOOK_SECONDS = 0.25
 
@@ -93,11 +92,6 @@ class Launch(threading.Thread):
                 self._popen.send_signal(signal.SIGINT)
         self._cancelled = True
         self._report(replace(self._listed, words="stopping; x again ends it at once"))
-
-    def wait(self) -> None:
-        """Wait until its process has ended and its state says so."""
-        self._popen.wait()
-        self.join()
 
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -178,10 +172,6 @@ class Launches:
     def pids(self) -> list[int]:
         """The processes that run."""
         return [launch.pid for launch in self._launches.values() if not launch.listed.over]
-
-    def wait(self, job_id: str) -> None:
-        """Wait until a command has ended."""
-        self._launches[job_id].wait()
 
     def close(self, *, stop: bool = False) -> list[str]:
         """Look at them no more.

@@ -23,8 +23,7 @@ from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, is_run
-from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.pace import Pace
+from fa_tui.jobs.listing import Listed, Pace
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Placement

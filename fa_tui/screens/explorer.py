@@ -16,7 +16,7 @@ from fa_core.diagnostics import LETTERS
 from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import count_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine

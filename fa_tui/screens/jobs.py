@@ -14,8 +14,7 @@ from textual.containers import Vertical
 from textual.screen import Screen
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs.listing import Listed, Machine, MachineWatch, machine_lines, share_bar
-from fa_tui.jobs.pace import time_words
+from fa_tui.jobs.listing import Listed, Machine, MachineWatch, machine_lines, share_bar, time_words
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines

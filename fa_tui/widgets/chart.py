@@ -25,7 +25,7 @@ from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Scale, covering, tick_labels
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import told_apart

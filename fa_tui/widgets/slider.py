@@ -22,7 +22,7 @@ from textual.message import Message
 from fa_core.diagnostics import Diagnostic
 from fa_core.intervals import Interval
 from fa_core.reporting.numbers import exact, just_past, parse, short
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Rug, Scale, Track, covering
 from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Dragged, Row, joined

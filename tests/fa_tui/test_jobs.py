@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from fa_core.engine.devices import Device, Usage, UsageMeter
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.listing import Listed, Machine, MachineWatch, machine_lines, progress_line
-from fa_tui.jobs.pace import Pace
+from fa_tui.jobs.listing import Listed, Machine, MachineWatch, Pace, machine_lines, progress_line
 from fa_tui.screens import dialogs
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen, JobsTable

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fa_tui.commands.progress import AuditProgress, TrainingProgress
-from fa_tui.jobs.pace import PROGRESS_FILE, ProgressFile, Reached, read_progress
+from fa_tui.jobs.listing import PROGRESS_FILE, ProgressFile, Reached, read_progress
 
 
 class Clock:

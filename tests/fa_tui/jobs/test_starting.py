@@ -319,13 +319,19 @@ class TestRuns:
         launches = Launches(ended.append)
         values = {"paths": str(tmp_path / "runs"), "device": "cpu"}
         job_id = launches.start(planned(tmp_path / "table.json", values, "audit"))
-        launches.wait(job_id)
+        wait_for(launches, job_id)
         (job,) = launches.listed()
         assert (job.state, job.done, job.total, job.name) == ("done", 1, 1, "audit table.json")
         assert job.took is not None and job.left is None
         assert ended[-1] == job
         assert len(scan([tmp_path / "table.json"]).rows) == 1
         assert launches.close() == []
+
+
+def wait_for(launches: Launches, job_id: str) -> None:
+    launch = launches._launches[job_id]
+    launch._popen.wait()
+    launch.join()
 
 
 class TestLeaving:
@@ -348,7 +354,7 @@ class TestLeaving:
         assert f"process {pid}" in line and job.log in line and "fa-tui train --method dfa" in line
         os.kill(pid, 0)
         explorer.jobs.launches.cancel(job.id)
-        explorer.jobs.launches.wait(job.id)
+        wait_for(explorer.jobs.launches, job.id)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
@@ -359,5 +365,5 @@ class TestLeaving:
             await until(pilot, lambda: isinstance(explorer.screen, QuitScreen))
             await pilot.press("s")
         assert explorer.close_jobs() == []
-        explorer.jobs.launches.wait(job.id)
+        wait_for(explorer.jobs.launches, job.id)
         assert read_manifest(tmp_path / "runs" / "dfa_s42").epochs_done >= 1
