@@ -38,7 +38,7 @@ from fa_tui.views.filters import Look
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
-    from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel, ThresholdHistory
+    from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel, ThresholdHistory
 
 _WATCH_SECONDS = 0.3
 """The watchers start when everything is on screen."""
@@ -125,7 +125,7 @@ class ExplorerApp(App[int]):
         self.stops_commands = False
         self._opened = title
         self._begins = look if look.show else look._replace(show=self.settings.show)
-        self._history: ThresholdHistory[Judging] | None = None
+        self._history: ThresholdHistory | None = None
 
     def _use_ascii(self) -> None:
         from textual.scrollbar import ScrollBar
@@ -316,7 +316,7 @@ class ExplorerApp(App[int]):
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
     @property
-    def history(self) -> ThresholdHistory[Judging]:
+    def history(self) -> ThresholdHistory:
         """What judges the runs, now and before: the sliders of every screen undo and redo the same changes."""
         if self._history is None:
             # after the first paint

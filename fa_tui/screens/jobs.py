@@ -161,6 +161,7 @@ _NONE_YET = """\
 class JobLog(TextLines):
     """What a job wrote; it stays at its end."""
 
+    follows = True
     help_text = """\
 The log of the job under the cursor
 Everything that its process wrote, the last lines below; a job that failed ends with the reason.
@@ -231,7 +232,7 @@ The time left is shown once there is a rate to compute it from; of a job that is
         yield TextLines(id="none-yet")
         with Vertical(id="log-pane"):
             yield Line(id="log-title")
-            yield JobLog(follow=True, id="log")
+            yield JobLog(id="log")
         yield KeyBar()
 
     def on_mount(self) -> None:

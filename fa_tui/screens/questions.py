@@ -98,7 +98,6 @@ class ChoiceList(PaintedScroll, can_focus=True):
     Args:
         choices: the entries.
         take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
-        glyphs: characters to draw with.
     """
 
     DEFAULT_CSS = """
@@ -117,10 +116,8 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
     ]
 
-    def __init__(
-        self, choices: Sequence[Choice], take: Callable[[Choice], object], glyphs: Glyphs | None = None
-    ) -> None:
-        super().__init__(glyphs)
+    def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
+        super().__init__()
         self.choices = list(choices)
         self.at = 0
         self._take = take

@@ -13,6 +13,7 @@ import msgspec
 from fa_core.errors import UsageError, printable
 from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
+from fa_core.reporting.numbers import scientific
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.views.grid import number_or_word, own_axes, sign
@@ -81,8 +82,7 @@ def magnitude(value: float) -> str:
         return f"{value:#.3g}".rstrip(".")
     if 999.5 <= size < 99_999.5:
         return f"{value:.0f}"
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent)}"
+    return scientific(value, 2)
 
 
 _ACCURACY = "{:.3f}".format

@@ -318,11 +318,7 @@ def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tupl
 
 
 class Canvas(PaintedWidget):
-    """Shows a `Chart`.
-
-    Args:
-        chart: what to draw.
-    """
+    """Shows a `Chart`."""
 
     DEFAULT_CSS = "Canvas { height: 1fr; }"
 
@@ -332,9 +328,7 @@ side by side are of curves that end in one place, and a gap is a value that is n
 on a log scale).
 """
 
-    def __init__(self, chart: Chart | None = None, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._chart = chart
+    _chart: Chart | None = None
 
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""

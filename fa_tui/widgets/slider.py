@@ -24,7 +24,6 @@ from fa_core.intervals import Interval
 from fa_core.reporting.numbers import exact, just_past, parse, short
 from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Rug, Scale, Track, covering
-from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Dragged, Row, joined
 
 
@@ -131,7 +130,6 @@ class ThresholdSlider(Dragged, can_focus=True):
     Args:
         diagnostic: whose threshold it is.
         value: the threshold.
-        glyphs: characters to draw with.
 
     Attributes:
         letter: of the diagnostic.
@@ -166,10 +164,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
 
-    def __init__(
-        self, diagnostic: Diagnostic, value: float, *, glyphs: Glyphs | None = None, id: str | None = None
-    ) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, diagnostic: Diagnostic, value: float, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.letter = diagnostic.letter
         self._diagnostic, self._default = diagnostic, diagnostic.default
         self.value = self._pending = value
