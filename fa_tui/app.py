@@ -219,7 +219,7 @@ class ExplorerApp(App[int]):
         self.following.stop()
         return self.jobs.close(stop_commands=self.stops_commands)
 
-    def post_call(self, callback: Callable[..., object], *values: object) -> None:
+    def post_call(self, callback: Callable[..., None], *values: object) -> None:
         """Have something called in this thread, from another one, while there is an App to call it."""
         if self.is_running:
             self.post_message(events.Callback(partial(callback, *values)))
