@@ -143,7 +143,7 @@ async def export_something(app: ExplorerApp) -> None:
     name = await ask(
         app,
         f"export {kind.endings} to",
-        text=exporting.free_name(kind, Path()),
+        text=str(exporting.free_name(Path(kind.name + kind.ending), partial(exporting.in_the_way, kind))),
         hint=f"a file name; {kind.what}",
         check=lambda text: exporting.name_problem(kind, text),
     )
