@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds, verdict_text
+from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
 from fa_core.intervals import LEVEL, Interval
 from fa_core.report import DiagnosticReport
 
@@ -19,14 +18,12 @@ class Confidence(NamedTuple):
         intervals: ``growth``, ``g_L``, ``stability``, ``acc`` and ``margin_pp``, where resampled → (low, high), the
             central `LEVEL` of the resamples, in the number's own unit.
         fired: diagnostic letter → share of resamples in which it fires, where resampled.
-        verdicts: verdict text → share of resamples, the most frequent first.
         same_verdict: share of resamples with the report's own verdict.
         resamples: R.
     """
 
     intervals: dict[str, Interval]
     fired: dict[str, float]
-    verdicts: dict[str, float]
     same_verdict: float
     resamples: int
 
@@ -56,20 +53,14 @@ def confidence(report: DiagnosticReport) -> Confidence | None:
     if not drawn and not accs:
         return None
     n = len(accs) or len(next(iter(drawn.values())))
-    coverage, own = report.coverage, report.flags
     fires = {letter: _fires(letter, values, report.thresholds) for letter, values in drawn.items()}
-    fixed = frozenset(letter for letter in own if letter not in drawn)
-    patterns = Counter(zip(*fires.values(), strict=True)) if fires else Counter({(): n})
-    verdicts: Counter[str] = Counter()
-    for pattern, count in patterns.items():
-        fired = fixed.union(letter for letter, fire in zip(fires, pattern, strict=True) if fire)
-        verdicts[verdict_text(fired, coverage)] += count
+    own = tuple(letter in report.flags for letter in fires)
+    same = sum(fired == own for fired in zip(*fires.values(), strict=True)) if fires else n
     numbers = {DIAGNOSTICS[letter].column: values for letter, values in drawn.items()} | ({"acc": accs} if accs else {})
     return Confidence(
         intervals={name: interval(values) for name, values in numbers.items()},
         fired={letter: sum(fire) / n for letter, fire in fires.items()},
-        verdicts={verdict: count / n for verdict, count in verdicts.most_common()},
-        same_verdict=verdicts[report.verdict] / n,
+        same_verdict=same / n,
         resamples=n,
     )
 

@@ -21,26 +21,24 @@ from textual import events
 from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.command import Provider
-from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.errors import FaError
 from fa_tui.jobs.control import JobControl
-from fa_tui.jobs.measuring import Measured, Setup
-from fa_tui.live import FoldersChanged, Following, Noticed
+from fa_tui.jobs.measuring import Setup
+from fa_tui.live import Following, Reading
 from fa_tui.session import Flip, Session
 from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
-from fa_tui.terminal.later import after
-from fa_tui.terminal.painting import Painter
+from fa_tui.terminal.painting import Painter, after
 from fa_tui.terminal.themes import THEMES, begin_with
 from fa_tui.views.filters import Look
 
 if TYPE_CHECKING:
     from fa_tui.jobs.listing import Listed
     from fa_tui.screens.explorer import ExplorerScreen
-    from fa_tui.widgets.sliders_panel import BaselineChanged, Judging, SlidersPanel, ThresholdHistory
+    from fa_tui.widgets.sliders_panel import BaselineChanged, SlidersPanel, ThresholdHistory
 
 _WATCH_SECONDS = 0.3
 """The watchers start when everything is on screen."""
@@ -122,12 +120,12 @@ class ExplorerApp(App[int]):
         self.setup = setup or Setup()
         self.painter = Painter(self, self.terminal)
         self.keys = KeyQueue(self, super().on_event)
-        self.following = Following(session, self.paths, self.settings, since, self.tell)
+        self.following = Following(self, since)
         self.jobs = JobControl(self, self.setup)
         self.stops_commands = False
         self._opened = title
         self._begins = look if look.show else look._replace(show=self.settings.show)
-        self._history: ThresholdHistory[Judging] | None = None
+        self._history: ThresholdHistory | None = None
 
     def _use_ascii(self) -> None:
         from textual.scrollbar import ScrollBar
@@ -208,8 +206,8 @@ class ExplorerApp(App[int]):
                 loop.add_signal_handler(number, self.exit, 128 + number)
         if self.paths:
             # what is written here itself is shown when it is
-            results = self.jobs.measuring.results_file
-            after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results]))
+            results = self.jobs.measuring.results
+            after(_WATCH_SECONDS, self, lambda: self.following.watch(self.paths, [results.out]))
         if self._complaints:
             self.session.problems += self._complaints
             from fa_tui.views.text import briefly
@@ -221,24 +219,18 @@ class ExplorerApp(App[int]):
         self.following.stop()
         return self.jobs.close(stop_commands=self.stops_commands)
 
-    def tell(self, message: Message, screen: Screen[None] | None = None) -> None:
-        """Take a message from another thread, for the App or a screen, while it is there to take it."""
-        target = screen or self
-        if self.is_running and target.is_running:
-            target.post_message(message)
+    def post_call(self, callback: Callable[..., None], *values: object) -> None:
+        """Have something called in this thread, from another one, while there is an App to call it."""
+        if self.is_running:
+            self.post_message(events.Callback(partial(callback, *values)))
 
-    def on_folders_changed(self, message: FoldersChanged) -> None:
-        news, text = self.following.take(message.readings)
+    def folders_changed(self, readings: Sequence[Reading]) -> None:
+        """Show what places hold now."""
+        news, text = self.following.take(readings)
         if news:
             self.rows_changed(only=None if news.added else [*news.changed, *news.gone, *news.back])
         if text:
             self.say(text, "warn" if news.gone else "accent")
-
-    def on_measured(self, message: Measured) -> None:
-        self.jobs.arrived(message)
-
-    def on_noticed(self, message: Noticed) -> None:
-        self.say(message.text, message.tone, aloud=message.aloud)
 
     def rows_changed(self, flips: Sequence[Flip] = (), only: Sequence[int] | None = None) -> None:
         """Show rows that came, changed, went or are judged otherwise.
@@ -324,7 +316,7 @@ class ExplorerApp(App[int]):
         self.run_worker(converse(self, name), group=DIALOGS, exclusive=True)
 
     @property
-    def history(self) -> ThresholdHistory[Judging]:
+    def history(self) -> ThresholdHistory:
         """What judges the runs, now and before: the sliders of every screen undo and redo the same changes."""
         if self._history is None:
             # after the first paint

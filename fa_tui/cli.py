@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # a signal says which it was
         return _complain(error, str(error) or "interrupted", getattr(error, "exit_code", 130), debug)
     except Exception as error:
-        if isinstance(error, OSError) and output.is_full(error):
+        # an error about a file has the file's name
+        if isinstance(error, OSError) and error.errno in output.NO_ROOM and error.filename is None:
             output.silence()
             return _complain(error, f"cannot print the result ({error.strerror})", 3, debug)
         kind = type(error).__name__

@@ -14,12 +14,11 @@ import stat
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
-from textual.message import Message
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats import Scan, Trace, scan_again
@@ -28,7 +27,10 @@ from fa_core.formats.scan import NOTHING_HERE, Walk
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import CREDIT, MANIFEST, RUN_FILES, run_place
 from fa_tui.session import News, Session
-from fa_tui.settings import FILE, Settings
+from fa_tui.settings import FILE
+
+if TYPE_CHECKING:
+    from fa_tui.app import ExplorerApp
 
 STILL_SECONDS = 2.0
 """A file that cannot be read and has not changed for so long is broken, not being written."""
@@ -366,58 +368,31 @@ class Watcher(threading.Thread):
                         self._note(str(path))
 
 
-@dataclass
-class FoldersChanged(Message):
-    """Places hold something else now (posted from a watcher's thread)."""
-
-    readings: Sequence[Reading]
-
-
-@dataclass
-class Noticed(Message):
-    """A line for the user that concerns no single job (posted from a thread of a watcher or the pool)."""
-
-    text: str
-    tone: str = "warn"
-    aloud: bool = True
-
-
 class Following:
     """The watchers of one explorer.
 
     Args:
-        session: what was read from the paths, and takes in what is new.
-        paths: as they were opened; those that are followed later are appended.
-        settings: how to follow.
-        since: when reading them began (`time.time`).
-        post: takes a message from another thread.
+        app: the explorer, whose session takes in what is new; a path that is followed later is appended to its paths.
+        since: when reading its paths began (`time.time`).
 
     Attributes:
         watchers: one for folders and one for single files, once they are followed.
         own_rows: the rows that are being written here and not shown yet: the disk may report them first.
     """
 
-    def __init__(
-        self,
-        session: Session,
-        paths: list[Path],
-        settings: Settings,
-        since: float,
-        post: Callable[[Message], object],
-    ) -> None:
-        self._session, self._paths, self._settings, self._since = session, paths, settings, since
-        self._post = post
+    def __init__(self, app: ExplorerApp, since: float) -> None:
+        self._app, self._since = app, since
         self.watchers: list[Watcher] = []
         self.own_rows: set[int] = set()
 
     def is_open(self, path: Path) -> bool:
         """Whether a path is open, or lies in a folder that is."""
-        return any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self._paths)
+        return any(path.resolve().is_relative_to(open_path.resolve()) for open_path in self._app.paths)
 
     def add(self, path: Path) -> None:
         """Follow one more path, unless it lies in what is followed already."""
-        if not self.is_open(path) and self._settings.live != "off":
-            self._paths.append(path)
+        if not self.is_open(path) and self._app.settings.live != "off":
+            self._app.paths.append(path)
             self.watch([path])
 
     def watch(self, paths: Sequence[Path], ignore: Iterable[Path] = ()) -> None:
@@ -427,7 +402,7 @@ class Following:
             paths: what to follow.
             ignore: what the explorer writes and shows itself.
         """
-        session, settings = self._session, self._settings
+        app, session, settings = self._app, self._app.session, self._app.settings
         if settings.live == "off":
             return
         # what is wrong with the settings was not read from a place
@@ -437,8 +412,8 @@ class Following:
             watcher = Watcher(
                 group,
                 known,
-                lambda readings: self._post(FoldersChanged(readings)),
-                on_note=lambda text: self._post(Noticed(text)),
+                partial(app.post_call, app.folders_changed),
+                on_note=partial(app.post_call, partial(app.say, tone="warn")),
                 polling=settings.live == "polling",
                 poll_seconds=settings.poll_seconds,
                 since=self._since,
@@ -454,7 +429,7 @@ class Following:
 
     def take(self, readings: Iterable[Reading]) -> tuple[News, str]:
         """Merge what places hold now into the session; what is new, also as text."""
-        session = self._session
+        session = self._app.session
         before = list(zip(session.flags, session.coverage, strict=True))
         news = session.merge(readings)
         # a report that was just measured here comes back from disk and looks the same

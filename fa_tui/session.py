@@ -247,11 +247,6 @@ class Session:
         """How many runs have at least one diagnostic measured."""
         return len(self.coverage) - self.coverage.count(0)
 
-    def toggle_mark(self, index: int) -> bool:
-        """Mark or unmark a run; whether it is marked now."""
-        self.marked ^= {index}
-        return index in self.marked
-
     def measurable(self, indices: Iterable[int]) -> list[int]:
         """Those of the rows that have a checkpoint to measure."""
         return [index for index in indices if self.rows[index].checkpoint is not None and index not in self.gone]

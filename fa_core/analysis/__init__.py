@@ -16,27 +16,18 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(_same(getattr(self, name), getattr(other, name)) for name in self.__struct_fields__)
+        return type(other) is type(self) and bytes(self) == bytes(other)
 
     def __hash__(self) -> int:
-        return hash(tuple(map(_hashable, (getattr(self, name) for name in self.__struct_fields__))))
+        return hash(bytes(self))
+
+    def __bytes__(self) -> bytes:
+        return msgspec.msgpack.encode(self, enc_hook=_plain)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers, unrounded."""
         plain: dict[str, Any] = msgspec.to_builtins(self, enc_hook=_plain)
         return plain
-
-
-def _same(one: object, other: object) -> bool:
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(one, other, equal_nan=True)  # type: ignore[arg-type]  # anything becomes an array
-    return bool(one == other)
-
-
-def _hashable(value: object) -> object:
-    return value.tobytes() if isinstance(value, np.ndarray) else value
 
 
 def _plain(value: object) -> Any:

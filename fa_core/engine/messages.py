@@ -164,11 +164,6 @@ FromNode: TypeAlias = Placed | FromWorker
 FromDriver: TypeAlias = Capacity | FromNode
 
 
-def name_log(hint: str, log: object) -> str:
-    """A hint from a worker, with the path of its log, which the worker itself does not know."""
-    return hint.replace(TRACEBACK_IN_LOG, f"traceback in {log}")
-
-
 def encode(message: ToWorker | FromDriver | Setup) -> bytes:
     """One line, NaN and Infinity as Python's json writes them."""
     return json.dumps(msgspec.to_builtins(message)).encode() + b"\n"
@@ -300,8 +295,7 @@ class WorkerProcess(ChildProcess):
     def __init__(self, device: str, *, threads: int | None, measure: str, log: Path) -> None:
         self.ready, self._nonsense = False, ""
         variables = environment(threads)
-        device = worker_device(device, variables)
-        arguments = ["fa_core.engine.worker", "--device", device, "--measure", measure, "--cwd", str(Path.cwd())]
+        arguments = ["fa_core.engine.worker", worker_device(device, variables), measure, str(Path.cwd())]
         super().__init__(arguments, log=log, environment=variables)
 
     def send(self, message: ToWorker) -> bool:

@@ -130,7 +130,9 @@ def take_in(
         case messages.Stopped(job_id=job_id):
             over(job_id, cancellation_of)
         case messages.Failed(job_id=job_id, what=what, where=where, hint=hint):
-            error = JobFailed(what, where=where, hint=messages.name_log(hint, log))
+            # the worker does not know the path of its log
+            hint = hint.replace(messages.TRACEBACK_IN_LOG, f"traceback in {log}")
+            error = JobFailed(what, where=where, hint=hint)
             over(job_id, lambda job: error)
             return error
     return None

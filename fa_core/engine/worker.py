@@ -5,7 +5,6 @@ Started by `fa_core.engine.messages`; a user never needs to. Ends when its stdin
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import os
 import queue
@@ -19,7 +18,7 @@ from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import DEFAULT_MEASURE, Cancelled, DeviceFull, Job, Measure, Watch, finish
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Measure, Watch, finish
 from fa_core.errors import FaError, is_device_lost
 
 if TYPE_CHECKING:
@@ -136,16 +135,12 @@ class Control(threading.Thread):
         return job_id in self._cancelled
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until stdin closes."""
-    parser = argparse.ArgumentParser(prog="fa_core.engine.worker")
-    parser.add_argument("--device", required=True)
-    parser.add_argument("--measure", default=DEFAULT_MEASURE)
-    parser.add_argument("--cwd", required=True)
-    args = parser.parse_args(arguments)
+def main() -> None:
+    """Serve until stdin closes: on a device, with what measures, in a folder, as `WorkerProcess` names them."""
+    device, measure, cwd = sys.argv[1:]
     if os.name == "posix":
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        if args.device == "cpu":
+        if device == "cpu":
             os.nice(NICENESS)
     stdout = messages.private_stdout()
     control = Control(sys.stdin.buffer)
@@ -155,9 +150,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stdout.write(messages.encode(message))
         stdout.flush()
 
-    os.chdir(args.cwd)
+    os.chdir(cwd)
     try:
-        measurer = _measurer(args.measure, args.device, args.cwd)
+        measurer = _measurer(measure, device, cwd)
         events = WorkerEvents(send, control.is_cancelled)
         send(messages.Ready(os.getpid()))
         while True:

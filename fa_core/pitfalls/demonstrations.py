@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import statistics
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,98 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fa_core.errors import UsageError
-from fa_core.pitfalls.subject import Subject, of_run, trained_here
+from fa_core.data import eval_batches, load_data
+from fa_core.errors import MeasureError, UsageError
+from fa_core.measure.checkpoint import load_checkpoint, network_for
+from fa_core.methods import METHODS, Method, make_method, restore_method
+from fa_core.models import StreamNet, build
+from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, canonical_method, read_manifest
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What pitfalls 4 to 7 need.
+
+    Attributes:
+        name: of the run, to be shown.
+        net: trained, in eval mode.
+        method: with the feedback it was trained with.
+        x: inputs (B, …).
+        y: labels (B,).
+    """
+
+    name: str
+    net: StreamNet
+    method: Method
+    x: Tensor
+    y: Tensor
+
+    def credit_and_gradients(self, method: Method | None = None) -> tuple[list[Tensor | None], list[Tensor]]:
+        """a_l of a method (default: the run's own) and g_l, per sample (summed CE), l = 0..L, each (B, …).
+
+        Source: docs/protocol.md §2, §5.
+        """
+        logits, stream = self.net(self.x, return_hidden=True)
+        grads = torch.autograd.grad(F.cross_entropy(logits, self.y, reduction="sum"), stream)
+        kept = [h.detach() for h in stream]
+        return (method or self.method).credit(self.net, kept, logits.detach(), self.y), list(grads)
+
+
+def trained_here(steps: int = 300, seed: int = 0) -> Subject:
+    """A small DFA net (ResMLP, d = 32, L = 3) trained for some steps on labels of a random linear teacher."""
+    generator = torch.Generator().manual_seed(seed)
+    teacher = torch.randn(16, 10, generator=generator)
+    net = build("resmlp", input_dim=16, d=32, L=3, seed=seed).train()
+    method = make_method("dfa", net, seed=seed)
+    optimizer = torch.optim.AdamW(method.trained_parameters(net), lr=3e-3)
+    for _ in range(steps):
+        x = torch.randn(128, 16, generator=generator)
+        loss, info = method.loss(net, x, (x @ teacher).argmax(1))
+        optimizer.zero_grad()
+        torch.autograd.backward(loss)
+        optimizer.step()
+        method.extra_step(net, info)
+    x = torch.randn(512, 16, generator=generator)
+    return Subject(
+        f"a DFA ResMLP (d=32, L=3) trained here for {steps} steps", net.eval(), method, x, (x @ teacher).argmax(1)
+    )
+
+
+def of_run(folder: Path, samples: int = 512) -> Subject:
+    """A run folder's net with its saved feedback, on its own evaluation samples.
+
+    Raises:
+        UnreadableInput, UsageError: the folder is no complete run.
+        MeasureError: the run saved no feedback, or its method draws none.
+    """
+    manifest = read_manifest(folder)
+    if not (folder / CREDIT).is_file():
+        raise MeasureError(
+            "no saved feedback in this run: its Γ is N/A", where=folder, hint=f"pitfalls 4 to 7 need a {CREDIT}"
+        )
+    net = network_for(load_checkpoint(folder / WEIGHTS), manifest)
+    assert isinstance(net, StreamNet)
+    method = restore_method(manifest.method, net, load_checkpoint(folder / CREDIT).tensors, **manifest.method_args)
+    if not method.draws_feedback:
+        raise MeasureError(f"{manifest.method} draws no feedback", where=folder, hint="name a DFA or FA run")
+    [(x, y)] = eval_batches(load_data(manifest.data), k=1, batch_size=samples, seed=manifest.eval_seed)
+    return Subject(folder.name, net.eval(), method, x, y)
+
+
+def find_run(paths: list[Path]) -> Path | None:
+    """The first run folder under some paths whose method is built in, draws feedback and saved it."""
+    for path in paths:
+        for manifest in sorted(path.rglob(MANIFEST)):
+            folder = manifest.parent
+            if (folder / CREDIT).is_file() and _draws_feedback(read_manifest(folder).method):
+                return folder
+    return None
+
+
+def _draws_feedback(method: str) -> bool:
+    rule = METHODS.get(canonical_method(method))
+    return rule is not None and rule.draws_feedback
+
 
 Stream = Sequence[Tensor | None]
 
@@ -41,7 +132,6 @@ class Demonstration(msgspec.Struct, frozen=True, kw_only=True):
         ran_on: the data: a constructed tensor, or a run.
     """
 
-    number: int
     name: str
     title: str
     wrong: dict[str, Any]
@@ -51,10 +141,14 @@ class Demonstration(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = msgspec.field(default_factory=_versions)
     ran_on: str = "a constructed tensor"
 
+    @property
+    def number(self) -> int:
+        """1 to 7, the protocol's order."""
+        return PITFALLS.index(self.name) + 1
+
     def to_dict(self) -> dict[str, Any]:
         """Plain dicts, lists and numbers, unrounded."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        return plain
+        return {"number": self.number, **msgspec.to_builtins(self)}
 
 
 def norm_axis() -> Demonstration:
@@ -66,7 +160,6 @@ def norm_axis() -> Demonstration:
     """
     x = torch.tensor([[3.0, 4.0], [6.0, 8.0]])
     return Demonstration(
-        number=1,
         name="norm-axis",
         title="x.norm(-1) is the L₋₁ norm of the whole tensor, not the norm along the last axis",
         wrong={"x.norm(-1)": float(x.norm(-1))},
@@ -91,7 +184,6 @@ def cosine_eps() -> Demonstration:
     b = SMALL_NORM * torch.tensor([TRUE_COSINE, (1 - TRUE_COSINE**2) ** 0.5], dtype=torch.float64)
     right = float(a @ b / (a.norm() * b.norm()))
     return Demonstration(
-        number=2,
         name="cosine-eps",
         title="F.cosine_similarity clamps norms at eps = 1e-8: at the numerical floor it shrinks Γ",
         wrong={"F.cosine_similarity(a, b)": float(F.cosine_similarity(a, b, dim=0))},
@@ -118,7 +210,6 @@ def half_flush() -> Demonstration:
         return float(kept @ kept / (kept.norm() * kept.norm()))
 
     return Demonstration(
-        number=3,
         name="half-flush",
         title="fp16 flushes a gradient of 5e-10 to 0, and its cosine to NaN; bf16 keeps it",
         wrong={
@@ -199,7 +290,6 @@ def aggregations(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given c
     values = aggregate(credit, grads)
     spread = max(values.values()) - min(values.values())
     return Demonstration(
-        number=5,
         name="aggregations",
         title="Four valid aggregations of the same Γ give four numbers, sometimes of both signs",
         wrong={"“Γ” unnamed, lowest": min(values.values()), "“Γ” unnamed, highest": max(values.values())},
@@ -222,7 +312,6 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given cre
     per_layer = [float(c.mean()) if len(c) else None for c in cosines(credit, grads)]
     values = aggregate(credit, grads)
     return Demonstration(
-        number=6,
         name="layer-zero",
         title="Layer 0 can carry the mean: the embedding's Γ hides what the hidden layers do",
         wrong={"mean Γ over layers 0..L": values["mean over samples, all layers"]},
@@ -265,7 +354,6 @@ def missing_feedback(grads: Sequence[Tensor] | None = None, ran_on: str = "") ->
         return float(torch.cat(cosines(grads if credit is None else credit, grads)).mean())
 
     return Demonstration(
-        number=7,
         name="missing-feedback",
         title="Feedback not saved: a fallback to cos(g, g) = 1 was reported as Γ",
         wrong={"Γ with `credit = saved.get('Bs', grads)`": careless(None)},
@@ -288,7 +376,6 @@ def null_feedback(trained: float, fresh: Sequence[float], ran_on: str) -> Demons
     """
     mean, std = statistics.fmean(fresh), statistics.pstdev(fresh)
     return Demonstration(
-        number=4,
         name="null-feedback",
         title="Γ is specific to the training feedback: with freshly drawn feedback it vanishes",
         wrong={f"deep Γ, {len(fresh)} fresh draws (mean)": mean, "std": std},

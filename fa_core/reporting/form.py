@@ -22,19 +22,7 @@ from fa_core.errors import UsageError
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph, to_html, to_markdown
 from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, rendered, timeline_figure
 from fa_core.reporting.records import to_csv, to_parquet
-from fa_core.reporting.sections.analyses import seeds_blocks, sensitivity_blocks, timeline_blocks, utility_blocks
-from fa_core.reporting.sections.confidence_credit import confidence_tables, credit_table
-from fa_core.reporting.sections.runs import (
-    beyond_table,
-    evidence_note,
-    heading_of,
-    layer_tables,
-    pitfalls_block,
-    provenance,
-    summary,
-    thresholds_block,
-    verdict_table,
-)
+from fa_core.reporting.sections import analyses, confidence_credit, runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -66,7 +54,7 @@ def reporting_form(
     thresholds = thresholds or DiagnosticThresholds()
     blocks: list[Block] = [Heading(title, 1)]
     if len(table):
-        blocks += [*summary(table, thresholds), thresholds_block(thresholds)]
+        blocks += [*runs.summary(table, thresholds), runs.thresholds_block(thresholds)]
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
@@ -74,8 +62,8 @@ def reporting_form(
     for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
         blocks += _collection(table.select(homes == home), home, thresholds, number)
     blocks += _timelines(traces, table, thresholds)
-    blocks += pitfalls_block()
-    blocks += provenance(table.select(table.coverage != 0))
+    blocks += runs.pitfalls_block()
+    blocks += runs.provenance(table.select(table.coverage != 0))
     return blocks
 
 
@@ -95,13 +83,13 @@ def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: Diagnosti
     if any(point.coverage or point.acc is not None for one in found for point in one.points):
         caption = "Diagnostics over epochs; dotted: first fires."
         yield Figure("timeline", partial(timeline_figure, found, thresholds), caption)
-    yield from timeline_blocks(found)
+    yield from analyses.timeline_blocks(found)
 
 
 def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, number: int) -> Iterator[Block]:
-    yield heading_of(home)
-    yield from verdict_table(table, thresholds)
-    yield from evidence_note(table)
+    yield runs.heading_of(home)
+    yield from runs.verdict_table(table, thresholds)
+    yield from runs.evidence_note(table)
     measured = table.select(np.asarray(table.coverage) != 0)
     if not len(measured):
         return
@@ -120,19 +108,19 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
             f"runs that differ in {axis} alone.",
         )
     yield Heading("Over seeds", 3)
-    yield from seeds_blocks(over_seeds(measured, thresholds))
+    yield from analyses.seeds_blocks(over_seeds(measured, thresholds))
     yield Heading("Threshold sensitivity", 3)
-    yield from sensitivity_blocks(sensitivities(measured, thresholds))
+    yield from analyses.sensitivity_blocks(sensitivities(measured, thresholds))
     yield Heading("Decision utility", 3)
-    yield from utility_blocks(decision_utility(measured, thresholds))
+    yield from analyses.utility_blocks(decision_utility(measured, thresholds))
     yield Heading("Diagnostics per layer", 3)
-    yield from layer_tables(measured)
+    yield from runs.layer_tables(measured)
     yield Heading("Margin to flip and backward gain", 3)
-    yield from beyond_table(measured, thresholds)
+    yield from runs.beyond_table(measured, thresholds)
     yield Heading("Confidence", 3)
-    yield from confidence_tables(measured, thresholds)
+    yield from confidence_credit.confidence_tables(measured, thresholds)
     yield Heading("Credit quality", 3)
-    yield from credit_table(measured)
+    yield from confidence_credit.credit_table(measured)
 
 
 KINDS = (".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")

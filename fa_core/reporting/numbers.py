@@ -27,7 +27,7 @@ def significant(value: float | None, digits: int = 4) -> str:
         return "0"
     if 1e-3 <= abs(value) < 10.0**digits:
         return f"{value:#.{digits}g}".rstrip(".")
-    return _scientific(f"{value:.{digits - 1}e}")
+    return scientific(value, digits)
 
 
 def brief(value: float | None, digits: int = 4) -> str:
@@ -40,8 +40,7 @@ def brief(value: float | None, digits: int = 4) -> str:
         return significant(value)
     if value == 0 or 1e-3 <= abs(value) < 1e5:
         return f"{value:.{digits}g}" if abs(value) < 10.0**digits else f"{value:.0f}"
-    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
-    return _scientific(f"{mantissa.rstrip('0').rstrip('.')}e{exponent}")
+    return scientific(value, digits, trim=True)
 
 
 def brief_in(value: float | None, cells: int) -> str:
@@ -72,9 +71,14 @@ def is_rounding(mean: float, std: float) -> bool:
     return std < _NOISE_ULPS * math.ulp(mean)
 
 
-def _scientific(text: str) -> str:
-    mantissa, exponent = text.split("e")
-    return f"{mantissa}e{int(exponent)}"
+def scientific(value: float, digits: int, *, trim: bool = False) -> str:
+    """A finite number with an exponent, without ``+`` or padding there; ``trim``: no zeros at the mantissa's end.
+
+    >>> scientific(2.0e-7, 3), scientific(2.0e-7, 3, trim=True)
+    ('2.00e-7', '2e-7')
+    """
+    mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
+    return f"{_trim(mantissa) if trim else mantissa}e{int(exponent)}"
 
 
 def fixed(value: float | None, places: int, sign: bool = False) -> str:
@@ -148,8 +152,7 @@ def short(value: float, digits: int = 3) -> str:
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "-inf" if value < 0 else "inf"
     if value and not 1e-3 <= abs(value) < 1e5:
-        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-        return f"{_trim(mantissa)}e{int(exponent)}"
+        return scientific(value, digits, trim=True)
     whole = len(str(int(abs(value))))
     leading_zeros = 0 if abs(value) >= 0.1 or not value else -math.floor(math.log10(abs(value))) - 1
     decimals = max(0, digits - whole) if abs(value) >= 1 else digits + leading_zeros

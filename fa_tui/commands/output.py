@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _STAND_INS = str.maketrans("✗✓·‖–—‘’“”→≠≤≥×…−", "!+.|--''\"\">!<>x.-") | {ord("≈"): "~="}
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT})
+NO_ROOM = frozenset({errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT})
 
 
 def prepare(*, silent: bool) -> None:
@@ -51,11 +51,6 @@ def prepare(*, silent: bool) -> None:
 def speaks_unicode() -> bool:
     """Whether stdout can print every character."""
     return "utf" in (getattr(sys.stdout, "encoding", None) or "utf").lower()
-
-
-def is_full(error: OSError) -> bool:
-    """Whether an error is that of a stream without room (an error about a file has the file's name)."""
-    return error.errno in _NO_ROOM and error.filename is None
 
 
 def silence() -> None:

@@ -49,19 +49,13 @@ def pitfalls_command(
     """
     if scan:
         raise typer.Exit(_scan(scan, format))
-    from fa_core.pitfalls.demonstrations import PITFALLS, demonstrate
+    from fa_core.pitfalls.demonstrations import PITFALLS, demonstrate, find_run
 
-    shown = demonstrate(names or PITFALLS, run or _sample_run())
+    shown = demonstrate(names or PITFALLS, run or find_run([options.sample_runs()]))
     if format == "json":
         output.print_json([one.to_dict() for one in shown])
     else:
         print("\n\n".join("\n".join(explained(one)) for one in shown))
-
-
-def _sample_run() -> Path | None:
-    from fa_core.pitfalls.subject import find_run
-
-    return find_run([options.sample_runs()])
 
 
 def explained(one: Demonstration) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Progress on stderr, bars at a terminal and lines elsewhere; and signals that end a command as Ctrl-C does.
 
 What is finished is kept first. A training command also writes its batches to a file for the explorer that started it
-(`fa_tui.jobs.pace`).
+(`fa_tui.jobs.listing`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from rich.progress import (
 )
 
 from fa_core.engine.jobs import JobState, JobView
-from fa_tui.jobs.pace import StepFile, Steps
+from fa_tui.jobs.listing import ProgressFile, Reached
 from fa_tui.views.grid import axes_text
 
 if TYPE_CHECKING:
@@ -138,12 +138,13 @@ class AuditProgress(_Bars):
         self._tasks: dict[Worker, TaskID] = {}
         self._running: dict[str, Worker] = {}
         self._overall: TaskID | None = None
+        self._file = ProgressFile()
 
     def plan(self, todo: int, skipped: int) -> None:
         """Say what is about to be done."""
         self._total = todo
         again = f", {skipped} measured before" if skipped else ""
-        self.say(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
+        self._count(f"{todo} {'run' if todo == 1 else 'runs'} to measure{again}")
         if todo:
             self._overall = self._bars.add_task("all", total=todo)
 
@@ -193,9 +194,14 @@ class AuditProgress(_Bars):
     def _end(self, view: JobView) -> None:
         self._over += 1
         if view.state is not JobState.CANCELLED:
-            self.say(f"[{self._over}/{self._total}] {self._name(view)}: {self._outcome(view)}")
+            self._count(f"[{self._over}/{self._total}] {self._name(view)}: {self._outcome(view)}")
         if self._overall is not None:
             self._bars.advance(self._overall)
+
+    def _count(self, text: str) -> None:
+        """Say how many runs are done, also to an explorer that started the command."""
+        self.say(text)
+        self._file.note(Reached(self._over, self._total, text), at_once=True)
 
     def _name(self, view: JobView) -> str:
         """A run in few words, e.g. ``dfa λ=0.01 seed 42``."""
@@ -228,25 +234,34 @@ class TrainingProgress(_Bars):
             TimeRemainingColumn(),
             TextColumn("{task.fields[last]}"),
         )
-        self._steps = StepFile()
+        self._file = ProgressFile()
+        self._runs, self._finished = runs, 0
+        self._accuracy, self._now = "", Reached(0, 0, "")
         self._all = self._bars.add_task("runs", total=runs, last="")
         self._run = self._bars.add_task("", total=None, visible=False, last="")
 
     def update(self, moment: Moment) -> None:
         """Show how far the run is."""
-        self._steps.note(Steps(moment.run, moment.epoch, moment.step, moment.steps))
         done = (moment.epoch - 1) * moment.steps + moment.step
+        batch = f", batch {moment.step}/{moment.steps}" if moment.entry is None else ""
         shown: dict[str, Any] = {"description": moment.run, "visible": True}
         if moment.entry is not None:
             fired = "".join(sorted(moment.flags)) or "none"
             loss, accuracy = moment.entry["loss"], moment.entry["test_acc"]
             shown["last"] = f"loss {loss:.4f}, accuracy {accuracy:.4f}, fired: {fired}"
+            self._accuracy = f", accuracy {accuracy:.4f}"
             if not self._console.is_terminal:
                 self.say(f"{moment.run} epoch {moment.epoch}/{moment.epochs}: {shown['last']}")
         self._bars.update(self._run, completed=done, total=moment.epochs * moment.steps, **shown)
+        words = f"{moment.run}: epoch {moment.epoch}{batch}{self._accuracy}"
+        epochs = self._finished * moment.epochs + done / moment.steps
+        self._now = Reached(epochs, self._runs * moment.epochs, words)
+        self._file.note(self._now)
 
     def finished(self, result: str) -> None:
         """One more run is done; its result goes to stdout."""
+        self._finished, self._accuracy = self._finished + 1, ""
+        self._file.note(self._now, at_once=True)
         self._bars.update(self._run, visible=False, last="")
         self._bars.advance(self._all)
         self._bars.stop()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
-
-from textual.events import Callback
+from typing import TYPE_CHECKING
 
 from fa_core.errors import FaError
 from fa_tui.jobs.launches import Launches
-from fa_tui.jobs.listing import Jobs, Listed
+from fa_tui.jobs.listing import Listed
 from fa_tui.jobs.measuring import Failed, Measured, Measuring, Setup, failure_words
-from fa_tui.live import Noticed
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_path
 from fa_tui.views.words import queued_words
 
@@ -28,7 +25,7 @@ _ARRIVALS_SECONDS = 0.25
 """Measured runs, too: those that come together are one change of the screen."""
 
 
-class JobControl(Jobs):
+class JobControl:
     """Measures runs and starts commands for one explorer, and shows what becomes of them.
 
     Args:
@@ -41,27 +38,44 @@ class JobControl(Jobs):
     """
 
     def __init__(self, app: ExplorerApp, setup: Setup) -> None:
-        self._app, tell = app, app.tell
-
-        def later(callback: Callable[..., None], *values: Any) -> None:
-            """Call it in the explorer's thread (this one is of the pool or of a command)."""
-            tell(Callback(partial(callback, *values)))
-
+        self._app, call = app, app.post_call  # what reports is a thread of the pool or of a command
         self.measuring = Measuring(
             setup,
             device=app.settings.device,
-            on_job=lambda _: later(self.moved),
-            on_measured=tell,
-            on_failed=partial(later, self.failed),
-            on_notice=lambda text: tell(Noticed(text, "dim", aloud=False)),
+            on_job=lambda _: call(self.moved),
+            on_measured=partial(call, self.arrived),
+            on_failed=partial(call, self.failed),
+            on_notice=partial(call, partial(app.say, tone="dim", aloud=False)),
             on_saving=app.following.own_rows.add,
         )
-        self.launches = Launches(lambda job: later(self.ended, job) if job.over else later(self.moved))
-        super().__init__(self.measuring, self.launches)
+        self.launches = Launches(lambda job: call(self.ended, job) if job.over else call(self.moved))
+        self._sources = self.measuring, self.launches
         self._moved_due = False
         self._arrived: list[Measured] = []
         self._arrivals_due = False
         self._failed: list[Failed] = []
+
+    def listed(self) -> list[Listed]:
+        """Every job, source after source."""
+        return [job for source in self._sources for job in source.listed()]
+
+    def cancel(self, job_id: str) -> bool:
+        """Cancel a job; False if it is over."""
+        return any(source.cancel(job_id) for source in self._sources)
+
+    def retry(self, job_id: str) -> None:
+        """Begin a job again that failed or was cancelled."""
+        for source in self._sources:
+            if any(job.id == job_id and job.can_retry for job in source.listed()):
+                source.retry(job_id)
+
+    def move(self, job_id: str, step: int) -> bool:
+        """Put a queued job some places later in its queue; False if it stays where it is."""
+        return any(source.move(job_id, step) for source in self._sources)
+
+    def pids(self) -> list[int]:
+        """Every process that works."""
+        return [pid for source in self._sources for pid in source.pids()]
 
     def unfinished(self) -> tuple[int, int]:
         """How many runs and how many commands are not over."""

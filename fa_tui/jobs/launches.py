@@ -5,26 +5,21 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
 
-from fa_core.runs import TRACE
 from fa_tui.jobs.form import Planned, shell_line
-from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.pace import STEP_FILE, Pace, epochs_of, last_words, read_steps
+from fa_tui.jobs.listing import PROGRESS_FILE, Listed, Pace, read_progress
 
 _LOOK_SECONDS = 0.25
-_COUNTED = re.compile(r"^\[(\d+)/(\d+)\]|^(\d+) runs? to measure")
 
 OnChange = Callable[[Listed], None]
 
@@ -48,9 +43,8 @@ class Launch(threading.Thread):
         self._pace = Pace()
         self._cancelled = False
         self.left_alone = threading.Event()
-        self._since = time.time()
-        self._steps = log.with_suffix(".steps")
-        self._steps.unlink(missing_ok=True)
+        self._progress = log.with_suffix(".progress")
+        self._progress.unlink(missing_ok=True)
         self._listed = Listed(
             id=job_id,
             name=_name(planned),
@@ -67,7 +61,7 @@ class Launch(threading.Thread):
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=sink,
-                env={**_environment(), STEP_FILE: str(self._steps)},
+                env={**_environment(), PROGRESS_FILE: str(self._progress)},
                 start_new_session=True,
             )
         self.pid = self._popen.pid
@@ -86,7 +80,7 @@ class Launch(threading.Thread):
             if self.left_alone.wait(_LOOK_SECONDS):
                 return
         self._look()
-        self._steps.unlink(missing_ok=True)
+        self._progress.unlink(missing_ok=True)
         self._report(self._ended(self._popen.returncode))
 
     def cancel(self) -> None:
@@ -99,11 +93,6 @@ class Launch(threading.Thread):
         self._cancelled = True
         self._report(replace(self._listed, words="stopping; x again ends it at once"))
 
-    def wait(self) -> None:
-        """Wait until its process has ended and its state says so."""
-        self._popen.wait()
-        self.join()
-
     def _kill(self) -> None:
         with contextlib.suppress(ProcessLookupError):
             if sys.platform == "win32":
@@ -112,44 +101,13 @@ class Launch(threading.Thread):
                 os.killpg(self.pid, signal.SIGKILL)
 
     def _look(self) -> None:
-        seen = self._listed
-        done, part, total, words = self._trained() if self.planned.runs else self._audited()
-        if not self.planned.runs or self._steps.exists():
-            # the time before the first batch (loading data, starting torch) is no training
-            self._pace.note(done + part)
-        words = seen.words if self._cancelled else words
-        now = replace(seen, done=done, part=part, total=total, words=words)
-        if now != seen:
-            self._report(now)
-
-    def _trained(self) -> tuple[int, float, int, str]:
-        """Epochs done, the share of the next one, epochs there are, and how far the run in training is."""
-        done, part, total, words, longest = 0, 0.0, 0, "", 0
-        epochs, steps = [], read_steps(self._steps)
-        for run in self.planned.runs:
-            found = epochs_of(run, 0.0 if "--overwrite" not in self.planned.words else self._since)
-            epochs.append(found)
-            if found is not None:
-                longest = max(longest, found[1])
-                now = steps if steps is not None and steps.run == run.name else None
-                part = now.part_of_epoch(found[0]) if now is not None else 0.0
-                words = f"{run.name}{last_words(run / TRACE, now if part else None)}"
-        for found in epochs:
-            done += found[0] if found is not None else 0
-            total += found[1] if found is not None else longest
-        return done, part, total if longest else 0, words
-
-    def _audited(self) -> tuple[int, float, int, str]:
-        """Runs done (never a part of one), runs there are, and the last line of the log."""
-        from fa_core.engine.messages import log_tail
-
-        done, total, words = self._listed.done, self._listed.total, ""
-        for line in log_tail(Path(self._listed.log)):
-            counted = _COUNTED.match(line)
-            if counted is not None:
-                done, total = int(counted[1] or 0), int(counted[2] or counted[3])
-                words = line
-        return done, 0.0, total, words
+        seen, now = self._listed, read_progress(self._progress)
+        if now is not None:
+            self._pace.note(now.done)
+            words = seen.words if self._cancelled else now.words
+            seen = replace(seen, done=int(now.done), part=now.done % 1, total=now.total, words=words)
+        if seen != self._listed:
+            self._report(seen)
 
     def _ended(self, code: int) -> Listed:
         self._pace.turn(running=False)
@@ -214,10 +172,6 @@ class Launches:
     def pids(self) -> list[int]:
         """The processes that run."""
         return [launch.pid for launch in self._launches.values() if not launch.listed.over]
-
-    def wait(self, job_id: str) -> None:
-        """Wait until a command has ended."""
-        self._launches[job_id].wait()
 
     def close(self, *, stop: bool = False) -> list[str]:
         """Look at them no more.

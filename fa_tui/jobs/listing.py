@@ -1,22 +1,139 @@
-"""What the jobs screen shows: runs that are measured, commands that run, and how busy the machine is.
+"""How far jobs are, how long they still take, and how busy the machine is. No terminal code.
 
-No terminal code: a source lists its jobs, `Jobs` joins the lists, and a thread looks at the machine.
+A command that the explorer started writes how far it is to a file that the explorer reads; threads look at both.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_tui.jobs.pace import time_words
 from fa_tui.views.text import Glyphs
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Device, Usage
+
+
+class Pace:
+    """How fast a job goes, and how long it took the last time.
+
+    Args:
+        clock: seconds (tests bring their own).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._first: tuple[float, float] | None = None
+        self._last = (0.0, 0.0)
+        self._began: float | None = None
+        self.took: float | None = None
+
+    def turn(self, *, running: bool) -> None:
+        """It runs now, or does not; `took` is None while it runs and where it never ran."""
+        if running and (self._began is None or self.took is not None):
+            self._began, self.took = self._clock(), None
+        elif not running and self._began is not None and self.took is None:
+            self.took = self._clock() - self._began
+
+    def note(self, done: float) -> None:
+        """So many steps are done now, with a part of the next one; fewer than before means that it began again."""
+        if self._first is None or done < self._last[0]:
+            self._first = self._last = (done, self._clock())
+        elif done > self._last[0]:
+            self._last = (done, self._clock())
+
+    def seconds_left(self, total: int) -> float | None:
+        """Seconds until all steps are done; None before two different counts were noted.
+
+        The time before the first count (loading data, starting torch) does not enter the rate.
+        """
+        if self._first is None or self._last[0] <= self._first[0]:
+            return None
+        (first, began), (last, at) = self._first, self._last
+        per_step = (at - began) / (last - first)
+        return max(0.0, (total - last) * per_step - (self._clock() - at))
+
+
+def time_words(seconds: float) -> str:
+    """A time as short text.
+
+    >>> [time_words(seconds) for seconds in (0.2, 42, 200, 7500, 200_000)]
+    ['<1 s', '42 s', '3 min', '2 h 05', '2 d 7 h']
+    """
+    if seconds < 1:
+        return "<1 s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes:02}"
+    return f"{hours // 24} d {hours % 24} h"
+
+
+PROGRESS_FILE = "FA_TUI_PROGRESS"
+"""Environment variable that names the file to a command."""
+
+_WRITE_SECONDS = 0.2
+"""The file is written at most so often: batches may take a millisecond."""
+
+
+class Reached(msgspec.Struct, frozen=True):
+    """How far a command is.
+
+    Attributes:
+        done: epochs of training, with the part of the next one, or audited runs.
+        total: how many there are.
+        words: the same as text, and what it said last.
+    """
+
+    done: float
+    total: int
+    words: str
+
+
+class ProgressFile:
+    """Writes how far a command is to the path the parent process passed, if any.
+
+    Args:
+        path: the file; None: the one that the environment names.
+        clock: seconds (tests bring their own).
+    """
+
+    def __init__(self, path: Path | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        named = os.environ.get(PROGRESS_FILE)
+        self._path = path or (Path(named) if named else None)
+        self._clock = clock
+        self._next = clock()
+
+    def note(self, reached: Reached, *, at_once: bool = False) -> None:
+        """Write how far the command is; a file that cannot be written must not stop it."""
+        if self._path is None or (self._clock() < self._next and not at_once):
+            return
+        self._next = self._clock() + _WRITE_SECONDS
+        with contextlib.suppress(OSError):
+            new = self._path.with_name(f"{self._path.name}.new")
+            new.write_bytes(msgspec.json.encode(reached))
+            new.replace(self._path)
+
+
+def read_progress(path: Path) -> Reached | None:
+    """What the file says; None where there is none."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Reached)
+    except (OSError, msgspec.DecodeError):
+        return None
+
 
 OVER = ("done", "failed", "cancelled")
 """States that do not change by themselves any more."""
@@ -66,62 +183,6 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     def can_retry(self) -> bool:
         """Whether it failed or was cancelled."""
         return self.state in ("failed", "cancelled")
-
-
-class Source(Protocol):
-    """What has jobs."""
-
-    def listed(self) -> Sequence[Listed]:
-        """All of them, in order."""
-
-    def cancel(self, job_id: str) -> bool:
-        """Cancel one; False if it is over or not here."""
-
-    def retry(self, job_id: str) -> None:
-        """Begin one again that failed or was cancelled."""
-
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued one some places later in the queue; False if it stays where it is."""
-
-    def pids(self) -> Collection[int]:
-        """The processes that work for it."""
-
-
-class Jobs:
-    """The jobs of several sources as one list.
-
-    Args:
-        sources: what has jobs.
-    """
-
-    def __init__(self, *sources: Source) -> None:
-        self._sources = sources
-
-    def listed(self) -> list[Listed]:
-        """Every job, source after source."""
-        return [job for source in self._sources for job in source.listed()]
-
-    def active(self) -> int:
-        """How many jobs are not over."""
-        return sum(not job.over for job in self.listed())
-
-    def cancel(self, job_id: str) -> bool:
-        """Cancel a job; False if it is over."""
-        return any(source.cancel(job_id) for source in self._sources)
-
-    def retry(self, job_id: str) -> None:
-        """Begin a job again that failed or was cancelled."""
-        for source in self._sources:
-            if any(job.id == job_id and job.can_retry for job in source.listed()):
-                source.retry(job_id)
-
-    def move(self, job_id: str, step: int) -> bool:
-        """Put a queued job some places later in its queue; False if it stays where it is."""
-        return any(source.move(job_id, step) for source in self._sources)
-
-    def pids(self) -> list[int]:
-        """Every process that works."""
-        return [pid for source in self._sources for pid in source.pids()]
 
 
 def progress_line(jobs: Sequence[Listed]) -> list[tuple[str, str]]:

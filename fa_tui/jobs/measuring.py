@@ -17,15 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from textual.message import Message
 
 from fa_core.atomic import Throttle, write_json
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import AUDIT, is_run
-from fa_tui.jobs.listing import Listed
-from fa_tui.jobs.pace import Pace
+from fa_tui.jobs.listing import Listed, Pace
 
 if TYPE_CHECKING:
     from fa_core.engine.devices import Placement
@@ -80,8 +78,8 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 @dataclass
-class Measured(Message):
-    """A run has been measured (posted from the pool's threads).
+class Measured:
+    """A run has been measured.
 
     Attributes:
         index: the row it belongs to.
@@ -192,16 +190,11 @@ class Measuring:
         self._setup, self._device = setup, device
         self._on_job, self._on_measured = on_job, on_measured
         self._on_failed, self._on_notice, self._on_saving = on_failed, on_notice, on_saving
-        self._results = Results(setup.out)
+        self.results = Results(setup.out)
         self._pool: Pool | None = None
         self._rows: dict[str, tuple[int, AuditRow]] = {}
         self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._unfinished: set[str] = set()
-
-    @property
-    def results_file(self) -> Path:
-        """What is written for checkpoints that lie in no run folder."""
-        return self._results.out
 
     @property
     def pool(self) -> Pool:
@@ -307,7 +300,7 @@ class Measuring:
 
     def _flush(self) -> None:
         with contextlib.suppress(FaError, OSError):  # reported when a run was saved
-            self._results.flush()
+            self.results.flush()
 
     def _finished(self, job_id: str, future: Future[DiagnosticReport]) -> None:
         if future.cancelled() or isinstance(error := future.exception(), CancelledError):
@@ -319,7 +312,7 @@ class Measuring:
         row = msgspec.structs.replace(row, report=future.result())
         self._on_saving(index)
         try:
-            done = Measured(index, row, saved=str(self._results.save(row)))
+            done = Measured(index, row, saved=str(self.results.save(row)))
         except Exception as error:
             done = Measured(index, row, problem=str(error))
         self._on_measured(done)

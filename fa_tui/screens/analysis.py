@@ -22,15 +22,7 @@ from fa_tui.screens.questions import SeveralScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
-from fa_tui.views.analysed import (
-    Analysed,
-    curve_words,
-    group_words,
-    parts,
-    reordered,
-    strategy_words,
-    with_methods,
-)
+from fa_tui.views import analysed
 from fa_tui.views.filters import Filter, Look
 from fa_tui.views.words import count_words, with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
@@ -104,7 +96,7 @@ Analyses of the runs, as the commands of the same names print them
 
     def __init__(self, session: Session, *, filter: Filter | None = None) -> None:
         super().__init__(session)
-        self.runs = Analysed(session, filter)
+        self.runs = analysed.Analysed(session, filter)
         self._open = 0
         self._lines = [0] * len(NAMES)
         self._said: list[str] = []
@@ -225,12 +217,12 @@ Analyses of the runs, as the commands of the same names print them
             self._found = over_seeds(table, thresholds)
             blocks = seeds_blocks(self._found)
         self._blocks = list(blocks)
-        grid, self._said = parts(self._blocks)
+        grid, self._said = analysed.parts(self._blocks)
         if self._open == 0:
             # what is looked at first must be on a narrow screen too
-            grid = reordered(grid, ("fires when", "gap", "plateau"))
+            grid = analysed.reordered(grid, ("fires when", "gap", "plateau"))
         elif isinstance(self._found, Utility):
-            grid = with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
+            grid = analysed.with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
@@ -281,9 +273,9 @@ Analyses of the runs, as the commands of the same names print them
         if not len(self.runs):
             pass
         elif isinstance(found, Utility):
-            about = list(strategy_words(found.strategies[line], found.strategies[-1], found))
+            about = list(analysed.strategy_words(found.strategies[line], found.strategies[-1], found))
         elif isinstance(found, SeedTable):
-            about = list(group_words(found.groups[line])) if found.groups else []
+            about = list(analysed.group_words(found.groups[line])) if found.groups else []
         elif found:
             self._show_curve(found[line])
         gap = [""] if about and self._said else []
@@ -292,4 +284,4 @@ Analyses of the runs, as the commands of the same names print them
     def _show_curve(self, one: Sensitivity) -> None:
         curve = verdict_curve(self.runs.table, one.letter, self.session.thresholds)
         self.query_one("#curve", Canvas).set_chart(curve_chart(curve, one.threshold, len(self.runs)))
-        self.query_one("#curve-title", Line).set(*curve_words(curve, one))
+        self.query_one("#curve-title", Line).set(*analysed.curve_words(curve, one))

@@ -20,7 +20,6 @@ from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.pieces import (
     Piece,
     Shared,
-    Sharing,
     baseline_text,
     cell_piece,
     command_line,
@@ -44,7 +43,8 @@ if TYPE_CHECKING:
 
 def shared_by(app: ExplorerApp) -> Shared:
     """What can be copied from the open screen; of one without `shared`, its picture alone."""
-    return app.screen.shared() if isinstance(app.screen, Sharing) else Shared([])
+    shared: Callable[[], Shared] = getattr(app.screen, "shared", lambda: Shared([]))
+    return shared()
 
 
 def reproducing(app: ExplorerApp, command: str = "show", *options: str) -> Piece:
@@ -123,8 +123,7 @@ async def copy_something(app: ExplorerApp) -> None:
     """Ask what to copy, and copy it."""
     text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
-    key = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece.key) for piece in pieces])
-    piece = next((piece for piece in pieces if piece.key == key), None)
+    piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces])
     if piece is None:
         return
     made = await asyncio.to_thread(piece.text)
@@ -138,14 +137,13 @@ async def export_something(app: ExplorerApp) -> None:
     shared = shared_by(app)
     kinds = exporting.kinds_of(shared)
     notes = {kind: kind.ending + (f" of {shared.names}" if kind in exporting.OF_RUNS else "") for kind in kinds}
-    key = await choose(app, "Export", [Choice(kind.key, kind.what, notes[kind], kind.key) for kind in kinds])
-    kind = next((kind for kind in kinds if kind.key == key), None)
+    kind = await choose(app, "Export", [Choice(kind.key, kind.what, notes[kind], kind) for kind in kinds])
     if kind is None:
         return
     name = await ask(
         app,
         f"export {kind.endings} to",
-        text=exporting.free_name(kind, Path()),
+        text=str(exporting.free_name(Path(kind.name + kind.ending), partial(exporting.in_the_way, kind))),
         hint=f"a file name; {kind.what}",
         check=lambda text: exporting.name_problem(kind, text),
     )
@@ -165,7 +163,7 @@ async def choose_preset(app: ExplorerApp) -> None:
     presets = Presets()
     known = presets.read()
     choices = [
-        Choice(str(number) if number < 10 else "", name, _values(thresholds), f"use {name}")
+        Choice(str(number) if number < 10 else "", name, _values(thresholds), (name, thresholds))
         for number, (name, thresholds) in enumerate(known.items(), 1)
     ]
     choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
@@ -183,7 +181,7 @@ async def choose_preset(app: ExplorerApp) -> None:
             presets.remove(name)
             app.say(f"preset {name} removed", "good")
     elif answer is not None:
-        use_preset(app, answer.removeprefix("use "), known[answer.removeprefix("use ")])
+        use_preset(app, *answer)
 
 
 def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) -> None:

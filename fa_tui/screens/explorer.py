@@ -16,7 +16,7 @@ from fa_core.diagnostics import LETTERS
 from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
 from fa_tui.views.words import count_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
@@ -302,7 +302,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def lay_out_along(self, axes: Axes) -> None:
         """Lay the matrix out along other axes; the cursor stays on its run."""
-        self.matrix.lay_out_along(axes)
+        self.matrix.axes = axes
+        self.shown_runs.lay_out()
         self._show_title()
         self.status.show()
         self._show_detail()

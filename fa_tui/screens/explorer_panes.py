@@ -9,7 +9,7 @@ from textual.message_pump import MessagePump
 from textual.widget import Widget
 
 from fa_tui.session import Flip, Session
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
 from fa_tui.views.grid import METHODS_BY_SEEDS

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import partialmethod
+from functools import partial, partialmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -12,12 +11,10 @@ from rich.segment import Segment
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.message import Message
 from textual.screen import Screen
 
 from fa_core.reporting.blocks import Grid
-from fa_tui.jobs.listing import Jobs, Listed, Machine, MachineWatch, machine_lines, share_bar
-from fa_tui.jobs.pace import time_words
+from fa_tui.jobs.listing import Listed, Machine, MachineWatch, machine_lines, share_bar, time_words
 from fa_tui.sharing.pieces import Piece, Shared, Table, command_piece, table_pieces
 from fa_tui.views.text import cut, padded, width_of
 from fa_tui.widgets.line import KeyBar, Line, TextLines
@@ -25,6 +22,7 @@ from fa_tui.widgets.table import LineTable
 
 if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
+    from fa_tui.jobs.control import JobControl
 
 
 _TONES = {"queued": "dim", "running": "text", "done": "good", "failed": "bad", "cancelled": "warn"}
@@ -160,16 +158,10 @@ _NONE_YET = """\
 """
 
 
-@dataclass
-class MachineSeen(Message):
-    """How busy the machine is (posted from a thread)."""
-
-    machine: Machine
-
-
 class JobLog(TextLines):
     """What a job wrote; it stays at its end."""
 
+    follows = True
     help_text = """\
 The log of the job under the cursor
 Everything that its process wrote, the last lines below; a job that failed ends with the reason.
@@ -226,7 +218,7 @@ The time left is shown once there is a rate to compute it from; of a job that is
     }
     """
 
-    def __init__(self, jobs: Jobs) -> None:
+    def __init__(self, jobs: JobControl) -> None:
         super().__init__()
         self._jobs = jobs
         self.machine_watch: MachineWatch | None = None
@@ -240,7 +232,7 @@ The time left is shown once there is a rate to compute it from; of a job that is
         yield TextLines(id="none-yet")
         with Vertical(id="log-pane"):
             yield Line(id="log-title")
-            yield JobLog(follow=True, id="log")
+            yield JobLog(id="log")
         yield KeyBar()
 
     def on_mount(self) -> None:
@@ -248,20 +240,18 @@ The time left is shown once there is a rate to compute it from; of a job that is
         self.query_one("#machine").can_focus = False
         self.query_one("#none-yet", TextLines).set_lines(_NONE_YET.splitlines())
         self.jobs_changed()
-        # not `self.app`, which a screen that is closed has no longer: the thread may be about to report
-        tell = self.app.tell
-        self.machine_watch = MachineWatch(lambda machine: tell(MachineSeen(machine), self), self._jobs.pids)
+        self.machine_watch = MachineWatch(partial(self.app.post_call, self.show_machine), self._jobs.pids)
         self.machine_watch.start()
 
     def on_unmount(self) -> None:
         if self.machine_watch is not None:
             self.machine_watch.stop()
 
-    def on_machine_seen(self, message: MachineSeen) -> None:
-        pane = self.query_one("#machine", TextLines)
-        pane.set_lines(machine_lines(message.machine, self.app.terminal.glyphs))
-        # a second has passed: the times left are others
-        self.jobs_changed()
+    def show_machine(self, machine: Machine) -> None:
+        """Show how busy the machine is, and the jobs: the times left are others."""
+        for pane in self.query("#machine").results(TextLines):
+            pane.set_lines(machine_lines(machine, self.app.terminal.glyphs))
+            self.jobs_changed()
 
     def jobs_changed(self) -> None:
         """Show the state of the jobs; nothing while the screen opens or closes and its table is not there."""

@@ -6,7 +6,7 @@ Most are a framed box in the middle.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -89,7 +89,7 @@ class Choice(NamedTuple):
     key: str
     text: str
     note: str
-    value: str
+    value: Any
 
 
 class ChoiceList(PaintedScroll, can_focus=True):
@@ -98,7 +98,6 @@ class ChoiceList(PaintedScroll, can_focus=True):
     Args:
         choices: the entries.
         take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
-        glyphs: characters to draw with.
     """
 
     DEFAULT_CSS = """
@@ -117,10 +116,8 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
     ]
 
-    def __init__(
-        self, choices: Sequence[Choice], take: Callable[[Choice], object], glyphs: Glyphs | None = None
-    ) -> None:
-        super().__init__(glyphs)
+    def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
+        super().__init__()
         self.choices = list(choices)
         self.at = 0
         self._take = take
@@ -210,7 +207,7 @@ class ListDialog(Dialog[ResultT]):
         self.set_focus(self.list)
 
 
-class ChoiceScreen(ListDialog[str | None]):
+class ChoiceScreen(ListDialog[Any]):
     """Returns the value of the entry that was chosen, or None after Esc.
 
     Args:
@@ -437,7 +434,7 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
         self.dismiss("stop")
 
 
-async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> str | None:
+async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> Any:
     """The value of an entry, or None after Esc."""
     return await app.push_screen_wait(ChoiceScreen(title, choices))
 

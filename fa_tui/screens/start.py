@@ -27,6 +27,7 @@ from fa_tui.options import command as command_named
 from fa_tui.options import sample_runs
 from fa_tui.screens.questions import Choice, Question, choose
 from fa_tui.sharing.clipboard import copy
+from fa_tui.sharing.export import free_name
 from fa_tui.widgets.line import KeyBar, Line, Pick, TextLines
 
 if TYPE_CHECKING:
@@ -285,15 +286,6 @@ def folder_outside(paths: Sequence[Path]) -> Path:
         if not any(folder.is_relative_to(path) for path in opened) and os.access(folder, os.W_OK):
             return Path() if folder == here else folder
     return Path()
-
-
-def free_name(path: Path) -> Path:
-    """The path, numbered if there is something already."""
-    number, free = 1, path
-    while free.exists():
-        number += 1
-        free = path.with_stem(f"{path.stem}-{number}")
-    return free
 
 
 def _are_samples(path: Path) -> bool:

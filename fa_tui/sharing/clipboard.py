@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from fa_core.atomic import write_bytes
@@ -35,8 +34,6 @@ _TMUX = (
 _WITHOUT = ("dumb", "linux", "vt", "screen")
 """Terminals that have no clipboard; `screen` swallows the sequence."""
 
-Run = Callable[[Sequence[str], bytes], bool]
-
 
 class Copied(NamedTuple):
     """Where a text went, for a message; whether that is a clipboard."""
@@ -45,14 +42,7 @@ class Copied(NamedTuple):
     in_clipboard: bool = True
 
 
-def copy(
-    text: str,
-    send: Callable[[str], None],
-    *,
-    environ: Mapping[str, str] | None = None,
-    run: Run | None = None,
-    file: Path | None = None,
-) -> Copied:
+def copy(text: str, send: Callable[[str], None]) -> Copied:
     """Put a text where it can be pasted.
 
     Args:
@@ -65,18 +55,16 @@ def copy(
     Raises:
         FaError: there is no clipboard, and the file cannot be written.
     """
-    env = os.environ if environ is None else environ
-    run = run or _run
-    data = text.encode()
+    env, data = os.environ, text.encode()
     in_browser = env.get("TEXTUAL_DRIVER", "").endswith("WebDriver")
     for program, where in () if in_browser else _programs(env):
-        if run(program, data):
+        if _run(program, data):
             return Copied(where)
     sequence = base64.b64encode(data).decode()
     if (in_browser or _takes_sequence(env)) and len(sequence) <= LONGEST:
         send(f"\x1b]52;c;{sequence}\a")
         return Copied("the clipboard, if the terminal allows it")
-    path = file or state_folder() / _FILE
+    path = state_folder() / _FILE
     write_bytes(path, data)
     why = "too long for the terminal's clipboard" if len(sequence) > LONGEST else "this terminal has no clipboard"
     return Copied(f"{path} ({why})", in_clipboard=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,13 +84,13 @@ def in_the_way(kind: Kind, path: Path) -> Path | None:
     return next(iter(sorted(figures)), None)
 
 
-def free_name(kind: Kind, folder: Path) -> str:
-    """A name that nothing has yet: ``fa-tui-report.md``, ``fa-tui-report-2.md``, ..."""
-    number, name = 1, f"{kind.name}{kind.ending}"
-    while in_the_way(kind, folder / name):
+def free_name(path: Path, taken: Callable[[Path], object] = Path.exists) -> Path:
+    """The path, numbered if it is taken: ``fa-tui-report.md``, ``fa-tui-report-2.md``, ..."""
+    number, free = 1, path
+    while taken(free):
         number += 1
-        name = f"{kind.name}-{number}{kind.ending}"
-    return name
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
 
 
 def export(kind: Kind, text: str, shared: Shared) -> list[Path]:

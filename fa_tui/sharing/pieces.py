@@ -9,7 +9,7 @@ import json
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -89,14 +89,6 @@ class Shared(NamedTuple):
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     traces: Callable[[], Sequence[Trace]] = tuple
     table: Table | None = None
-
-
-@runtime_checkable
-class Sharing(Protocol):
-    """A screen that something can be copied or exported from."""
-
-    def shared(self) -> Shared:
-        """What is on it now."""
 
 
 def cell_piece(text: str) -> Iterator[Piece]:

@@ -18,7 +18,7 @@ from textual.app import App
 from textual.message_pump import MessagePump
 from textual.screen import ModalScreen
 
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 
 _LOOK_AGAIN_SECONDS = 0.005
 _PATIENCE_SECONDS = 0.5

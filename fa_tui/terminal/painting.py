@@ -14,8 +14,8 @@ longer than a moment.
 
 from __future__ import annotations
 
+import asyncio
 import time
-from asyncio import TimerHandle
 from collections import deque
 from collections.abc import Callable, Iterator
 
@@ -24,10 +24,25 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from textual import events
 from textual._compositor import ChopsUpdate, CompositorUpdate, LayoutUpdate
 from textual.app import App
+from textual.message_pump import MessagePump
 
 from fa_tui.terminal.abilities import Terminal
 from fa_tui.terminal.frame import Frame, Piece
-from fa_tui.terminal.later import after
+
+
+def after(seconds: float, pump: MessagePump, callback: Callable[[], object]) -> asyncio.TimerHandle:
+    """Call back from a message pump's own queue; dropped only if it has closed, or what is returned is cancelled.
+
+    Textual drops the callback of a one-shot timer where more than the delay passes between two of its looks at the
+    clock, as on a machine that is busy: what waits for it, such as the next step of a slider, would wait for good.
+
+    Args:
+        seconds: the delay.
+        pump: a widget, a screen or the App.
+        callback: a function or coroutine function.
+    """
+    return asyncio.get_running_loop().call_later(seconds, pump.call_next, callback)
+
 
 ASK = "\x1b[6n"
 """Asks for the cursor position; answered by every terminal and by tmux."""
@@ -133,7 +148,7 @@ class Painter:
         self._pacing = Pacing()
         self._frame: Frame | None = None
         # runs while a frame waits for the line or for the size to settle
-        self._owed: TimerHandle | None = None
+        self._owed: asyncio.TimerHandle | None = None
         self._dragged_since: float | None = None
         self._settled_at = 0.0
         self._leaving: Callable[[], None] | None = None

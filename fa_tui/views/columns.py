@@ -13,6 +13,7 @@ import msgspec
 from fa_core.errors import UsageError, printable
 from fa_core.gamma import deep_gamma, null_gamma
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
+from fa_core.reporting.numbers import scientific
 from fa_core.rows import AuditRow, LazyRow
 from fa_tui.session import SCALAR_LIMIT, Session
 from fa_tui.views.grid import number_or_word, own_axes, sign
@@ -81,8 +82,7 @@ def magnitude(value: float) -> str:
         return f"{value:#.3g}".rstrip(".")
     if 999.5 <= size < 99_999.5:
         return f"{value:.0f}"
-    mantissa, _, exponent = f"{value:.1e}".partition("e")
-    return f"{mantissa}e{int(exponent)}"
+    return scientific(value, 2)
 
 
 _ACCURACY = "{:.3f}".format
@@ -90,13 +90,7 @@ _COSINE = "{:+.3f}".format
 """Three digits: thresholds and published values have as many, and -0.004 is not -0.00."""
 
 
-def _gamma(report: DiagnosticReport) -> float | None:
-    value = deep_gamma(report.credit, report.method_name)
-    return None if math.isnan(value) else value
-
-
-def _null(report: DiagnosticReport) -> float | None:
-    value, _ = null_gamma(report.credit, report.method_name)
+def _known(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
@@ -108,8 +102,8 @@ QUANTITIES: tuple[Quantity, ...] = (
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _ACCURACY),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),
     Quantity("frozen", "frozen", "", lambda report: report.baseline_acc, "baseline", _ACCURACY),
-    Quantity("gamma", "deep Γ", "", _gamma, "", _COSINE),
-    Quantity("null", "null Γ", "", _null, "", _COSINE),
+    Quantity("gamma", "deep Γ", "", lambda run: _known(deep_gamma(run.credit, run.method_name)), "", _COSINE),
+    Quantity("null", "null Γ", "", lambda run: _known(null_gamma(run.credit, run.method_name)[0]), "", _COSINE),
 )
 """What the matrix can show instead of letters, and what the long view has columns for."""
 

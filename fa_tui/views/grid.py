@@ -10,8 +10,6 @@ from functools import lru_cache
 from operator import gt
 from typing import Any, NamedTuple
 
-import msgspec
-
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_core.runs import home_of, short_paths
@@ -83,12 +81,7 @@ def value_on(axis: str, row: AuditRow, home: str) -> Hashable:
         return row.seed
     if axis == "source":
         return home
-    return own_value(axis, row.axes)
-
-
-def own_value(axis: str, axes: Mapping[str, object]) -> Hashable:
-    """A value among those that a run itself names; None where it names none."""
-    value = axes.get(axis)
+    value = row.axes.get(axis)
     return value if value is None or isinstance(value, (int, float, str)) else str(value)
 
 
@@ -234,31 +227,8 @@ class Grid(NamedTuple):
     places: Mapping[int, tuple[int, int]]
 
 
-class _Runs(msgspec.Struct, frozen=True):
-    """The runs to lay out, as columns: their row indices, their headings, and what they say of themselves."""
-
-    indices: Sequence[int]
-    homes: Sequence[str]
-    methods: Sequence[str]
-    seeds: Sequence[int | None]
-    axes: Sequence[dict[str, Any]]
-
-    @classmethod
-    def of(cls, rows: Sequence[AuditRow], shown: Iterable[int] | None) -> _Runs:
-        # headings are of all runs, whatever is shown: a filter renames nothing
-        columns = [homes_of([row.source for row in rows]), *([getattr(row, name) for row in rows] for name in _NAMES)]
-        if shown is None:
-            return cls(range(len(rows)), *columns)
-        indices = list(shown)
-        return cls(indices, *([column[index] for index in indices] for column in columns))
-
-    def on(self, axis: str) -> Sequence[Hashable]:
-        """The runs' values on an axis."""
-        columns = {"method": self.methods, "seed": self.seeds, "source": self.homes}
-        return columns[axis] if axis in columns else [own_value(axis, axes) for axes in self.axes]
-
-
-_NAMES = ("method", "seed", "axes")
+_Runs = list[tuple[int, AuditRow, str]]
+"""The runs to lay out, each with its index and its heading."""
 _Groups = dict[str, dict[str, Cells]]
 """Home → label → cells."""
 
@@ -276,15 +246,18 @@ def build_grid(rows: Sequence[AuditRow], shown: Iterable[int] | None = None, axe
     their own (``dfa``, ``dfa #2``). Along other axes all runs that agree on both share a cell. Runs of
     different sources never share one, unless the source is an axis.
     """
-    runs = _Runs.of(rows, shown)
-    values = in_order(axes.columns, runs.on(axes.columns))
+    # headings are of all runs, whatever is shown: a filter renames nothing
+    homes = homes_of([row.source for row in rows])
+    runs = [(index, rows[index], homes[index]) for index in (range(len(rows)) if shown is None else shown)]
+    across = [value_on(axes.columns, row, home) for _, row, home in runs]
+    values = in_order(axes.columns, across)
     places = {value: place for place, value in enumerate(values)}
-    columns = array("i", (places[value] for value in runs.on(axes.columns)))
-    del places  # of many columns as large as the grid
+    columns = array("i", map(places.__getitem__, across))
+    del places, across  # of many columns as large as the grid
     labels = Labels(axes.columns, values)
     if axes == METHODS_BY_SEEDS:
         varying = _varying_axes(runs)
-        first = dict(zip(reversed(runs.homes), reversed(runs.axes), strict=True))
+        first = {home: row.axes for _, row, home in reversed(runs)}
         groups = _apart(runs, columns, varying)
         return _assemble(labels, groups, {home: _heading(home, first[home], varying[home]) for home in groups})
     groups = _together(runs, columns, axes)
@@ -296,10 +269,8 @@ def _apart(runs: _Runs, columns: Iterable[int], varying: Mapping[str, set[str]])
     groups: _Groups = {}
     taken: defaultdict[tuple[str, str], set[int]] = defaultdict(set)
     copies: Counter[tuple[str, str, int]] = Counter()
-    for index, home, method, axes, column in zip(
-        runs.indices, runs.homes, runs.methods, runs.axes, columns, strict=True
-    ):
-        label = name = _line_label(method, axes, varying[home])
+    for (index, row, home), column in zip(runs, columns, strict=True):
+        label = name = _line_label(row.method, row.axes, varying[home])
         while column in taken[home, label]:
             copies[home, name, column] += 1
             label = f"{name} #{copies[home, name, column] + 1}"
@@ -311,9 +282,9 @@ def _apart(runs: _Runs, columns: Iterable[int], varying: Mapping[str, set[str]])
 def _together(runs: _Runs, columns: Iterable[int], axes: Axes) -> _Groups:
     """Cells of all the runs that agree on both axes; one home for all where the source is an axis."""
     by_value: dict[str, dict[Hashable, Cells]] = {}
-    for index, home, value, column in zip(runs.indices, runs.homes, runs.on(axes.lines), columns, strict=True):
+    for (index, row, home), column in zip(runs, columns, strict=True):
         lines = by_value.setdefault("" if "source" in axes else home, {})
-        lines.setdefault(value, Cells()).put(column, index)
+        lines.setdefault(value_on(axes.lines, row, home), Cells()).put(column, index)
     return {
         home: {value_text(axes.lines, value): lines[value] for value in in_order(axes.lines, lines)}
         for home, lines in by_value.items()
@@ -347,10 +318,10 @@ def _varying_axes(runs: _Runs) -> dict[str, set[str]]:
     """Home → the axes whose values differ among its rows."""
     kinds: dict[str, set[frozenset[tuple[str, str]]]] = {}
     as_text: dict[int, frozenset[tuple[str, str]]] = {}  # rows of one table may share one object
-    for axes, home in zip(runs.axes, runs.homes, strict=True):
-        text = as_text.get(id(axes))
+    for _, row, home in runs:
+        text = as_text.get(id(row.axes))
         if text is None:
-            text = as_text[id(axes)] = frozenset((name, str(value)) for name, value in axes.items())
+            text = as_text[id(row.axes)] = frozenset((name, str(value)) for name, value in row.axes.items())
         kinds.setdefault(home, set()).add(text)
     return {
         home: {name for name, _ in frozenset().union(*seen) - frozenset.intersection(*seen)}

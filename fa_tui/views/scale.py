@@ -137,57 +137,45 @@ R3 = (1.0, 2.0, 5.0)
 R1 = (1.0,)
 
 
-class Ladder(msgspec.Struct, frozen=True):
-    """Rungs either at multiples of `unit`, or at `mantissas`·10^k (signless: zero and below have no rungs).
+def next_multiple(value: float, unit: float, *, upward: bool) -> float:
+    """The nearest multiple of a unit strictly above or below.
 
-    >>> Ladder(mantissas=R10).next(50.0, upward=True), Ladder(unit=0.01).next(0.3, upward=False)
-    (63.0, 0.29)
+    >>> next_multiple(0.3, 0.01, upward=False)
+    0.29
     """
+    count = value / unit
+    nearest = round(count)
+    if abs(count - nearest) < 1e-6:
+        target = nearest + (1 if upward else -1)
+    else:
+        target = math.ceil(count) if upward else math.floor(count)
+    return float(f"{target * unit:.12g}")
 
-    unit: float = 0.0
-    mantissas: tuple[float, ...] = ()
 
-    def next(self, value: float, *, upward: bool) -> float:
-        """The nearest rung strictly above or below; the value itself where there is none."""
-        return self._next_mantissa(value, upward) if self.mantissas else self._next_multiple(value, upward)
+def next_rung(value: float, mantissas: Sequence[float], *, upward: bool) -> float:
+    """The nearest of `mantissas`·10^k strictly above or below; the value itself where there is none (signless).
 
-    def _next_multiple(self, value: float, upward: bool) -> float:
-        count = value / self.unit
-        nearest = round(count)
-        if abs(count - nearest) < 1e-6:
-            target = nearest + (1 if upward else -1)
-        else:
-            target = math.ceil(count) if upward else math.floor(count)
-        return float(f"{target * self.unit:.12g}")
-
-    def _next_mantissa(self, value: float, upward: bool) -> float:
-        if value <= 0 or not 1e-300 < value < 1e300:
-            return value
-        exponent = math.floor(math.log10(value))
-        rungs = [float(f"{m}e{e}") for e in (exponent - 1, exponent, exponent + 1) for m in self.mantissas]
-        if upward:
-            return rungs[bisect.bisect_right(rungs, value)] if value < rungs[-1] else float(f"1e{exponent + 2}")
-        return rungs[bisect.bisect_left(rungs, value) - 1] if value > rungs[0] else value
+    >>> next_rung(50.0, R10, upward=True)
+    63.0
+    """
+    if value <= 0 or not 1e-300 < value < 1e300:
+        return value
+    exponent = math.floor(math.log10(value))
+    rungs = [float(f"{m}e{e}") for e in (exponent - 1, exponent, exponent + 1) for m in mantissas]
+    if upward:
+        return rungs[bisect.bisect_right(rungs, value)] if value < rungs[-1] else float(f"1e{exponent + 2}")
+    return rungs[bisect.bisect_left(rungs, value) - 1] if value > rungs[0] else value
 
 
 class Track(msgspec.Struct, frozen=True):
-    """A scale with the values that a step and a stride stop at.
+    """A scale whose values a step and a stride stop at; on a linear one a step is `unit`, a stride ten of them.
 
-    >>> Track.of(Scale(1.0, 1e4, log=True)).moved(50.0, 1), Track.of(Scale(-1.0, 1.0)).moved(0.3, -1, stride=True)
+    >>> Track(Scale(1.0, 1e4, log=True)).moved(50.0, 1), Track(Scale(-1.0, 1.0)).moved(0.3, -1, stride=True)
     (56.0, 0.2)
     """
 
     scale: Scale
-    steps: Ladder
-    strides: Ladder
-
-    @classmethod
-    def of(cls, scale: Scale, *, unit: float = 0.01) -> Track:
-        """The track of a scale; a step on a linear one is `unit`, a stride ten of them."""
-        if not scale.log:
-            return cls(scale, Ladder(unit=unit), Ladder(unit=10 * unit))
-        wide = scale.decades > _WIDE_DECADES
-        return cls(scale, Ladder(mantissas=R10 if wide else R20), Ladder(mantissas=R1 if wide else R3))
+    unit: float = 0.01
 
     def moved(self, value: float, direction: int, *, stride: bool = False) -> float:
         """One step or stride up (+1) or down (−1), as far as the track goes.
@@ -195,11 +183,17 @@ class Track(msgspec.Struct, frozen=True):
         A value typed beyond the track comes back at the track's end, and goes no further out.
         """
         if self.scale.contains(value):
-            target = (self.strides if stride else self.steps).next(value, upward=direction > 0)
+            target = self._next(value, stride, upward=direction > 0)
             return min(self.scale.hi, max(self.scale.lo, target))
         if (direction > 0) == (value < self.scale.lo):
             return self.scale.lo if direction > 0 else self.scale.hi
         return value
+
+    def _next(self, value: float, stride: bool, *, upward: bool) -> float:
+        if not self.scale.log:
+            return next_multiple(value, 10 * self.unit if stride else self.unit, upward=upward)
+        step, far = (R10, R1) if self.scale.decades > _WIDE_DECADES else (R20, R3)
+        return next_rung(value, far if stride else step, upward=upward)
 
 
 class Rug(msgspec.Struct, frozen=True):

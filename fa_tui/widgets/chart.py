@@ -25,7 +25,7 @@ from fa_core.diagnostics import DIAGNOSTICS
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Scale, covering, tick_labels
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import told_apart
@@ -318,11 +318,7 @@ def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tupl
 
 
 class Canvas(PaintedWidget):
-    """Shows a `Chart`.
-
-    Args:
-        chart: what to draw.
-    """
+    """Shows a `Chart`."""
 
     DEFAULT_CSS = "Canvas { height: 1fr; }"
 
@@ -332,9 +328,7 @@ side by side are of curves that end in one place, and a gap is a value that is n
 on a log scale).
 """
 
-    def __init__(self, chart: Chart | None = None, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._chart = chart
+    _chart: Chart | None = None
 
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""

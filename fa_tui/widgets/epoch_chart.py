@@ -23,7 +23,6 @@ from fa_core.method_style import method_style
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.views.epochs import EpochSession
-from fa_tui.views.grid import build_grid
 from fa_tui.views.scale import Scale, covering
 from fa_tui.views.text import Glyphs
 from fa_tui.widgets.chart import AXIS, Canvas, Chart, Curve
@@ -282,15 +281,14 @@ The character before a method marks its curves; the run under the cursor is draw
 
     def refit(self) -> None:
         """Runs came or went."""
-        grid = build_grid(self._session.rows)
-        lines = [line for line in grid.lines if not line.is_heading]
+        self.lay_out()
+        lines = [line for line in self._grid.lines if not line.is_heading]
         marks = marks_for([line.label for line in lines])
         self._looks = {
             run: Look(mark, f"method-{method_style(self._session.rows[run].method).colour[1:]}")
             for line, mark in zip(lines, marks, strict=True)
             for run in line.runs()
         }
-        self.lay_out()
 
     def on_mount(self) -> None:
         self.refit()

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from fa_core.errors import UsageError
 from fa_tui.session import Session
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.filters import Filter, how_to_use, names, split
 from fa_tui.views.grid import own_axes
 from fa_tui.widgets.line import Line

@@ -17,7 +17,7 @@ from textual.screen import Screen
 from fa_core.diagnostics import CELL_LEGEND
 from fa_tui.views.columns import SHADES, Quantity
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import Glyphs, wrapped
+from fa_tui.views.text import wrapped
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import SCROLL_KEYS, PaintedScroll, PaintedWidget, Row, ending
 from fa_tui.widgets.run_cells import RunCells
@@ -51,20 +51,15 @@ _wrapped = lru_cache(maxsize=4096)(wrapped)
 
 
 class TextLines(PaintedScroll, can_focus=True):
-    """Lines of text, wrapped to the width. A line that starts with ``# `` is a heading.
-
-    Args:
-        follow: stay at the end when lines are added (a log).
-    """
+    """Lines of text, wrapped to the width. A line that starts with ``# `` is a heading."""
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_KEYS
 
     DEFAULT_CSS = "TextLines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
-    def __init__(self, *, follow: bool = False, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._follow = follow
-        self._lines: list[str] = []
+    follows = False
+    """Whether it stays at the end when lines are added (a log)."""
+    _lines: Sequence[str] = ()
 
     @property
     def text(self) -> str:
@@ -75,7 +70,7 @@ class TextLines(PaintedScroll, can_focus=True):
         """Show other lines."""
         self._lines = list(lines)
         self.repaint()
-        if self._follow:
+        if self.follows:
             self.scroll_end(animate=False, immediate=True)
 
     def draw(self, width: int) -> Sequence[Row]:
@@ -165,7 +160,6 @@ class Pick(PaintedWidget, can_focus=True):
     Args:
         values: what can be picked; ``""`` is shown as ``default``.
         value: what is picked at first.
-        glyphs: characters to draw with.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -178,10 +172,8 @@ class Pick(PaintedWidget, can_focus=True):
     class Changed(Message):
         """Another value."""
 
-    def __init__(
-        self, values: Sequence[str], value: str, glyphs: Glyphs | None = None, *, id: str | None = None
-    ) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, values: Sequence[str], value: str) -> None:
+        super().__init__()
         self._values = list(values)
         self.value = value if value in values else self._values[0]
 

@@ -6,7 +6,7 @@ The matrix: methods down, seeds across (or any two axes), a verdict or a number 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
@@ -18,11 +18,12 @@ from textual.message import Message
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import QUANTITIES, Quantity
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, Grid, GridLine, build_grid, sign
-from fa_tui.views.text import Glyphs, NameColumn, cut_start, padded, padded_left
+from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, padded_left
 from fa_tui.widgets.run_cells import RunCells, shade_style
 from fa_tui.widgets.table import LineTable
 
 _COUNT_TITLE = "walk back"
+_LONGEST_NAMES, _SHORTEST_NAMES, _LEAST_NAMES = 44, 14, 9
 
 
 class LineNames:
@@ -38,25 +39,27 @@ class LineNames:
     def __init__(self, table: LineTable, session: Session, glyphs: Glyphs, lead: int) -> None:
         self._table, self._session, self._glyphs, self._lead = table, session, glyphs, lead
         self._lines: Sequence[GridLine] = ()
-        self._names = NameColumn({}, 0, glyphs.ellipsis)
+        self._labels: dict[int, str] = {}
+        self._widths: list[int] = []
+        self._written: tuple[int, dict[int, str]] = (-1, {})
         self._headings: list[int] = []
-        self._counts: dict[int, str] = {}
         self._name_width = self._count_width = 0
 
     def set_lines(self, lines: Sequence[GridLine]) -> None:
         """Name other lines."""
         self._lines = lines
-        self._counts.clear()
         self._headings = [number for number, line in enumerate(lines) if line.is_heading]
         labels = {number: self._glyphs.say(line.label) for number, line in enumerate(lines) if not line.is_heading}
-        self._names = NameColumn(labels, self._lead + 1, self._glyphs.ellipsis)
+        self._labels, self._written = labels, (-1, {})
+        # with whole names, and with ever shorter ones; in the last, methods are cut
+        self._widths = [min(length, _LONGEST_NAMES) + self._lead + 1 for length in lengths([*labels.values()])]
         fullest = max((len(line.runs()) for line in lines), default=0)
         self._count_width = max(len(_COUNT_TITLE), len(f"{fullest}/{fullest} MIXED")) + 2
 
     @property
     def natural(self) -> int:
         """The width in which no name is cut."""
-        return self._names.natural + self._count_width
+        return max(_LEAST_NAMES, self._widths[0]) + self._count_width
 
     def fit(self, room: int, at_most: int) -> int:
         """Write names and counts in the room that there is for them, and say how much they take.
@@ -65,15 +68,19 @@ class LineNames:
             room: what all columns leave on screen.
             at_most: what they may take where the columns have to scroll anyway.
         """
-        self._name_width = self._names.width_in(room - self._count_width, at_most=at_most - self._count_width)
+        fitting = next((width for width in self._widths if width <= room - self._count_width), None)
+        chosen = min(self._widths[-1], at_most - self._count_width) if fitting is None else fitting
+        self._name_width = max(min(_SHORTEST_NAMES, self.natural - self._count_width), chosen)
         return self._name_width + self._count_width
 
     def paint(self, line: int) -> list[Segment]:
         """A line's name and count."""
-        label = self._names.written(self._name_width)[line]
-        count = self._counts.get(line)
-        if count is None:
-            count = self._counts[line] = count_text(self._lines[line], self._session)
+        if self._written[0] != self._name_width:
+            room = self._name_width - self._lead - 1
+            names = abbreviated([*self._labels.values()], room, self._glyphs.ellipsis)
+            self._written = self._name_width, dict(zip(self._labels, names, strict=True))
+        label = self._written[1][line]
+        count = count_text(self._lines[line], self._session)
         tone = "warn" if count.endswith("MIXED") else "dim" if count.startswith(("0/", "-")) else "bad"
         return [
             Segment(padded(f"{' ' * self._lead}{label}", self._name_width), self._table.style_of("text")),
@@ -102,21 +109,6 @@ class LineNames:
             return [Segment(padded(text, width), self._table.style_of("source"))]
         title = padded(f" {self._glyphs.say(sign(axis))}", self._name_width)
         return [Segment(title + _COUNT_TITLE.ljust(self._count_width), self._table.style_of("head"))]
-
-    def forget(self, line: int) -> None:
-        """Count a line's runs again when it is painted."""
-        self._counts.pop(line, None)
-
-    def forget_all_but(self, lines: Collection[int]) -> None:
-        """Keep only the counts of these lines: the others are off screen."""
-        self._counts = {line: text for line, text in self._counts.items() if line in lines}
-
-    def stale(self, lines: Iterable[int]) -> list[int]:
-        """Those of some lines whose count is another now; it is forgotten."""
-        found = [line for line in lines if count_text(self._lines[line], self._session) != self._counts.get(line)]
-        for line in found:
-            self.forget(line)
-        return found
 
 
 def count_text(line: GridLine, session: Session) -> str:
@@ -209,7 +201,6 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
         self._gap = 0
         self.quantity = quantity
         self.axes = axes
-        self._shown: list[int] | None = None
         self._turn = (0, 0, 0)
         self._names = LineNames(self, session, self._glyphs, self.lead)
         self.cells = RunCells(self, session, self._glyphs)
@@ -218,8 +209,7 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     def lay_out(self, shown: Iterable[int] | None = None) -> None:
         """Build the lines again: rows came or went, or a filter changed. The cursor stays on its run."""
         kept = self.row
-        self._shown = None if shown is None else list(shown)
-        self._grid = build_grid(self._session.rows, self._shown, self.axes)
+        self._grid = build_grid(self._session.rows, shown, self.axes)
         self._names.set_lines(self._grid.lines)
         self.cells.set_cells([line.cells for line in self._grid.lines])
         self._fit()
@@ -227,11 +217,6 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
             self.go_to(kept)
         # scrollbars come and go with the lines: only then it is known what is on screen
         self.call_after_refresh(self.scroll_to_cursor)
-
-    def lay_out_along(self, axes: Axes) -> None:
-        """Lay the same runs out along other axes."""
-        self.axes = axes
-        self.lay_out(self._shown)
 
     def _fit(self) -> None:
         """Widths of the columns; gaps shrink first, then names, before anything has to scroll."""
@@ -304,19 +289,14 @@ Where the matrix leaves room, the runs on the line under the cursor are drawn be
     def verdicts_changed(self, flips: Sequence[Flip]) -> None:
         """Repaint the cells that flipped and the counts that changed, as far as they are on screen."""
         on_screen = self.visible_lines()
-        places = [place for flip in flips if (place := self._grid.places.get(flip.row)) and place[0] in on_screen]
-        self.refresh_cells(set(places))
-        stale = self._names.stale({line for line, _ in places})
-        if len(flips) > len(places):
-            # lines off screen count again when they scroll in
-            self._names.forget_all_but(on_screen)
-        self.refresh_frozen(stale)
+        places = {place for flip in flips if (place := self._grid.places.get(flip.row)) and place[0] in on_screen}
+        self.refresh_cells(places)
+        self.refresh_frozen({line for line, _ in places})
 
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
         place = self._grid.places.get(row)
         if place:
-            self._names.forget(place[0])
             self.refresh_frozen([place[0]])
             if self.quantity is None:
                 self.refresh_cells([place])

@@ -112,13 +112,12 @@ class Toned(_Mixin):
 
     ALLOW_SELECT = False
 
-    def __init__(self, glyphs: Glyphs | None = None, *, id: str | None = None) -> None:
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._glyphs = glyphs or UNICODE
-        if glyphs is None:
-            # outside of an app, or in one that knows of no terminal
-            with suppress(RuntimeError, AttributeError):
-                self._glyphs = self.app.terminal.glyphs  # type: ignore[attr-defined]
+        self._glyphs: Glyphs = UNICODE
+        # outside of an app, or in one that knows of no terminal
+        with suppress(RuntimeError, AttributeError):
+            self._glyphs = self.app.terminal.glyphs  # type: ignore[attr-defined]
         self._styles: dict[str, Style] = {}
 
     def style_of(self, tone: str) -> Style:

@@ -182,7 +182,7 @@ baseline that is assumed (w), not measured.
     def action_mark(self) -> None:
         """Mark or unmark the run under the cursor and go on to the next."""
         if self.row is not None:
-            self._session.toggle_mark(self.row)
+            self._session.marked ^= {self.row}
             self.refresh_frozen([self.line])
             self.post_message(self.Marked())
             self.move_to(self.line + 1)

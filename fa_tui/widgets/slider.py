@@ -22,9 +22,8 @@ from textual.message import Message
 from fa_core.diagnostics import Diagnostic
 from fa_core.intervals import Interval
 from fa_core.reporting.numbers import exact, just_past, parse, short
-from fa_tui.terminal.later import after
+from fa_tui.terminal.painting import after
 from fa_tui.views.scale import Rug, Scale, Track, covering
-from fa_tui.views.text import Glyphs
 from fa_tui.widgets.painted import Dragged, Row, joined
 
 
@@ -131,7 +130,6 @@ class ThresholdSlider(Dragged, can_focus=True):
     Args:
         diagnostic: whose threshold it is.
         value: the threshold.
-        glyphs: characters to draw with.
 
     Attributes:
         letter: of the diagnostic.
@@ -166,10 +164,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         def can_replace(self, message: Message) -> bool:
             return isinstance(message, ThresholdSlider.Changed) and message.slider is self.slider
 
-    def __init__(
-        self, diagnostic: Diagnostic, value: float, *, glyphs: Glyphs | None = None, id: str | None = None
-    ) -> None:
-        super().__init__(glyphs, id=id)
+    def __init__(self, diagnostic: Diagnostic, value: float, *, id: str | None = None) -> None:
+        super().__init__(id=id)
         self.letter = diagnostic.letter
         self._diagnostic, self._default = diagnostic, diagnostic.default
         self.value = self._pending = value
@@ -180,7 +176,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         self._nonfinite = 0
         self._interval: Interval | None = None
         self._flips = Flips((), above=diagnostic.fires_above)
-        self._track = Track.of(Scale(*diagnostic.span, diagnostic.log), unit=diagnostic.step)
+        self._track = Track(Scale(*diagnostic.span, diagnostic.log), diagnostic.step)
         self._rug: Rug | None = None
         self._entry: str | None = None
         """What is being typed."""
@@ -204,7 +200,7 @@ class ThresholdSlider(Dragged, can_focus=True):
         one = self._diagnostic
         scale = covering(chain(values, [self.value]), log=one.log, at_least=one.span)
         if scale is not None:
-            self._track = Track.of(scale, unit=one.step)
+            self._track = Track(scale, one.step)
         self._ticks = finite(values)
         self._nonfinite = len(values) - len(self._ticks)
         self._flips = Flips(self._ticks, above=one.fires_above)

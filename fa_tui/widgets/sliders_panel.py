@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from textual import events
 from textual.app import ComposeResult
@@ -23,10 +23,15 @@ if TYPE_CHECKING:
 _GESTURE_SECONDS = 0.8
 """Changes of one series closer in time than this are one gesture."""
 
-StateT = TypeVar("StateT")
+
+class Judging(NamedTuple):
+    """What judges the runs, and can be undone."""
+
+    thresholds: DiagnosticThresholds
+    baseline: FrozenBaseline | None
 
 
-class ThresholdHistory(Generic[StateT]):
+class ThresholdHistory:
     """The thresholds (and what else judges the runs) now, those before, and those undone.
 
     >>> from fa_core.report import DiagnosticThresholds
@@ -37,10 +42,10 @@ class ThresholdHistory(Generic[StateT]):
     (1e-07, 1e-05)
     """
 
-    def __init__(self, initial: StateT) -> None:
+    def __init__(self, initial: Judging) -> None:
         self.current = initial
-        self._past: list[StateT] = []
-        self._future: list[StateT] = []
+        self._past: list[Judging] = []
+        self._future: list[Judging] = []
         self._last: tuple[str | None, float] = None, 0.0
 
     @property
@@ -48,7 +53,7 @@ class ThresholdHistory(Generic[StateT]):
         """``undo``, ``redo`` or both: those that would change something."""
         return ("undo",) * bool(self._past) + ("redo",) * bool(self._future)
 
-    def record(self, state: StateT, series: str | None, at: float) -> None:
+    def record(self, state: Judging, series: str | None, at: float) -> None:
         """Make `state` current.
 
         Args:
@@ -65,15 +70,15 @@ class ThresholdHistory(Generic[StateT]):
         self._future.clear()
         self._last = (series, at)
 
-    def undo(self) -> StateT:
+    def undo(self) -> Judging:
         """Step back; stays where it is at the beginning."""
         return self._travel(self._past, self._future)
 
-    def redo(self) -> StateT:
+    def redo(self) -> Judging:
         """Take the last undo back."""
         return self._travel(self._future, self._past)
 
-    def _travel(self, source: list[StateT], target: list[StateT]) -> StateT:
+    def _travel(self, source: list[Judging], target: list[Judging]) -> Judging:
         if source:
             target.append(self.current)
             self.current = source.pop()
@@ -100,13 +105,6 @@ class ThresholdsChanged(Message):
 class BaselineChanged(Message):
     """Another frozen baseline to assume (None: those recorded), after undo or redo."""
 
-    baseline: FrozenBaseline | None
-
-
-class Judging(NamedTuple):
-    """What judges the runs, and can be undone."""
-
-    thresholds: DiagnosticThresholds
     baseline: FrozenBaseline | None
 
 
@@ -149,7 +147,7 @@ The four thresholds. A run is walked back when any of its measured diagnostics f
 {TRACK_LEGEND}
 """
 
-    def __init__(self, history: ThresholdHistory[Judging] | None = None, *, id: str | None = None) -> None:
+    def __init__(self, history: ThresholdHistory | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._history = history or ThresholdHistory(Judging(DiagnosticThresholds(), None))
         start = self.thresholds = self._history.current.thresholds

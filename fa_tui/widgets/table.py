@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from typing import ClassVar
 
@@ -55,11 +55,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
     class Ordered(Message):
         """Lines are in another order."""
 
-    def __init__(self, *, id: str | None = None) -> None:
-        super().__init__(id=id)
-        self.line = self.column = 0
-        self.frozen_width = 0
-        self._edges = array("q", [0])
+    line = column = frozen_width = 0
+    _edges = array("q", [0])
 
     def line_count(self) -> int:
         """How many lines there are below the header."""
@@ -289,12 +286,10 @@ _LEAST_NAME = 20
 class GridTable(LineTable):
     """Shows a `Grid`; posts `LineTable.Moved`. Lines that the grid marks stand out by their name."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._headings: list[str] = []
-        self._rows: list[list[str]] = []
-        self._words = 1
-        self._marked: frozenset[int] = frozenset()
+    _headings: Sequence[str] = ()
+    _rows: Sequence[Sequence[str]] = ()
+    _words = 1
+    _marked: frozenset[int] = frozenset()
 
     def set_grid(self, grid: Grid) -> None:
         """Show another table; the cursor stays on its line."""
@@ -318,7 +313,7 @@ class GridTable(LineTable):
             self._fit()
 
     @property
-    def text(self) -> list[list[str]]:
+    def text(self) -> list[Sequence[str]]:
         """The cells, the headings first."""
         return [self._headings, *self._rows]
 

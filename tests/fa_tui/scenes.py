@@ -17,9 +17,9 @@ from fa_core.formats import Trace, TraceEpoch, scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.listing import Jobs, Listed, Machine
+from fa_tui.jobs.listing import Listed, Machine
 from fa_tui.screens.help import ProblemsScreen
-from fa_tui.screens.jobs import JobsScreen, MachineSeen
+from fa_tui.screens.jobs import JobsScreen
 from fa_tui.screens.questions import QuitScreen
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
@@ -202,7 +202,7 @@ class StagedJobs:
 
 
 async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
-    jobs = Jobs(StagedJobs())
+    jobs = StagedJobs()
     app.explorer.jobs_changed(jobs.listed())
     screen = JobsScreen(jobs)
     await app.push_screen(screen)
@@ -210,7 +210,7 @@ async def jobs_in_every_state(pilot: Pilot[Any], app: ExplorerApp) -> None:
     gib = 1 << 30
     gpu = Device(name="cuda:0", label="NVIDIA H200", memory_used=35 * gib, memory_total=139 * gib, load=0.87)
     cpu = Device(name="cpu", label="16 cores", load=0.5)
-    screen.post_message(MachineSeen(Machine([gpu, cpu], "", Usage(2, 900 << 20, 1.5))))
+    screen.show_machine(Machine([gpu, cpu], "", Usage(2, 900 << 20, 1.5)))
 
 
 async def jobs_on_the_status_line(pilot: Pilot[Any], app: ExplorerApp) -> None:

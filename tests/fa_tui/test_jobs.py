@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from fa_core.engine.devices import Device, Usage, UsageMeter
 from fa_tui.app import ExplorerApp
-from fa_tui.jobs.listing import Jobs, Listed, Machine, MachineWatch, machine_lines, progress_line
-from fa_tui.jobs.pace import Pace
+from fa_tui.jobs.listing import Listed, Machine, MachineWatch, Pace, machine_lines, progress_line
 from fa_tui.screens import dialogs
 from fa_tui.screens.analysis import AnalysisScreen
 from fa_tui.screens.jobs import JobsScreen, JobsTable
@@ -171,7 +170,7 @@ async def test_a_queued_job_is_moved_by_hand_and_the_cursor_goes_with_it(
         await pilot.press("minus")
         assert [job.name for job in app.jobs.listed()] == ["wait s42", "two s42", "three s42"]
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.jobs.active() == 0)
+        await until(pilot, lambda: not any(app.jobs.unfinished()))
     app.close_jobs()
 
 
@@ -187,7 +186,7 @@ async def test_the_cursor_is_on_the_job_that_is_at_work_when_the_screen_opens(
         here = app.screen.query_one(JobsTable).job
         assert here is not None and here.name == "wait s42"
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.jobs.active() == 0)
+        await until(pilot, lambda: not any(app.jobs.unfinished()))
     app.close_jobs()
 
 
@@ -223,7 +222,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: Ma
         await until(pilot, lambda: "r" in keys())
         assert not {"x", "plus"} & keys(), "it is cancelled"
         (tmp_path / "go").touch()
-        await until(pilot, lambda: app.jobs.active() == 0)
+        await until(pilot, lambda: not any(app.jobs.unfinished()))
         await pilot.press("up")
         await until(pilot, lambda: not {"x", "X", "r", "plus"} & keys())
     app.close_jobs()
@@ -297,7 +296,7 @@ class OnACluster:
 async def test_the_machine_of_a_cluster_is_named_whole_where_there_is_room(app: ExplorerApp) -> None:
     cluster = OnACluster()
     async with app.run_test(size=SIZE) as pilot:
-        screen = JobsScreen(Jobs(cluster))
+        screen = JobsScreen(cluster)
         await app.push_screen(screen)
         cluster.device = "gpu-node-17/cuda:0"
         screen.jobs_changed()
@@ -324,7 +323,7 @@ async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(
     monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
     jobs = [replace(job, id=f"{n}") for n, job in enumerate(StagedJobs().listed() * copies)]
     async with app.run_test(size=(width, 24)) as pilot:
-        await app.push_screen(JobsScreen(Jobs(Given(jobs))))
+        await app.push_screen(JobsScreen(Given(jobs)))
         table = app.screen.query_one(JobsTable)
         await until(pilot, lambda: "credit_b" in screen_text(app) and table.virtual_size.width > 0)
         assert table.virtual_size.width <= table.view.width
@@ -342,7 +341,7 @@ async def test_counts_too_long_for_their_column_are_cut_with_a_sign(
         Listed(id="2", name="dfa s43", state="running", done=123_456_789, total=987_654_321),
     ]
     async with app.run_test(size=(80, 24)) as pilot:
-        await app.push_screen(JobsScreen(Jobs(Given(jobs))))
+        await app.push_screen(JobsScreen(Given(jobs)))
         await until(pilot, lambda: "1000/12000" in screen_text(app))
         assert "123456789/9876…" in screen_text(app)
 
@@ -353,7 +352,7 @@ async def test_a_job_that_moves_before_the_screen_stands_is_shown_once_it_does(
     monkeypatch.setattr(MachineWatch, "start", lambda watch: None)
     given = Given([])
     async with app.run_test(size=SIZE) as pilot:
-        app.push_screen(JobsScreen(Jobs(given)))
+        app.push_screen(JobsScreen(given))
         assert not app.screen.is_mounted
         app.jobs_changed([])
         await until(pilot, lambda: "none yet" in screen_text(app))

@@ -121,6 +121,8 @@ def test_a_list_to_choose_from() -> None:
     from fa_tui.screens.questions import Choice
 
     for glyphs in (UNICODE, ASCII):
-        rows = ChoiceList([Choice("", name, "note", "") for name in ODD_NAMES], print, glyphs).draw(300)
+        choices = ChoiceList([Choice("", name, "note", "") for name in ODD_NAMES], print)
+        choices._glyphs = glyphs
+        rows = choices.draw(300)
         notes = {sum(width_of(text) for text, _ in row[:-1]) for row in rows}
         assert len(notes) == 1 and all(text.isprintable() for row in rows for text, _ in row)

@@ -106,12 +106,6 @@ def test_traces_are_read_only_when_they_are_wanted_and_only_once(sample_runs: Pa
     assert calls == [sample_runs]
 
 
-def test_marks_toggle(session: Session) -> None:
-    assert session.toggle_mark(3)
-    assert session.marked == {3}
-    assert not session.toggle_mark(3)
-
-
 @pytest.fixture
 def published_rows(session: Session) -> list[AuditRow]:
     return list(session.rows)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
 
 from fa_core.analysis.seeds import NUMBERS, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
@@ -73,7 +72,7 @@ def share_words(share: Interval) -> str:
     return f"at least {low} %" if share[1] == 1 else f"{low} to {high} %"
 
 
-def group_name(group: SeedGroup) -> str:
+def group_name(group: SeedGroup | MethodTimeline) -> str:
     """The method, with its second axes where it has any."""
     axes = ", ".join(f"{name} {plain(value)}" for name, value in group.axes.items() if value is not None)
     return f"{group.method} ({axes})" if axes else group.method
@@ -259,7 +258,7 @@ def _method_row(one: MethodTimeline) -> tuple[str, ...]:
         for x in LETTERS
     )
     return (
-        _method_name(one.method, one.axes),
+        group_name(one),
         "/".join(map(_epoch, one.seeds)),
         *fires,
         f"{one.stopped}/{len(one.seeds)}",
@@ -299,7 +298,3 @@ def _with_basis(evidence: Mapping[str, str], letter: str, text: str) -> str:
 
 def _epoch(number: int | None) -> str:
     return "–" if number is None else str(number)
-
-
-def _method_name(method: str, axes: Mapping[str, Any]) -> str:
-    return f"{method} ({', '.join(f'{name} {value}' for name, value in axes.items())})" if axes else method

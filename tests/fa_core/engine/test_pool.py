@@ -275,7 +275,7 @@ def test_a_worker_whose_client_dies_ends_even_in_the_middle_of_a_batch(tmp_path)
     worker = subprocess.Popen(
         [
             *(sys.executable, "-m", "fa_core.engine.worker"),
-            *("--device", "cpu", "--measure", "faults:measure", "--cwd", str(here)),
+            *("cpu", "faults:measure", str(here)),
         ],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

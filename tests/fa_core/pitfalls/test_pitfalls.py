@@ -15,18 +15,21 @@ from fa_core import plugins
 from fa_core.errors import MeasureError, UnreadableInput, UsageError
 from fa_core.pitfalls.demonstrations import (
     PITFALLS,
+    Subject,
     aggregate,
     aggregations,
     cosine_eps,
     cosines,
     demonstrate,
+    find_run,
     half_flush,
     layer_zero,
     missing_feedback,
     norm_axis,
     null_feedback,
+    of_run,
+    trained_here,
 )
-from fa_core.pitfalls.subject import Subject, find_run, of_run, trained_here
 from fa_core.runs import Manifest
 from fa_core.train import RunWriter
 

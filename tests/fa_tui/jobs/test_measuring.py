@@ -169,7 +169,7 @@ async def test_runs_that_come_together_are_one_change_of_the_screen(
         monkeypatch.setattr(app, "rows_changed", rows_changed)
         report = DiagnosticReport(residual_norms=[1.0, 100.0])
         for index, row in enumerate(app.session.rows):
-            app.post_message(Measured(index, replace(row, report=report), saved="results.json"))
+            app.jobs.arrived(Measured(index, replace(row, report=report), saved="results.json"))
         await until(pilot, lambda: app.session.walk_backs() == 6)
         assert shown == [1, 5]
         await until(pilot, lambda: "5 more, the last of them net5 s42, measured" in screen_text(app))

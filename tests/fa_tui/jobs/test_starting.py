@@ -242,7 +242,7 @@ class TestRuns:
             await pilot.press("J")
             await until(pilot, lambda: isinstance(explorer.screen, JobsScreen))
             await until(pilot, lambda: "train dfa_s42" in screen_text(explorer))
-            await until(pilot, lambda: explorer.jobs.active() == 0)
+            await until(pilot, lambda: not any(explorer.jobs.unfinished()))
             (job,) = explorer.jobs.listed()
             assert (job.state, job.done, job.total, job.unit) == ("done", 2, 2, "epoch")
             await until(pilot, lambda: explorer.session.measured() == 1)
@@ -282,7 +282,7 @@ class TestRuns:
             await pilot.press("r")
             await until(pilot, lambda: explorer.jobs.listed()[0].done > done)
             await pilot.press("x")
-            await until(pilot, lambda: explorer.jobs.active() == 0)
+            await until(pilot, lambda: not any(explorer.jobs.unfinished()))
         explorer.close_jobs()
 
     async def test_a_command_that_fails_says_why(self, explorer: ExplorerApp, tmp_path: Path) -> None:
@@ -307,7 +307,7 @@ class TestRuns:
             assert 0.0 < job.part < 1.0
             assert "dfa_s42: epoch 1, batch " in job.words and "/20000" in job.words
             explorer.jobs.cancel(job.id)
-            await until(pilot, lambda: explorer.jobs.active() == 0)
+            await until(pilot, lambda: not any(explorer.jobs.unfinished()))
         explorer.close_jobs()
 
     def test_an_audit_counts_its_runs(self, tmp_path: Path) -> None:
@@ -319,13 +319,19 @@ class TestRuns:
         launches = Launches(ended.append)
         values = {"paths": str(tmp_path / "runs"), "device": "cpu"}
         job_id = launches.start(planned(tmp_path / "table.json", values, "audit"))
-        launches.wait(job_id)
+        wait_for(launches, job_id)
         (job,) = launches.listed()
         assert (job.state, job.done, job.total, job.name) == ("done", 1, 1, "audit table.json")
         assert job.took is not None and job.left is None
         assert ended[-1] == job
         assert len(scan([tmp_path / "table.json"]).rows) == 1
         assert launches.close() == []
+
+
+def wait_for(launches: Launches, job_id: str) -> None:
+    launch = launches._launches[job_id]
+    launch._popen.wait()
+    launch.join()
 
 
 class TestLeaving:
@@ -348,7 +354,7 @@ class TestLeaving:
         assert f"process {pid}" in line and job.log in line and "fa-tui train --method dfa" in line
         os.kill(pid, 0)
         explorer.jobs.launches.cancel(job.id)
-        explorer.jobs.launches.wait(job.id)
+        wait_for(explorer.jobs.launches, job.id)
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
 
@@ -359,5 +365,5 @@ class TestLeaving:
             await until(pilot, lambda: isinstance(explorer.screen, QuitScreen))
             await pilot.press("s")
         assert explorer.close_jobs() == []
-        explorer.jobs.launches.wait(job.id)
+        wait_for(explorer.jobs.launches, job.id)
         assert read_manifest(tmp_path / "runs" / "dfa_s42").epochs_done >= 1

@@ -13,7 +13,7 @@ from fa_core.baseline import FrozenBaseline
 from fa_core.formats import scan
 from fa_core.rows import AuditRow, Problem
 from fa_tui.app import ExplorerApp
-from fa_tui.live import FoldersChanged, Reading, news_text
+from fa_tui.live import Reading, news_text
 from fa_tui.session import Session
 from fa_tui.settings import Loaded, Settings
 from fa_tui.terminal.abilities import Terminal
@@ -62,10 +62,10 @@ async def test_what_is_just_being_written_here_is_no_news_from_disk(runs: Path) 
         await ready(pilot)
         before = said(app)
         app.following.own_rows.add(0)
-        app.on_folders_changed(FoldersChanged([Reading(place, [unlike])]))
+        app.folders_changed([Reading(place, [unlike])])
         assert said(app) == before
         app.following.own_rows.clear()
-        app.on_folders_changed(FoldersChanged([Reading(place, [row])]))
+        app.folders_changed([Reading(place, [row])])
         assert "1 changed: dfa s42" in said(app)
 
 
@@ -131,7 +131,7 @@ async def test_news_on_another_screen_are_told_there(runs: Path) -> None:
         row = app.session.rows[0]
         app.action_show_jobs()
         await until(pilot, lambda: app.screen is not app.explorer)
-        app.post_message(FoldersChanged([Reading(row.source, gone=True)]))
+        app.post_call(app.folders_changed, [Reading(row.source, gone=True)])
         await until(pilot, lambda: bool(app._notifications))
 
 

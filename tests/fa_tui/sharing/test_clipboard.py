@@ -38,7 +38,19 @@ def file(tmp_path: Path) -> Path:
 def copied(machine: Machine, environ: Mapping[str, str], file: Path, monkeypatch: pytest.MonkeyPatch) -> Copied:
     monkeypatch.setattr(clipboard.sys, "platform", "linux")
     monkeypatch.setattr(clipboard.shutil, "which", lambda name: name if name in machine.programs else None)
-    return copy("‖h‖ 7", machine.sent.append, environ=environ, run=machine.run, file=file)
+    monkeypatch.setattr(clipboard, "_run", machine.run)
+    return put("‖h‖ 7", machine.sent, environ, file, monkeypatch)
+
+
+def put(text: str, sent: list[str], environ: Mapping[str, str], file: Path, monkeypatch: pytest.MonkeyPatch) -> Copied:
+    monkeypatch.setattr(clipboard, "state_folder", lambda: file.parent)
+    for name in ("TERM", "TERM_PROGRAM", "DISPLAY", "WAYLAND_DISPLAY", "TMUX", "STY", "TEXTUAL_DRIVER"):
+        monkeypatch.delenv(name, raising=False)
+    for name in ("SSH_CONNECTION", "SSH_TTY", "SSH_CLIENT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    return copy(text, sent.append)
 
 
 def test_over_ssh_the_terminal_is_asked(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,9 +119,9 @@ def test_without_a_clipboard_a_file_is_written_and_named(
     assert not machine.sent
 
 
-def test_a_text_too_long_for_terminals_goes_to_a_file(file: Path) -> None:
+def test_a_text_too_long_for_terminals_goes_to_a_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sent: list[str] = []
-    result = copy("x" * 80_000, sent.append, environ=SSH, run=lambda program, data: False, file=file)
+    result = put("x" * 80_000, sent, SSH, file, monkeypatch)
     assert "too long" in result.where
     assert len(file.read_bytes()) == 80_000
     assert not sent
@@ -128,7 +140,7 @@ def test_a_real_tmux_has_the_text_in_its_buffer(tmp_path: Path, file: Path, monk
     subprocess.run([*tmux, "new-session", "-d", "sleep 600"], check=True)
     try:
         monkeypatch.setenv("TMUX", f"{tmp_path / 'socket'},1,0")
-        result = copy("‖h‖ 7", lambda sequence: None, file=file)
+        result = copy("‖h‖ 7", lambda sequence: None)
         shown = subprocess.run([*tmux, "show-buffer"], check=True, capture_output=True).stdout
         assert result.in_clipboard
         assert shown.decode() == "‖h‖ 7"

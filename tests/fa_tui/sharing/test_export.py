@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import shlex
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from fa_core.errors import UsageError
 from fa_core.formats import scan
 from fa_core.rows import AuditRow
 from fa_tui.cli import main
-from fa_tui.sharing.export import KINDS, SCREEN, Kind, export, export_text, free_name, name_problem, target
+from fa_tui.sharing.export import KINDS, SCREEN, Kind, export, export_text, free_name, in_the_way, name_problem, target
 from fa_tui.sharing.pieces import Shared, baseline_text, command_line
 
 STRICT = DiagnosticThresholds(h_norm_explosion_ratio=5)
@@ -65,9 +66,10 @@ def test_nothing_is_ever_overwritten(tmp_path: Path, rows: list[AuditRow], kind:
         export(kind, str(tmp_path / "out"), Shared([], rows, "runs", STRICT))
     assert path.read_text() == "precious"
     assert list(tmp_path.iterdir()) == [path]
-    assert free_name(kind, tmp_path) == f"{kind.name}{kind.ending}"
-    (tmp_path / f"{kind.name}{kind.ending}").touch()
-    assert free_name(kind, tmp_path) == f"{kind.name}-2{kind.ending}"
+    first, taken = tmp_path / f"{kind.name}{kind.ending}", partial(in_the_way, kind)
+    assert free_name(first, taken) == first
+    first.touch()
+    assert free_name(first, taken) == tmp_path / f"{kind.name}-2{kind.ending}"
 
 
 def test_a_markdown_report_does_not_write_over_anybodys_figures(tmp_path: Path, rows: list[AuditRow]) -> None:

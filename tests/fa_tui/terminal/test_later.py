@@ -37,4 +37,4 @@ def test_no_module_sets_a_timer_that_may_drop_its_callback() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "set_timer"
     ]
-    assert not calls, "use fa_tui.terminal.later.after"
+    assert not calls, "use fa_tui.terminal.painting.after"

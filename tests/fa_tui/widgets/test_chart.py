@@ -73,7 +73,8 @@ def test_whatever_the_values_the_rows_fill_their_box(
 
 
 async def test_the_widget_repaints_another_chart() -> None:
-    canvas = Canvas(Chart([], X, Y, cursor=0.0))
+    canvas = Canvas()
+    canvas.set_chart(Chart([], X, Y, cursor=0.0))
 
     class Stage(App[None]):
         def compose(self) -> ComposeResult:

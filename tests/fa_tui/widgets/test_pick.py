@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from textual.app import App, ComposeResult
 
-from fa_tui.views.text import UNICODE
 from fa_tui.widgets.line import Pick
 
 
 class Two(App[None]):
     def compose(self) -> ComposeResult:
-        yield Pick(["", "yes", "no"], "", UNICODE, id="first")
-        yield Pick(["none", "full"], "full", UNICODE, id="second")
+        yield Pick(["", "yes", "no"], "")
+        yield Pick(["none", "full"], "full")
 
 
 def look_of(pick: Pick) -> tuple[str, bool]:
@@ -24,7 +23,7 @@ def look_of(pick: Pick) -> tuple[str, bool]:
 async def test_only_the_one_with_the_focus_is_highlighted_and_the_others_mark_their_value() -> None:
     app = Two()
     async with app.run_test(size=(40, 4)) as pilot:
-        first, second = app.query_one("#first", Pick), app.query_one("#second", Pick)
+        first, second = app.query(Pick)
         for focused, other in ((first, second), (second, first), (first, second)):
             focused.focus()
             await pilot.pause()

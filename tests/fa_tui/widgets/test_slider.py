@@ -23,7 +23,8 @@ class Stage(App[None]):
 
     def __init__(self, *, glyphs: Glyphs = UNICODE, ticks: list[float] = TICKS) -> None:
         super().__init__()
-        self.slider = ThresholdSlider(GROWTH, 50.0, glyphs=glyphs)
+        self.slider = ThresholdSlider(GROWTH, 50.0)
+        self.slider._glyphs = glyphs
         self.ticks = ticks
         self.moves: list[float] = []
         self.spoiled = False
