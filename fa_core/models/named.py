@@ -99,7 +99,11 @@ def _from_folder(name: str) -> Any:
     for network in known:
         if isinstance(network, type) and issubclass(network, transformers.PreTrainedModel):
             return network(config)
-    raise UnreadableInput(f"architectures is {config.architectures}, none that transformers has", where=folder / CONFIG)
+    raise UnreadableInput(
+        f"architectures is {config.architectures}, none that transformers has",
+        where=folder / CONFIG,
+        hint="name the network with --model module:callable",
+    )
 
 
 def own_names(network: nn.Module, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

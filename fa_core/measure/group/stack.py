@@ -498,8 +498,10 @@ def bytes_per_member(network: nn.Module, batches: Sequence[Any], test_batch: int
     stacked = sum(t.numel() * (target.itemsize if target and t.is_floating_point() else t.itemsize) for t in tensors)
     made = _Made()
     try:
-        with borrow(network) as net, torch.no_grad(), made:
-            answer(net.model, rows(placed(batches[0], 0, net)[0], slice(1)))
+        with borrow(network) as net, torch.no_grad():
+            sample = rows(placed(batches[0], 0, net)[0], slice(1))
+            with made:
+                answer(net.model, sample)
     except Exception:
         # what it needs will show when it is measured, if it can be
         pass

@@ -394,9 +394,9 @@ class TestHubFolder:
         (named,) = scan([folder / "pytorch_model.bin"]).rows
         assert named.checkpoint == str(folder / "pytorch_model.bin")
 
-    def test_names_itself_for_a_network_that_is_not_built_in(self, folder: Path) -> None:
+    def test_without_a_known_architecture_asks_for_the_network(self, folder: Path) -> None:
         save_file({"wte.weight": torch.zeros(3, 3)}, folder / "model.safetensors")
-        with pytest.raises(UnreadableInput, match=rf"--model hf:{folder}"):
+        with pytest.raises(UnreadableInput, match=r"config\.json: architectures is None.*--model module:callable"):
             measured(folder / "model.safetensors")
 
     def test_the_hash_is_of_its_shards_too(self, folder: Path, net: ResMLP) -> None:
