@@ -11,27 +11,42 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fa_core.diagnostics import DiagnosticThresholds
     from fa_core.formats import load_audits
-    from fa_core.measure.diagnose import diagnose
+    from fa_core.measure.diagnose import (
+        bp_gradient_norms,
+        cross_batch_stability,
+        depth_utility,
+        diagnose,
+        residual_norms,
+    )
     from fa_core.report import DiagnosticReport
     from fa_core.table import AuditTable
 
 __version__ = "0.1.0"
-__all__ = ["AuditTable", "DiagnosticReport", "DiagnosticThresholds", "diagnose", "load_audits"]
-
+__all__ = [
+    "AuditTable",
+    "DiagnosticReport",
+    "DiagnosticThresholds",
+    "bp_gradient_norms",
+    "cross_batch_stability",
+    "depth_utility",
+    "diagnose",
+    "load_audits",
+    "residual_norms",
+]
 
 _HOMES = {
     "AuditTable": "table",
     "DiagnosticReport": "report",
     "DiagnosticThresholds": "report",
-    "diagnose": "measure.diagnose",
     "load_audits": "formats",
 }
+"""Where a name is; the others are in `measure.diagnose`."""
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES.get(name, 'measure.diagnose')}"), name)
 
 
 def __dir__() -> list[str]:

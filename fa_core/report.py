@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -114,7 +114,11 @@ def in_order(layers: Iterable[str]) -> list[str]:
     return sorted(set(layers), key=lambda layer: (not layer.isdecimal(), len(layer), layer))
 
 
-class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+def _fires(letter: str) -> Callable[[DiagnosticReport], bool | None]:
+    return lambda report: letter in report.flags if letter in report.coverage else None
+
+
+class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     """What was measured on one run. Immutable; ``None`` or an empty list means *not measured*.
 
     Attributes:
@@ -437,9 +441,29 @@ class DiagnosticReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         return report.check(where)
 
     def __str__(self) -> str:
-        """The report as text: one line per diagnostic, the verdict first."""
-        lines = [*self.describe(), *filter(None, [self.own_backward()])]
+        """The report as text, the verdict first: one line per diagnostic, the norms of every layer, notes.
+
+        >>> print(DiagnosticReport("dfa", "d = 256", [1.0, 2.0], [0.5, 0.25]))
+        dfa: trustworthy
+          (a) passes: growth per block 2 (limit 50)
+          (b) passes: deepest ‖g_L‖ 0.25 (floor 1e-07)
+          (c) not measured: not in the source
+          (d) not measured: no accuracy in the source
+          ‖h_l‖: 0: 1, 1: 2
+          ‖g_l‖: 0: 0.5, 1: 0.25
+          d = 256
+        """
+        norms = (("‖h_l‖", self.by_layer("residual_norms")), ("‖g_l‖", self.by_layer("bp_grad_norms")))
+        layers = [
+            f"{name}: {', '.join(f'{l}: {v:.4g}' for l, v in values.items())}" for name, values in norms if values
+        ]
+        lines = [*self.describe(), *layers, *filter(None, [self.own_backward(), self.notes])]
         return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
+
+    residual_stream_exploded = property(_fires("a"), doc="Whether (a) fires; None where it was not measured.")
+    bp_grad_at_floor = property(_fires("b"), doc="Whether (b) fires; None where it was not measured.")
+    reference_drift_dominated = property(_fires("c"), doc="Whether (c) fires; None where it was not measured.")
+    frozen_baseline_undercut = property(_fires("d"), doc="Whether (d) fires; None where it was not measured.")
 
     @property
     def doubt(self) -> str:

@@ -97,6 +97,28 @@ def diagnose(
     )
 
 
+def residual_norms(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> list[float]:
+    """(a)'s numbers alone: the median over samples of ‖h_l‖₂, l = 0..L. Arguments, errors and source: `diagnose`."""
+    return diagnose(model, eval_batches, **options).residual_norms
+
+
+def bp_gradient_norms(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> list[float]:
+    """(b)'s numbers alone: the median over samples of ‖g_l‖₂, l = 0..L, with CE's 1/B. The rest as for `diagnose`."""
+    return diagnose(model, eval_batches, **options).bp_grad_norms
+
+
+def cross_batch_stability(model: nn.Module, eval_batches: Iterable[Any], **options: Any) -> float | None:
+    """(c)'s number alone, a mean cosine in [-1, 1]; None where `diagnose` would not measure it. The rest as there."""
+    return diagnose(model, eval_batches, **options).cross_batch_stability
+
+
+def depth_utility(
+    model: nn.Module, eval_batches: Iterable[Any], frozen_baseline_acc: float, **options: Any
+) -> float | None:
+    """(d)'s number alone: the accuracy's margin over frozen blocks, in percentage points. The rest as for `diagnose`."""
+    return diagnose(model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options).margin_pp
+
+
 def run_diagnosis(
     model: nn.Module,
     eval_batches: Iterable[Any],

@@ -189,3 +189,16 @@ def test_the_report_in_words_says_why_a_diagnostic_is_missing(letter: str) -> No
 def test_equal_thresholds_are_written_alike() -> None:
     minus_zero = DiagnosticThresholds(frozen_acc_margin_pp=-0.0)
     assert repr(minus_zero) == repr(DiagnosticThresholds(frozen_acc_margin_pp=0.0))
+
+
+def test_what_fires_by_its_name_and_none_where_it_was_not_measured() -> None:
+    report = DiagnosticReport("dfa", "d = 256", [1.0, 100.0], [0.5, 0.25], headline_acc=0.3, frozen_baseline_acc=0.349)
+    found = (report.residual_stream_exploded, report.bp_grad_at_floor)
+    assert found == (True, False)
+    assert (report.reference_drift_dominated, report.frozen_baseline_undercut) == (None, True)
+
+
+def test_the_text_has_every_layer_and_the_notes() -> None:
+    text = str(DiagnosticReport("dfa", "width 256", [1.0, 2.5, 1e9], [0.5, 0.25, 1e-12]))
+    assert "‖h_l‖: 0: 1, 1: 2.5, 2: 1e+09" in text and "‖g_l‖: 0: 0.5, 1: 0.25, 2: 1e-12" in text
+    assert text.splitlines()[0].startswith("dfa: needs walk-back") and text.splitlines()[-1].strip() == "width 256"

@@ -8,8 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import fa_core
 from fa_core import DiagnosticThresholds, diagnose
 from fa_core.errors import UsageError
+from fa_core.models import build
 from tests.fa_core.measure import four_passes
 from tests.fa_core.measure.nets import Hookable, Residual, Tokens, batches
 
@@ -362,3 +364,14 @@ def test_hooked_and_returned_streams_agree() -> None:
 def test_arguments_that_cannot_be_meant_are_refused(accs: tuple[float, float], norm_batches: int) -> None:
     with pytest.raises(UsageError):
         diagnose(Residual(), batches(1), *accs, norm_batches=norm_batches)
+
+
+def test_one_function_per_diagnostic_gives_the_numbers_of_the_report() -> None:
+    net = build("resmlp", input_dim=6, d=8, L=2, seed=0)
+    generator = torch.Generator().manual_seed(0)
+    batches = [(torch.randn(16, 6, generator=generator), torch.arange(16) % 10) for _ in range(8)]
+    report = fa_core.diagnose(net, batches, frozen_baseline_acc=0.1)
+    assert fa_core.residual_norms(net, batches) == report.residual_norms
+    assert fa_core.bp_gradient_norms(net, batches) == report.bp_grad_norms
+    assert fa_core.cross_batch_stability(net, batches) == report.cross_batch_stability
+    assert fa_core.depth_utility(net, batches, 0.1) == report.margin_pp
