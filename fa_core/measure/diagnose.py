@@ -115,7 +115,7 @@ def cross_batch_stability(model: nn.Module, eval_batches: Iterable[Any], **optio
 def depth_utility(
     model: nn.Module, eval_batches: Iterable[Any], frozen_baseline_acc: float, **options: Any
 ) -> float | None:
-    """(d)'s number alone: the accuracy's margin over frozen blocks, in percentage points. The rest as for `diagnose`."""
+    """(d)'s number alone: the margin over frozen blocks, in percentage points. The rest as for `diagnose`."""
     return diagnose(model, eval_batches, frozen_baseline_acc=frozen_baseline_acc, **options).margin_pp
 
 
