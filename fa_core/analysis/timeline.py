@@ -18,6 +18,7 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.baseline import FrozenBaseline, why_no_baseline
 from fa_core.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
+from fa_core.gamma import deep_gamma
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import run_names, run_place
@@ -42,6 +43,8 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         stability: (c)'s number.
         margin_pp: (d)'s number.
         h_L: deepest residual norm.
+        gamma: Γ_l per layer, None where undefined; empty where it was not logged.
+        deep_gamma: their mean over l ≥ 1, without the layer whose credit comes free (`fa_core.gamma`).
         flags: letters that fire.
         coverage: letters measured.
     """
@@ -55,6 +58,8 @@ class EpochPoint(Result, frozen=True, kw_only=True):
     h_L: float | None
     flags: str
     coverage: str
+    gamma: tuple[float | None, ...] = ()
+    deep_gamma: float | None = None
 
 
 class EarlyStop(Result, frozen=True, kw_only=True):
@@ -159,7 +164,7 @@ def timeline(
         evidence={x: kind for x, kind in kinds.items() if x in measured},
         stop=replay.stop(0, fired, stop_on, total_epochs) if numbers else None,
         final_acc=accs[-1] if accs else None,
-        points=_points(numbers, table, fired),
+        points=_points(trace, table, fired),
         unfinished=trace.unfinished,
         skipped=(*_assumed(table), *_skipped(trace, measured, stop_on, bool(accs))),
     )
@@ -176,18 +181,20 @@ def _lasting(numbers: Sequence[int], fired: Mask, measured: Mask) -> int | None:
     return start
 
 
-def _points(numbers: Sequence[int], table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
+def _points(trace: Trace, table: AuditTable, fired: Bits) -> tuple[EpochPoint, ...]:
     columns: dict[str, list[Any]] = {
         name: table.numbers(name) for name in ("acc", "growth", "g_L", "stability", "margin_pp", "h_L")
     }
     return tuple(
         EpochPoint(
-            epoch=number,
+            epoch=epoch.epoch,
+            gamma=tuple(epoch.gamma),
+            deep_gamma=_mean([deep_gamma({"gamma": epoch.gamma}, trace.method)]),
             **{name: values[i] for name, values in columns.items()},
             flags=letters_of(int(fired[i])),
             coverage=letters_of(int(table.coverage[i])),
         )
-        for i, number in enumerate(numbers)
+        for i, epoch in enumerate(trace.epochs)
     )
 
 

@@ -234,10 +234,12 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         caption="First epoch at which each diagnostic fires, one number per seed (–: never)." + basis,
         words=2 + len(LETTERS),
     )
+    aligned = any(point.gamma for one in timelines for point in one.points)
+    gamma = " Deep Γ: at the first epoch, halfway and at the last." if aligned else ""
     yield Grid(
-        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc"),
-        rows=tuple(_run_row(one) for one in timelines),
-        caption="Per run; in brackets the epoch since which it fires to the end." + basis,
+        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc", *["deep Γ"][:aligned]),
+        rows=tuple((*_run_row(one), *[_gammas(one)][:aligned]) for one in timelines),
+        caption="Per run; in brackets the epoch since which it fires to the end." + basis + gamma,
         words=2 + len(LETTERS),
         marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
     )
@@ -279,6 +281,12 @@ def _run_row(one: Timeline) -> tuple[str, ...]:
         fixed(stop.acc, 4) if stop else MISSING,
         fixed(one.final_acc, 4),
     )
+
+
+def _gammas(one: Timeline) -> str:
+    """Deep Γ as the training goes on; N/A where it is not defined, as of a method without credit."""
+    known = [point.deep_gamma for point in one.points if point.deep_gamma is not None]
+    return " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1})) if known else MISSING
 
 
 def _fire_text(one: Timeline, letter: str) -> str:

@@ -186,3 +186,18 @@ def test_the_table_says_what_is_by_proxy_and_what_is_assumed_and_nothing_where_a
     exact = [block for block in timeline_blocks([timeline(PUBLISHED[0])]) if isinstance(block, Grid)]
     assert [grid.rows[0][3] for grid in exact] == ["4", "4"]
     assert not any("proxy" in grid.caption for grid in exact)
+
+
+def test_gamma_goes_with_the_epochs_and_its_deep_mean_leaves_the_free_layer_out() -> None:
+    gammas: list[list[float | None]] = [[0.9, 0.1, 0.3, 0.9], [0.8, 0.2, None, 0.7], []]
+    epochs = [TraceEpoch(epoch=i, test_acc=0.5, gamma=gamma) for i, gamma in enumerate(gammas, 1)]
+    found = {
+        method: timeline(Trace(source="t", key=method, method=method, seed=1, axes={}, epochs=epochs))
+        for method in ("dfa", "fa")
+    }
+    assert [point.gamma for point in found["dfa"].points] == [tuple(gamma) for gamma in gammas]
+    deep = {method: [point.deep_gamma for point in one.points] for method, one in found.items()}
+    assert deep["dfa"] == [pytest.approx(1.3 / 3), pytest.approx(0.45), None]
+    assert deep["fa"] == [pytest.approx(0.2), pytest.approx(0.2), None]
+    *_, runs, _ = timeline_blocks([found["fa"]])
+    assert isinstance(runs, Grid) and runs.headings[-1] == "deep Γ" and runs.rows[0][-1] == "+0.200 → +0.200"
