@@ -109,6 +109,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
         here: the same of the runs here: a mean and a sample deviation, epochs, or letters; empty without runs.
         band: how far apart they may lie: a difference, or a factor of `DECADES`; 0 for letters.
         agrees: whether they do; None without runs.
+        judged: the letters that are compared.
     """
 
     run: str
@@ -117,6 +118,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     here: tuple[Any, ...]
     band: float
     agrees: bool | None
+    judged: str = ""
 
     @property
     def by_factor(self) -> bool:
@@ -178,7 +180,7 @@ def _of_audits(rows: Sequence[AuditRow]) -> Iterable[list[Any]]:
 def _compared(run: str, number: str, figures: list[Any], found: Scan) -> Compared:
     rows = sorted((row for row in found.rows if name_of(row) == run), key=lambda row: row.seed or 0)
     reports = [row.report for row in rows]
-    band, here, agrees = 0.0, tuple[Any, ...](), None
+    band, here, agrees, judged = 0.0, tuple[Any, ...](), None, ""
     if number == "fires":
         figures, judged = figures[:1], figures[1]
         if any(report.coverage for report in reports):
@@ -195,7 +197,9 @@ def _compared(run: str, number: str, figures: list[Any], found: Scan) -> Compare
         if here:
             low, high = (figures[0] / band, figures[0] * band) if number in DECADES else (-band, band)
             agrees = low <= (here[0] if number in DECADES else here[0] - figures[0]) <= high
-    return Compared(run=run, number=number, published=tuple(figures), here=here, band=band, agrees=agrees)
+    return Compared(
+        run=run, number=number, published=tuple(figures), here=here, band=band, agrees=agrees, judged=judged
+    )
 
 
 def name_of(row: AuditRow | Trace) -> str:

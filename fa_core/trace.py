@@ -137,9 +137,11 @@ def trace_entry(epoch: int, report: DiagnosticReport, seconds: float, **logged: 
         seconds: what it took.
         logged: what else is known of it: ``loss``, ``lr``, ``step``, ``gamma`` (Γ_l per layer).
     """
+    frozen = report.frozen_baseline_acc
     return {
         "epoch": epoch,
         "test_acc": report.headline_acc,
+        **({} if frozen is None else {"frozen_baseline_acc": frozen}),
         "residual_norms": report.residual_norms,
         "bp_grad_norms": report.bp_grad_norms,
         "cross_batch_stability": report.cross_batch_stability,

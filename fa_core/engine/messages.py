@@ -344,6 +344,9 @@ def environment(threads: int | None) -> dict[str, str]:
     if "CUDA_VISIBLE_DEVICES" not in environment:
         # NVML counts devices in this order; torch would put the fastest first
         environment.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    if paths := environment.get("PYTHONPATH"):
+        # the child may start in another folder
+        environment["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, filter(None, paths.split(os.pathsep))))
     if threads:
         environment.update(dict.fromkeys(THREAD_VARIABLES, str(threads)))
     return environment

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 from pathlib import PurePath
 from typing import Any, TypeAlias
 
@@ -122,7 +122,8 @@ def epochs_of(
             problems.append(Problem(_file(where), f"{where}: names no epoch; the epoch is skipped"))
             continue
         known = merged.get(number, ("", {}))[1]
-        if any(name in fields and known.get(name, fields[name]) != fields[name] for name in judged):
+        # as text: NaN differs from itself
+        if any(name in fields and repr(known.get(name, fields[name])) != repr(fields[name]) for name in judged):
             repeated[number] = None
         merged[number] = where, {**known, **fields}
     for number, (where, fields) in sorted(merged.items()):
@@ -211,9 +212,9 @@ def _epoch(
 def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Columns, ends: Ends) -> dict[str, Any]:
     """(a), (b) and Γ from numbers that are logged layer by layer, and what they rest on.
 
-    (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the geometric mean,
-    from ‖h_0‖ and a deeper one; else not measured. (b) is exact at ‖g_L‖ and a proxy at an earlier layer; a norm over
-    all parameters is neither.
+    (a) is exact from the norms of all layers, or where growth itself is logged; a lower bound, the geometric mean, from
+    two layers and how many blocks lie between; else not measured. (b) is exact at ‖g_L‖ and a proxy at an earlier
+    layer; a norm over all parameters is neither.
     """
     evidence: dict[str, str] = {}
     unmeasured: dict[str, str] = {}
@@ -232,12 +233,13 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
         depth = depth if last else len(norms) - 1
         if last:
             layers["residual_norms"] = last
-            bound = growth_bound(h.get("0", ends.h_0), norms[0], depth if last == DEEPEST else int(last))
-            if growth is None and bound is not None:
-                new["growth_bound"], evidence["a"] = bound, "bound"
+            bounds = _bounds(h, depth, ends.h_0)
+            if growth is None and bounds:
+                new["growth_bound"], evidence["a"] = max(bounds, key=lambda bound: (math.isnan(bound), bound)), "bound"
             elif growth is None:
+                logged = " and ".join(f"‖h_{layer}‖" for layer in h) + (" is" if len(h) == 1 else " are")
                 missing = "a bound on growth needs ‖h_0‖ and the number of blocks L too"
-                unmeasured["a"] = f"only ‖h_{last}‖ is logged: {missing}"
+                unmeasured["a"] = f"only {logged} logged: {missing}"
     if growth is not None:
         new["growth_bound"] = growth
     if g and "bp_grad_norms" not in found:
@@ -247,10 +249,19 @@ def _by_layer(fields: Mapping[str, Any], found: Mapping[str, Any], columns: Colu
             evidence |= {} if last == DEEPEST else {"b": "proxy"}
     elif "bp_grad_norms" not in found and "parameters_grad_norm" in columns.whole:
         unmeasured["b"] = f"{columns.whole['parameters_grad_norm']} is a norm over all parameters, not ‖g_L‖"
-    if gamma and "gamma" not in found:
+    if gamma and not isinstance(found.get("gamma"), list):
         numbered = [int(layer) for layer in gamma if layer != DEEPEST]
         new["gamma"] = [gamma.get(str(layer)) for layer in range(max(numbered, default=-1) + 1)] or [gamma[DEEPEST]]
     return new
+
+
+def _bounds(h: Mapping[str, float], depth: int | None, h_0: float | None) -> list[float]:
+    """Lower bounds on growth, one between each known layer and the next one that is known."""
+    known = {int(layer): norm for layer, norm in h.items() if layer != DEEPEST}
+    known |= {0: h_0} if h_0 is not None and 0 not in known else {}
+    known |= {depth: h[DEEPEST]} if depth is not None and DEEPEST in h else {}
+    found = (growth_bound(known[low], known[high], high - low) for low, high in pairwise(sorted(known)))
+    return [bound for bound in found if bound is not None]
 
 
 def _stream(by_layer: Mapping[str, float], depth: int | None, whole: bool) -> tuple[list[float], str]:
@@ -262,6 +273,7 @@ def _stream(by_layer: Mapping[str, float], depth: int | None, whole: bool) -> tu
         whole: whether norms without a gap are of all layers where L is not known.
     """
     stream = [by_layer[str(layer)] for layer in takewhile(lambda layer: str(layer) in by_layer, count())]
+    whole = whole and len(stream) == len(by_layer)
     known = by_layer.get(DEEPEST, stream[-1] if whole and stream else None) in stream[-1:]
     if len(stream) > 1 and (depth == len(stream) - 1 or (depth is None and known)):
         return stream, ""

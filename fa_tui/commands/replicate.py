@@ -32,7 +32,10 @@ def replicate_command(
     out: Annotated[Path, typer.Option(help="Folder of the run folders.")] = Path("replication"),
     run: Annotated[bool, typer.Option("--run", help="Run the commands; finished runs are not trained again.")] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="One epoch of one seed, into OUT/quick: whether everything works.")
+        bool,
+        typer.Option(
+            "--quick", help="One epoch of one seed, into OUT/quick: whether everything works; nothing is compared."
+        ),
     ] = False,
     format: options.FormOption = "table",
 ) -> None:
@@ -68,7 +71,8 @@ def replicate_command(
             raise typer.Exit(code)
     folder = Path(chosen.runs(str(out)))
     published = inputs.open_paths([options.sample_runs() / chosen.table]) if chosen.table else None
-    figures = compared(chosen, inputs.open_paths([folder]) if folder.is_dir() else Scan(), published)
+    found = inputs.open_paths([folder]) if folder.is_dir() and not quick else Scan()
+    figures = [] if quick else compared(chosen, found, published)
     lines = [shlex.join(["fa-tui", *command]) for command in commands]
     record = {"commands": lines, "figures": list(map(msgspec.structs.asdict, figures))}
     output.print_result(format, lambda: record, experiment_blocks(chosen, lines, figures))
@@ -94,8 +98,8 @@ def experiment_blocks(chosen: Experiment, lines: Sequence[str], figures: Sequenc
 
 
 def _cells(one: Compared) -> tuple[str, ...]:
-    outcome = {None: "no run yet", True: "agrees", False: "differs"}[one.agrees]
-    band = f"×/÷ {one.band:g}" if one.by_factor else f"± {one.band:.3g}" if one.band else "the same"
+    outcome = {None: "no figure yet", True: "agrees", False: "differs"}[one.agrees]
+    band = f"×/÷ {one.band:g}" if one.by_factor else f"± {one.band:.3g}" if one.band else f"the same of {one.judged}"
     return _words(one, one.published), band, _words(one, one.here), outcome
 
 

@@ -310,3 +310,22 @@ def test_positions_that_are_no_numbers_are_said(tmp_path: Path) -> None:
 def test_names_of_other_things_mean_nothing() -> None:
     for name in ("val_loss", "top5", "eval_top5", "hparam", "g", "h_step", "learning", "stepsize", "accumulate"):
         assert columns_of((name,)) == ({}, {}), name
+
+
+def test_a_bound_is_the_largest_between_two_layers_that_are_known(tmp_path: Path) -> None:
+    """h_0 and h_1 without a gap are not the whole stream where a deeper layer is logged too."""
+    entries = [{"epoch": 1, "h_0": 1.0, "h_1": 10.0, "h_4": 1e8}, {"epoch": 2, "h_1": 1.0, "h_2": 1000.0}]
+    path = tmp_path / "dfa_s1.jsonl"
+    path.write_text("\n".join(map(json.dumps, entries)))
+    (trace,) = scan([path]).traces
+    assert [epoch.growth_bound for epoch in trace.epochs] == [pytest.approx(1e7 ** (1 / 3)), 1000.0]
+    assert [epoch.evidence for epoch in trace.epochs] == [{"a": "bound"}] * 2
+    assert trace.epochs[0].residual_norms == [1e8] and trace.epochs[0].layers == {"residual_norms": "4"}
+
+
+def test_nan_is_logged_once_and_gamma_per_layer_goes_before_one_number(tmp_path: Path) -> None:
+    path = tmp_path / "dfa_s1.jsonl"
+    path.write_text('{"epoch": 1, "val_acc": NaN, "gamma_dfa": 0.2, "gamma_0": 0.4, "gamma_1": 0.1}')
+    (trace,) = scan([path]).traces
+    assert not [note for note in trace.notes if "more than once" in note]
+    assert trace.epochs[0].gamma == [0.4, 0.1]

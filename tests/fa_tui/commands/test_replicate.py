@@ -48,10 +48,12 @@ def test_every_command_of_an_experiment_trains_and_leaves_runs_to_compare(
             small[small.index("--method") + 1] = "frozen,dfa"
         assert main([*small, *extra, "--threads", "1"]) == 0
     capsys.readouterr()
-    code = main(["replicate", name, "--out", str(tmp_path), "--quick", "--format", "json"])
+    assert main(["replicate", name, "--out", str(tmp_path), "--quick", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["figures"] == []
+    code = main(["replicate", name, "--out", str(out), "--format", "json"])
     printed = json.loads(capsys.readouterr().out)
     assert printed["commands"] == [
-        " ".join(["fa-tui", *command]) for command in chosen.commands("DIR", "DIR", str(out), quick=True)
+        " ".join(["fa-tui", *command]) for command in chosen.commands("DIR", "DIR", str(out))
     ]
     judged = [figure["agrees"] for figure in printed["figures"]]
     assert code == (1 if False in judged else 0)
