@@ -296,7 +296,7 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
             f"a plugin could not read it ({type(error).__name__}: {error})", where=place.path
         ) from error
     if reader is None and place.named:
-        raise _stranger(place.path)
+        raise UnreadableInput("nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}")
 
 
 @lru_cache
@@ -321,10 +321,6 @@ def _is_ours(place: Place, head: bytes) -> bool:
     if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
         raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
     return False
-
-
-def _stranger(path: str) -> UnreadableInput:
-    return UnreadableInput("nothing this project reads", where=path, hint=f"it reads: {_KNOWN}")
 
 
 def _refuse_lone_file(paths: Paths, problems: Sequence[Problem]) -> None:
