@@ -259,11 +259,9 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 yield from logged
                 if logged:
                     return
-            if not _is_ours(place, head):
-                yield from _brought(place, head)
-                return
-            head += file.read(HEAD - len(head))
-            if size > len(head) and not _may_be_known(head):
+            ours = _is_ours(place, head)
+            head += file.read(HEAD - len(head)) if ours else b""
+            if not ours or (size > len(head) and not _may_be_known(head)):
                 yield from _brought(place, head)
                 return
             file.seek(0)
