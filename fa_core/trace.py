@@ -59,21 +59,11 @@ class TraceEpoch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def report(self, method: str = "", seed: int | None = None) -> DiagnosticReport:
         """The epoch as a report, so that one rule judges traces and audits."""
-        return DiagnosticReport(
-            method_name=method,
-            seed=seed,
-            residual_norms=self.residual_norms,
-            bp_grad_norms=self.bp_grad_norms,
-            stability_layer=self.stability_layer,
-            cross_batch_stability=self.cross_batch_stability,
-            headline_acc=self.test_acc,
-            frozen_baseline_acc=self.frozen_baseline_acc,
-            growth_bound=self.growth_bound,
-            error_norm=self.error_norm,
-            evidence=self.evidence,
-            unmeasured=self.unmeasured,
-            layers=self.layers,
-        )
+        shared = {name: getattr(self, name) for name in _OF_A_REPORT}
+        return DiagnosticReport(method_name=method, seed=seed, headline_acc=self.test_acc, **shared)
+
+
+_OF_A_REPORT = set(TraceEpoch.__struct_fields__) & set(DiagnosticReport.__struct_fields__)
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):

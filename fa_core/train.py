@@ -24,7 +24,7 @@ from fa_core.baseline import BASELINE_RULE, FROZEN, WITHOUT_BASELINE, FrozenRun,
 from fa_core.data import DataSet, eval_batches
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.engine.group_runner import measure_run
-from fa_core.engine.jobs import Job, input_hashes, versions
+from fa_core.engine.jobs import Job, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.measure.accuracy import accuracy
@@ -352,16 +352,6 @@ def _judged(report: DiagnosticReport, folder: Path, manifest: Manifest) -> Diagn
     return siblings(folder).judge(report, rule_of(manifest.method, manifest.method_args), _facts(manifest))
 
 
-class _Silent:
-    """Shows no progress."""
-
-    def progress(self, done: int, total: int) -> None:
-        return None
-
-    def note(self, text: str) -> None:
-        return None
-
-
 def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = None) -> DiagnosticReport:
     """Look for (d)'s baseline next to a run, measure the run, and write its manifest and ``audit.json``.
 
@@ -375,7 +365,7 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = N
     """
     manifest = msgspec.structs.replace(read_manifest(folder), frozen_baseline_acc=None, frozen_baseline_rule=None)
     RunWriter(folder).manifest(manifest)
-    report = measure_run(Job(id=folder.name, checkpoint=str(folder)), str(device), _Silent(), samples)
+    report = measure_run(Job(id=folder.name, checkpoint=str(folder)), str(device), Watch(), samples)
     report = _judged(report, folder, manifest)
     found = {
         "headline_acc": report.headline_acc,

@@ -76,13 +76,7 @@ class DataSet:
 
     def to(self, device: torch.device | str) -> DataSet:
         """The same data set with its tensors on another device."""
-        return replace(
-            self,
-            train_x=self.train_x.to(device),
-            train_y=self.train_y.to(device),
-            test_x=self.test_x.to(device),
-            test_y=self.test_y.to(device),
-        )
+        return replace(self, **{name: getattr(self, name).to(device) for name in NAMES})
 
     @property
     def input_shape(self) -> tuple[int, ...]:

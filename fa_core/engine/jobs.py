@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -235,8 +235,8 @@ class DeviceFull(MeasureError):
     """The memory of a device is taken by other processes."""
 
 
-class Watch(Protocol):
-    """Where a measuring function reports its progress."""
+class Watch:
+    """Where a measuring function reports its progress; this one shows nothing."""
 
     def progress(self, done: int, total: int) -> None:
         """Batches measured so far.

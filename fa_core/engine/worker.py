@@ -15,14 +15,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from fa_core.engine import messages
-from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Measure, Watch, finish
+from fa_core.engine.jobs import Cancelled, DeviceFull, Job, Watch, finish
 from fa_core.errors import FaError, is_device_lost
-
-if TYPE_CHECKING:
-    from fa_core.engine.group_runner import GroupRunner
 
 Send = Callable[[messages.FromWorker], None]
 
@@ -72,7 +69,7 @@ class WorkerEvents:
         self._send(messages.Failed(job.id, *parts, "lost" if is_device_lost(error) else full))
 
 
-class _GroupWatch:
+class _GroupWatch(Watch):
     """The `Watch` of the jobs that are measured at once; reports no more often than the client can use."""
 
     def __init__(self, job_ids: list[str], send: Send, is_cancelled: Callable[[str], bool]) -> None:
@@ -90,25 +87,6 @@ class _GroupWatch:
 
     def note(self, text: str) -> None:
         self._send(messages.Note(self._job_ids, text))
-
-
-class OneByOne:
-    """What `GroupRunner` is, out of a function that measures one job.
-
-    Args:
-        measure: the function.
-        device: what it is to measure on.
-    """
-
-    def __init__(self, measure: Measure, device: str) -> None:
-        self._measure, self._device = measure, device
-
-    def measure(self, jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
-        for job in jobs:
-            finish(outlet, job, partial(self._measured, job, outlet))
-
-    def _measured(self, job: Job, outlet: WorkerEvents) -> dict[str, Any]:
-        return self._measure(job, self._device, outlet.begin([job]))
 
 
 class Control(threading.Thread):
@@ -152,12 +130,12 @@ def main() -> None:
 
     os.chdir(cwd)
     try:
-        measurer = _measurer(measure, device, cwd)
+        measured = _measurer(measure, device, cwd)
         events = WorkerEvents(send, control.is_cancelled)
         send(messages.Ready(os.getpid()))
         while True:
             run = control.runs.get()
-            measurer.measure(run.jobs, events, run.group)
+            measured(run.jobs, events, run.group)
             send(messages.Idle())
     except Exception:
         traceback.print_exc()
@@ -165,13 +143,23 @@ def main() -> None:
         os._exit(1)
 
 
-def _measurer(spec: str, device: str, cwd: str) -> OneByOne | GroupRunner:
+def _measurer(spec: str, device: str, cwd: str) -> Callable[[Sequence[Job], WorkerEvents, int | None], None]:
+    """What measures several jobs: the method of a class like `GroupRunner`, or a function of one job, one by one."""
     module, _, name = spec.partition(":")
     if not module.startswith("fa_core."):
         sys.path.insert(0, cwd)
     found: Any = getattr(importlib.import_module(module), name)
-    measurer: GroupRunner | OneByOne = found(device) if isinstance(found, type) else OneByOne(found, device)
-    return measurer
+    if isinstance(found, type):
+        return found(device).measure  # type: ignore[no-any-return]
+
+    def measured(job: Job, outlet: WorkerEvents) -> dict[str, Any]:
+        return found(job, device, outlet.begin([job]))  # type: ignore[no-any-return]
+
+    def one_by_one(jobs: Sequence[Job], outlet: WorkerEvents, group: int | None) -> None:
+        for job in jobs:
+            finish(outlet, job, partial(measured, job, outlet))
+
+    return one_by_one
 
 
 if __name__ == "__main__":

@@ -15,10 +15,9 @@ import msgspec
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, plain
 from fa_core.formats.log_names import is_log
-from fa_core.formats.logged import Ends, axes_of, ends_of, epochs_of, named_by_place, owner, traces_of
+from fa_core.formats.logged import Ends, axes_of, ends_of, epochs_of, named_by_place, owner, trace_of, traces_of
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.trace import Trace
 
 _PEEK = 20
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)")
@@ -94,8 +93,10 @@ def read_log(document: Document) -> Iterator[Finding]:
     log = header.pop("log")
     if not isinstance(log, list) or not log:
         raise UnreadableInput("not a list of epochs", where=where, hint="a penalty log has one entry per epoch")
-    ends = _last_known(ends_of(header), log)
     places = [(f"{where}[{index}]", entry) for index, entry in enumerate(log) if isinstance(entry, dict)]
+    ends = ends_of(header)
+    depths = (ends_of(entry).depth for _, entry in places)
+    ends = Ends(ends.h_0, ends.depth or next(filter(None, depths), None))
     epochs, problems, notes = epochs_of(places, ends)
     yield from problems
     if not epochs:
@@ -103,39 +104,24 @@ def read_log(document: Document) -> Iterator[Finding]:
     row = row_of_file(document.path)
     row.axes.update(axes_of(header))
     method, seed = owner(header, row)
-    identity: dict[str, Any] = {"source": row.source, "key": row.key, "method": method, "seed": seed, "axes": row.axes}
-    yield AuditRow(**identity, report=_final(header, epochs[-1].report(), identity, document.path, notes))
-    yield Trace(**identity, epochs=epochs, notes=notes)
+    row = msgspec.structs.replace(row, method=method, seed=seed)
+    yield msgspec.structs.replace(row, report=_final(header, epochs[-1].report(method, seed), row, notes))
+    yield trace_of(row, epochs, notes=notes)
 
 
-def _final(
-    header: dict[str, Any], last: DiagnosticReport, identity: dict[str, Any], path: str, notes: tuple[str, ...]
-) -> DiagnosticReport:
+def _final(header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]) -> DiagnosticReport:
     """The last epoch's report with the header's final accuracy, baseline and verdict, where it has them."""
     final = {
         "headline_acc": header.get("final_test_acc"),
         "frozen_baseline_acc": header.get("frozen_baseline_acc", header.get("frozen_acc")),
         "verdict": header.get("verdict"),
     }
-    stated = DiagnosticReport.from_dict({name: value for name, value in final.items() if value is not None}, path)
+    stated = DiagnosticReport.from_dict({name: value for name, value in final.items() if value is not None}, row.source)
+    given = {name: getattr(stated, name) for name in ("headline_acc", "frozen_baseline_acc", "recorded_verdict")}
     return msgspec.structs.replace(
         last,
-        method_name=identity["method"],
-        seed=identity["seed"],
-        axes=identity["axes"],
+        axes=row.axes,
         notes="; ".join(("judged at the last of the logged epochs; norms are those the log holds", *notes)),
-        headline_acc=last.headline_acc if stated.headline_acc is None else stated.headline_acc,
-        frozen_baseline_acc=(
-            last.frozen_baseline_acc if stated.frozen_baseline_acc is None else stated.frozen_baseline_acc
-        ),
-        recorded_verdict=stated.recorded_verdict,
         unmeasured={"c": "a penalty log holds no gradients of several batches", **last.unmeasured},
+        **{name: value for name, value in given.items() if value is not None},
     )
-
-
-def _last_known(ends: Ends, log: list[Any]) -> Ends:
-    """‖h_0‖ and L from the header, or L from an entry that names it."""
-    for entry in log:
-        if isinstance(entry, dict) and ends.depth is None:
-            ends = Ends(ends.h_0, ends_of(entry).depth)
-    return ends

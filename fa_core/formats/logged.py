@@ -74,8 +74,14 @@ def traces_of(
         yield from problems
         if epochs:
             key = name.key if len(runs) == 1 else f"{method}_s{seed}"
-            run: dict[str, Any] = {"source": name.source, "key": key, "method": method, "seed": seed, "axes": name.axes}
-            yield Trace(**run, epochs=epochs, unfinished=unfinished, notes=(*notes, *said))
+            run = msgspec.structs.replace(name, key=key, method=method, seed=seed)
+            yield trace_of(run, epochs, unfinished=unfinished, notes=(*notes, *said))
+
+
+def trace_of(run: AuditRow, epochs: list[TraceEpoch], **known: Any) -> Trace:
+    """The trace of the run that a row names."""
+    named = {name: getattr(run, name) for name in ("source", "key", "method", "seed", "axes")}
+    return Trace(**named, epochs=epochs, **known)
 
 
 def owner(fields: Mapping[str, Any], name: AuditRow) -> tuple[str, int | None]:

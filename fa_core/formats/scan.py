@@ -259,11 +259,9 @@ def _in_file(place: Place) -> Iterator[Finding]:
                 yield from logged
                 if logged:
                     return
-            if not _is_ours(place, head):
-                yield from _brought(place, head)
-                return
-            head += file.read(HEAD - len(head))
-            if size > len(head) and not _may_be_known(head):
+            ours = _is_ours(place, head)
+            head += file.read(HEAD - len(head)) if ours else b""
+            if not ours or (size > len(head) and not _may_be_known(head)):
                 yield from _brought(place, head)
                 return
             file.seek(0)
@@ -296,7 +294,7 @@ def _brought(place: Place, head: bytes) -> Iterator[Finding]:
             f"a plugin could not read it ({type(error).__name__}: {error})", where=place.path
         ) from error
     if reader is None and place.named:
-        raise _stranger(place.path)
+        raise UnreadableInput("nothing this project reads", where=place.path, hint=f"it reads: {_KNOWN}")
 
 
 @lru_cache
@@ -321,10 +319,6 @@ def _is_ours(place: Place, head: bytes) -> bool:
     if not text and (place.named or place.path.lower().endswith(_JSON_SUFFIXES)):
         raise UnreadableInput("empty file", where=place.path, hint="write it again or leave it out")
     return False
-
-
-def _stranger(path: str) -> UnreadableInput:
-    return UnreadableInput("nothing this project reads", where=path, hint=f"it reads: {_KNOWN}")
 
 
 def _refuse_lone_file(paths: Paths, problems: Sequence[Problem]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,7 @@ from fa_core.measure.norms import (
 from fa_core.measure.resolve import resolve_taps
 from fa_core.measure.taps import Taps, match_modules, read_logits, tapped_outputs
 from fa_core.measure.tracing import agreeing
+from fa_core.methods.base import Method
 
 
 def ce_change(logits: Tensor, moved: Tensor, y: Tensor) -> Tensor:
@@ -93,8 +94,7 @@ def _centred(values: Tensor) -> tuple[Tensor, Tensor]:
     varies = ~(spread <= 4 * torch.finfo(torch.float64).eps * largest)
     # scaled before squaring: changes of 1e-200 have a correlation too
     centred = centred / torch.where(varies, spread, 1.0)
-    length: Tensor = torch.linalg.vector_norm(centred, dim=0)
-    return centred / length, varies
+    return centred / torch.linalg.vector_norm(centred, dim=0), varies
 
 
 def rho(predicted: Tensor, change: Tensor) -> float | None:
@@ -284,11 +284,14 @@ def credit_quality(
         reading = choose_reading(done.hidden, done.gradients[-1])
         signal = [None if a is None else vectors(wide(a).to(x.device), reading) for a in credit]
         aligned = [gamma(a, vectors(g, reading)) for a, g in zip(signal, done.gradients, strict=True)]
-        tail, why = _tail(borrowed, x, taps)
+        tail, missing = None, {}
+        try:
+            tail = tail_of(borrowed.model, x, taps)
+        except TapError as error:
+            missing = {"rho, nudge": str(error)}
         generator = torch.Generator().manual_seed(seed)
         rows = [_moves(done, y, reading, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
-    missing = {} if why is None else {"rho, nudge": why}
     if all(a is None for a in credit):
         missing = {"gamma, rho, nudge": "the method gives no credit signal"}
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
@@ -328,13 +331,6 @@ def own_credit_quality(
     return replace(
         credit_quality(net, done.credit, x, y, directions, taps=taps), free=agreeing(done.credit, done.gradients)
     )
-
-
-def _tail(net: Borrowed, x: Inputs, taps: Taps) -> tuple[Tail | None, str | None]:
-    try:
-        return tail_of(net.model, x, taps), None
-    except TapError as error:
-        return None, str(error)
 
 
 def _moves(
@@ -404,20 +400,6 @@ def check_credit(credit: Sequence[Tensor | None], hidden: Sequence[Tensor]) -> N
 NULL_DRAWS = 5
 """Their mean errs by 0.45 of their spread; a draw costs a credit and its cosines."""
 
-M = TypeVar("M", bound="CreditRule")
-
-
-class CreditRule(Protocol):
-    """What is asked of a method: its credit for a batch, and a twin with fresh feedback (see `fa_core.methods`)."""
-
-    draws_feedback: bool
-
-    def credit(self, net: Any, stream: list[Tensor], logits: Tensor, y: Tensor) -> list[Tensor | None]: ...
-
-    def fresh(self: M, generator: torch.Generator) -> M: ...
-
-    def to(self: M, dtype: torch.dtype) -> M: ...
-
 
 @dataclass(frozen=True)
 class NullGamma:
@@ -468,7 +450,7 @@ class NullGamma:
 
 
 def method_credit_quality(
-    net: nn.Module, method: CreditRule, x: Inputs, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
+    net: nn.Module, method: Method, x: Inputs, y: Tensor, directions: int = DIRECTIONS, seed: int = 0
 ) -> CreditQuality:
     """`credit_quality` of the signal that a method trains with: in the network's own arithmetic (see `borrow`).
 
@@ -485,12 +467,12 @@ def method_credit_quality(
     return replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
 
 
-def _free(method: CreditRule, layers: Sequence[object]) -> list[int]:
+def _free(method: Method, layers: Sequence[object]) -> list[int]:
     """The layers whose credit comes free; a rule that does not say has none."""
     return [len(layers) - 1] if getattr(method, "free_at_L", False) else []
 
 
-def method_gamma(net: nn.Module, method: CreditRule, x: Inputs, y: Tensor) -> list[float | None]:
+def method_gamma(net: nn.Module, method: Method, x: Inputs, y: Tensor) -> list[float | None]:
     """Γ_l of a method's own signal on one batch, l = 0..L (see `gamma`): `method_credit_quality` without the rest.
 
     Args:
@@ -509,7 +491,7 @@ def method_gamma(net: nn.Module, method: CreditRule, x: Inputs, y: Tensor) -> li
 
 
 def null_gamma(
-    net: nn.Module, method: CreditRule, x: Inputs, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
+    net: nn.Module, method: Method, x: Inputs, y: Tensor, draws: int = NULL_DRAWS, seed: int = 0
 ) -> NullGamma:
     """Deep Γ under `draws` fresh feedbacks, and the one with the training feedback.
 
@@ -538,13 +520,13 @@ def null_gamma(
 
 
 @contextmanager
-def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[CreditRule], list[float | None]]]:
+def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[Method], list[float | None]]]:
     """Γ_l of what rules train with, against one batch's float64 gradients."""
     with borrow(net, "float64") as borrowed, _training_credit(net, x, y) as credit_of:
         done = fused_pass(resolve_taps(borrowed.model), borrowed.model, *placed((x, y), 0, borrowed))
         reading = choose_reading(done.hidden, done.gradients[-1])
 
-        def gammas(rule: CreditRule) -> list[float | None]:
+        def gammas(rule: Method) -> list[float | None]:
             credit = credit_of(rule)
             check_credit(credit, done.hidden)
             pairs = zip(credit, done.gradients, strict=True)
@@ -554,10 +536,11 @@ def _reference(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[Credi
 
 
 @contextmanager
-def _training_credit(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[CreditRule], list[Tensor | None]]]:
+def _training_credit(net: nn.Module, x: Inputs, y: Tensor) -> Iterator[Callable[[Method], list[Tensor | None]]]:
     """The credit that rules give in training, in the network's arithmetic; a rule is brought to it in place."""
     with borrow(net) as own:
         x, y = placed((x, y), 0, own)
+        network: Any = own.model
         with torch.no_grad():
-            logits, stream = own.model(x, return_hidden=True)
-        yield lambda rule: rule.to(dtype=logits.dtype).credit(own.model, list(stream), logits, y)
+            logits, stream = network(x, return_hidden=True)
+        yield lambda rule: rule.to(dtype=logits.dtype).credit(network, list(stream), logits, y)

@@ -10,7 +10,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -27,6 +26,7 @@ from fa_core.measure.taps import (
     Taps,
     candidates,
     first_tensor,
+    hooked,
     match_modules,
     own_stream,
     plain_logits,
@@ -167,16 +167,8 @@ def _calls(model: nn.Module, x: Any) -> list[Call]:
     def note(name: str, module: nn.Module, args: Any, kwargs: Mapping[str, Any], output: Any) -> None:
         calls.append(Call(name, first_tensor((*args, *kwargs.values())), first_tensor(output)))
 
-    handles = [
-        module.register_forward_hook(partial(note, name), with_kwargs=True)
-        for name, module in model.named_modules()
-        if name
-    ]
-    try:
+    with hooked(model, note):
         plain_logits(model, x)
-    finally:
-        for handle in handles:
-            handle.remove()
     return calls
 
 

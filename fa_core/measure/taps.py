@@ -9,7 +9,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -244,27 +244,6 @@ Taps: TypeAlias = str | Sequence[str] | StreamFunction | None
 """What a caller may ask for: None (the model's own stream), patterns, or a function."""
 
 
-class Tapped(Protocol):
-    """A way to run a network with its stream tapped.
-
-    Attributes:
-        shifted: whether its states take shifts; else gradients are read at the states themselves.
-        own: what is known of a backward pass of the network's own (`fa_core.measure.tracing.OwnBackward`).
-    """
-
-    shifted: bool
-    own: Any
-
-    def forward(self, model: nn.Module, x: Inputs, layers: Sequence[int] | None = None) -> Stream:
-        """Run once; `layers` are those whose gradient is wanted (None = all)."""
-
-    def plain(self, model: nn.Module, x: Inputs, shifts: Sequence[Tensor] | None) -> tuple[Tensor, list[Tensor]]:
-        """Logits and states without a look at the graph; h_l goes on as h_l plus its shift, None = zeros."""
-
-    def logits(self, model: nn.Module, x: Inputs) -> Tensor:
-        """The logits alone, (B, C), without a graph."""
-
-
 def own_stream(model: nn.Module, x: Inputs) -> Any:
     """The stream that a network offers by itself."""
     return answer(model, x, return_hidden=True)
@@ -473,6 +452,17 @@ class ModuleTaps:
         return plain_logits(model, x)
 
 
+Tapped: TypeAlias = ReturnedStream | ModuleTaps
+"""A way to run a network with its stream tapped.
+
+``shifted``: whether its states take shifts; else gradients are read at the states themselves.
+``own``: what is known of a backward pass of the network's own (`fa_core.measure.tracing.OwnBackward`).
+``forward``: run once; ``layers`` are those whose gradient is wanted (None = all).
+``plain``: logits and states without a look at the graph; h_l goes on as h_l plus its shift, None = zeros.
+``logits``: the logits alone, (B, C), without a graph.
+"""
+
+
 @contextmanager
 def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str, Tensor], Tensor]) -> Iterator[None]:
     """Replace what modules return, every time they run, by what `tap` makes of it.
@@ -487,7 +477,7 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
     """
     calls: Counter[str] = Counter()
 
-    def hook(name: str, module: nn.Module, args: Any, output: Any) -> Any:
+    def hook(name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> Any:
         first = first_tensor(output)
         if first is None:
             hint = "tap a module that returns a tensor, or give a function (model, x) -> (logits, states)"
@@ -498,7 +488,22 @@ def tapped_outputs(model: nn.Module, modules: Sequence[str], tap: Callable[[str,
         label = name if calls[name] == 1 else f"{name} (call {calls[name]})"
         return replace_first_tensor(output, tap(label, first))
 
-    handles = [model.get_submodule(name).register_forward_hook(partial(hook, name)) for name in modules]
+    with hooked(model, hook, modules):
+        yield
+
+
+@contextmanager
+def hooked(model: nn.Module, hook: Callable[..., Any], modules: Sequence[str] | None = None) -> Iterator[None]:
+    """Call ``hook(name, module, args, keyword arguments, output)`` after modules ran; it may return another output.
+
+    Args:
+        model: the network.
+        hook: as above.
+        modules: their names; None = all, but for the network itself.
+    """
+    names = [name for name, _ in model.named_modules() if name] if modules is None else modules
+    how = [(model.get_submodule(name), partial(hook, name)) for name in names]
+    handles = [module.register_forward_hook(call, with_kwargs=True) for module, call in how]
     try:
         yield
     finally:
@@ -515,19 +520,15 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[st
     made: dict[Any, list[str]] = {}
     read: dict[Any, Any] = {}
 
-    def hook(name: str, module: nn.Module, args: Any, output: Any) -> None:
+    def hook(name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         given, got = first_tensor(args), first_tensor(output)
         if got is not None and got.grad_fn is not None and not _is_list(module):
             # from the inside out
             made.setdefault(got.grad_fn, []).append(name)
             read.setdefault(got.grad_fn, given.grad_fn if given is not None else None)
 
-    handles = [module.register_forward_hook(partial(hook, name)) for name, module in model.named_modules() if name]
-    try:
+    with hooked(model, hook):
         *before, last = [origin(h.grad_fn, SELECTIONS, made) for h in run()]
-    finally:
-        for handle in handles:
-            handle.remove()
     previous = made.get(before[-1], []) if before else []
     around = made.get(last, [])[1:]
     if previous and any(not name.startswith(f"{block}.") for block in around for name in previous):
@@ -545,17 +546,13 @@ def _blocks_behind(model: nn.Module, run: Callable[[], list[Tensor]]) -> list[st
 def module_dtypes(model: nn.Module, found: set[torch.dtype]) -> Iterator[None]:
     """Collect the dtypes of what modules return."""
 
-    def hook(module: nn.Module, args: Any, output: Any) -> None:
+    def hook(name: str, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         first = first_tensor(output)
         if first is not None:
             found.add(first.dtype)
 
-    handles = [module.register_forward_hook(hook) for module in model.modules()]
-    try:
+    with hooked(model, hook, ["", *(name for name, _ in model.named_modules() if name)]):
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 @contextmanager

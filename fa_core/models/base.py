@@ -6,7 +6,7 @@ import math
 from abc import ABC
 from collections.abc import Mapping, Sequence
 from inspect import signature
-from typing import Any, ClassVar, Literal, overload
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
@@ -113,13 +113,7 @@ class StreamNet(nn.Module, ABC):
             h = self.advance(k, h)
         return self.readout(h)
 
-    @overload
-    def forward(self, x: Tensor, return_hidden: Literal[False] = False) -> Tensor: ...
-
-    @overload
-    def forward(self, x: Tensor, return_hidden: Literal[True]) -> tuple[Tensor, list[Tensor]]: ...
-
-    def forward(self, x: Tensor, return_hidden: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(self, x: Tensor, return_hidden: bool = False) -> Any:
         """Logits (B, C); with ``return_hidden`` also the stream [h_0..h_L]."""
         stream = [self.embed_input(x)]
         for l in range(self.n_blocks):

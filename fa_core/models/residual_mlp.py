@@ -24,12 +24,10 @@ class ResidualMLP(StreamNet):
         num_classes: C.
     """
 
-    block: ClassVar[type[nn.Module]]
+    block: ClassVar[type[PreNormBlock]]
     """``block(d, hidden)`` makes an f_l: its two linear layers, from d to hidden and back, around a GELU."""
-    inner: ClassVar[str] = "fc1"
-    outer: ClassVar[str] = "fc2"
     last: ClassVar[str] = "head"
-    """What a block's two linear layers and the head are called."""
+    """What the head is called."""
 
     def __init__(
         self,
@@ -52,25 +50,40 @@ class ResidualMLP(StreamNet):
         """Arguments from ``embed.weight``, ``blocks.0.fc1.weight``, ``out_ln.weight`` and ``head.weight``."""
         d, input_dim = shapes["embed.weight"]
         common = common_args(shapes, cls.last)
-        hidden = shapes[f"blocks.0.{cls.inner}.weight"][0] if common["L"] else 2 * d
+        hidden = shapes[f"blocks.0.{cls.block.inner}.weight"][0] if common["L"] else 2 * d
         found = {"input_dim": input_dim, "d": d, "hidden": hidden, **common}
         return {name: found[name] for name in signature(cls).parameters}
 
 
-class PublishedBlock(nn.Module):
-    """f(h) = W2·GELU(W1·LN(h)), both d → d; (B, d) → (B, d). W2 starts at N(0, 0.01²), its bias at 0."""
+class PreNormBlock(nn.Module):
+    """f(h) = W2·GELU(W1·LN(h)); (B, d) → (B, d)."""
+
+    inner, outer = "fc1", "fc2"
+    normed = True
 
     def __init__(self, d: int, hidden: int) -> None:
         super().__init__()
-        self.ln = nn.LayerNorm(d)
-        self.w1 = nn.Linear(d, hidden)
-        self.w2 = nn.Linear(hidden, d)
-        nn.init.normal_(self.w2.weight, std=0.01)
-        nn.init.zeros_(self.w2.bias)
+        if self.normed:
+            self.ln = nn.LayerNorm(d)
+        self.add_module(self.inner, nn.Linear(d, hidden))
+        self.add_module(self.outer, nn.Linear(hidden, d))
 
     def forward(self, h: Tensor) -> Tensor:
-        added: Tensor = self.w2(F.gelu(self.w1(self.ln(h))))
+        inner = getattr(self, self.inner)(self.ln(h) if self.normed else h)
+        added: Tensor = getattr(self, self.outer)(F.gelu(inner))
         return added
+
+
+class PublishedBlock(PreNormBlock):
+    """As `PreNormBlock`, both d → d. W2 starts at N(0, 0.01²), its bias at 0."""
+
+    inner, outer = "w1", "w2"
+    w2: nn.Linear
+
+    def __init__(self, d: int, hidden: int) -> None:
+        super().__init__(d, hidden)
+        nn.init.normal_(self.w2.weight, std=0.01)
+        nn.init.zeros_(self.w2.bias)
 
 
 class ResMLP(ResidualMLP):
@@ -88,7 +101,7 @@ class ResMLP(ResidualMLP):
 
     arch = "resmlp"
     block = PublishedBlock
-    inner, outer, last = "w1", "w2", "out_head"
+    last = "out_head"
     out_head: nn.Linear
 
     def __init__(
@@ -100,20 +113,6 @@ class ResMLP(ResidualMLP):
     def head(self) -> nn.Linear:  # type: ignore[override]
         """The head, ``out_head``."""
         return self.out_head
-
-
-class PreNormBlock(nn.Module):
-    """f(h) = W2·GELU(W1·LN(h)); (B, d) → (B, d)."""
-
-    def __init__(self, d: int, hidden: int) -> None:
-        super().__init__()
-        self.ln = nn.LayerNorm(d)
-        self.fc1 = nn.Linear(d, hidden)
-        self.fc2 = nn.Linear(hidden, d)
-
-    def forward(self, h: Tensor) -> Tensor:
-        added: Tensor = self.fc2(F.gelu(self.fc1(self.ln(h))))
-        return added
 
 
 class WideResMLP(ResidualMLP):
@@ -132,17 +131,10 @@ class WideResMLP(ResidualMLP):
     block = PreNormBlock
 
 
-class PlainBlock(nn.Module):
+class PlainBlock(PreNormBlock):
     """f(h) = W2·GELU(W1·h); (B, d) → (B, d)."""
 
-    def __init__(self, d: int, hidden: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(d, hidden)
-        self.fc2 = nn.Linear(hidden, d)
-
-    def forward(self, h: Tensor) -> Tensor:
-        added: Tensor = self.fc2(F.gelu(self.fc1(h)))
-        return added
+    normed = False
 
 
 class StudentNet(ResidualMLP):

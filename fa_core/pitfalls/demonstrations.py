@@ -195,15 +195,12 @@ def cosine_eps() -> Demonstration:
     )
 
 
-SMALL = 5e-10
-
-
 def half_flush() -> Demonstration:
     """fp16's smallest subnormal is 2^-24 ≈ 6e-8: 5e-10 becomes 0 and its cosine 0/0 = NaN; bf16 keeps it.
 
     Source: docs/protocol.md §12.3.
     """
-    g = torch.full((4,), SMALL, dtype=torch.float64)
+    g = torch.full((4,), SMALL_NORM, dtype=torch.float64)
 
     def cosine_with_itself(dtype: torch.dtype) -> float:
         kept = g.to(dtype).double()

@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from dataclasses import is_dataclass
 from itertools import chain
 from types import FunctionType
-from typing import Any, NamedTuple, Protocol, TypeGuard, cast
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, cast
 
 import torch
 from torch import Tensor, nn
@@ -186,16 +186,6 @@ def _parts(value: Any) -> list[Any]:
     if is_dataclass(value) and not isinstance(value, Collection):
         return [vars(value)]
     raise TypeError(f"a {type(value).__name__} cannot be compared")
-
-
-class Stack(Protocol):
-    """N networks that run together; all that comes out has the members as its first axis."""
-
-    def forward(self, x: Tensor, layers: Sequence[int] | None = None) -> Stream:
-        """Run once on x (B, ...): logits (N, B, C), states (N, B, ...); `layers` as for `Tapped.forward`."""
-
-    def logits(self, x: Tensor) -> Tensor:
-        """What the networks answer, (N, B, C), without a graph."""
 
 
 class CannotStack(Exception):
@@ -410,7 +400,7 @@ class ResidualStack:
         self._tensors = stack_tensors(networks, dtype)
         self._inputs = first.input_shape[0]
         self._depth = first.n_blocks
-        self._inner, self._outer, self._head = first.inner, first.outer, first.last
+        self._inner, self._outer, self._head = first.block.inner, first.block.outer, first.last
         self._block_norm = getattr(first.blocks[0], "ln", None) if first.n_blocks else None
         self._out_norm = first.out_ln if isinstance(first.out_ln, nn.LayerNorm) else None
 
@@ -460,6 +450,14 @@ class ResidualStack:
         assert isinstance(like, nn.LayerNorm)
         plain = F.layer_norm(h, like.normalized_shape, eps=like.eps)
         return torch.addcmul(self._tensors[f"{name}.bias"][:, None], plain, self._tensors[f"{name}.weight"][:, None])
+
+
+Stack: TypeAlias = FunctionalStack | ResidualStack
+"""N networks that run together; all that comes out has the members as its first axis.
+
+``forward``: run once on x (B, ...): logits (N, B, C), states (N, B, ...); ``layers`` as for `Tapped`.
+``logits``: what the networks answer, (N, B, C), without a graph.
+"""
 
 
 def make_stack(networks: Sequence[nn.Module], taps: Taps = None, dtype: torch.dtype | None = None) -> Stack:
