@@ -113,6 +113,8 @@ def network_spec(text: str) -> tuple[str, str, dict[str, Any]]:
         ):
             raise ValueError
         args = {keyword.arg or "": ast.literal_eval(keyword.value) for keyword in call.keywords}
+        if "" in args or len(args) < len(call.keywords):
+            raise ValueError
     except (SyntaxError, ValueError):
         raise UsageError(
             f"--model {text!r}: its arguments are no key=value pairs of literals",

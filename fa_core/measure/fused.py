@@ -79,11 +79,13 @@ _LABELS_OF_THEIR_OWN_TOKEN = re.compile("MaskedLM|TokenClassification|Conditiona
 def predicts_next(model: nn.Module | None) -> bool:
     """Whether labels (B, T) of a mapping are those of the tokens themselves, of which a network predicts the next one.
 
-    So it is in causal language models, of the model hub and else; not in classes of the hub for masked language
-    models, token classification and generation from an encoder, whose labels are those of their own position.
+    So it is in causal language models, of the model hub and else; not in classes of the hub, and what is derived from
+    them, for masked language models, token classification and generation from an encoder: there they are those of
+    their own position.
     """
     parts = () if model is None else (model, *model.children())
-    return not any(_LABELS_OF_THEIR_OWN_TOKEN.search(type(part).__name__) for part in parts)
+    names = [kind.__name__ for part in parts for kind in type(part).__mro__]
+    return not any(map(_LABELS_OF_THEIR_OWN_TOKEN.search, names))
 
 
 def _by_name(batch: Mapping[str, Any], where: str, model: nn.Module | None) -> tuple[Inputs, Tensor]:

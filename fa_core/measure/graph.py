@@ -76,8 +76,12 @@ def _reads_data(node: Any) -> bool:
     return False
 
 
+_OPERATOR = "GeneratedBackwardFor_"
+"""How torch names the derivative that `torch.library` was given for an operator."""
+
+
 def custom_functions(nodes: Iterable[Any]) -> list[str]:
-    """Names of the custom `torch.autograd.Function`s among the nodes of a graph, sorted; torch's own left out.
+    """Names of the custom `torch.autograd.Function`s and operators in a graph, sorted; torch's own left out.
 
     Feedback alignment is often written as a Function whose backward multiplies by a fixed random matrix.
     Autograd through such a network gives the method's credit signal where the BP gradient is wanted:
@@ -96,7 +100,8 @@ def custom_functions(nodes: Iterable[Any]) -> list[str]:
     ['Feedback']
     """
     functions = {node._forward_cls for node in backward_functions(nodes)}
-    return sorted({function.__name__ for function in functions if function.__module__.split(".")[0] != "torch"})
+    own = {f.__name__ for f in functions if f.__module__.split(".")[0] != "torch" or f.__name__.startswith(_OPERATOR)}
+    return sorted(name.removeprefix(_OPERATOR) for name in own)
 
 
 def backward_functions(nodes: Iterable[Any]) -> list[Any]:

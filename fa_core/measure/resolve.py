@@ -94,7 +94,8 @@ class GuessedTaps(ModuleTaps):
 
 
 def _said(taps: Sequence[str]) -> str:
-    return f"taps guessed: --taps '{','.join(taps)}'"
+    start = "" if len(taps) > 1 else "; no module gives what feeds the first block: h_0 is its output"
+    return f"taps guessed: --taps '{','.join(taps)}'{start}"
 
 
 def with_guess(measured: Diagnosed, tapped: object) -> Diagnosed:
@@ -156,7 +157,8 @@ def guess_taps(model: nn.Module, x: Any) -> list[str]:
         )
     raise TapError(
         f"{name} offers no model(x, return_hidden=True), and no run of like blocks shows what its stream is",
-        hint=f"name its blocks with taps, e.g. {candidates(model)}",
+        hint=f"name the modules that give h_0..h_L with taps, e.g. {candidates(model)}; where blocks give f(h) alone, "
+        "give a function (model, x) -> (logits, [h_0..h_L])",
     )
 
 

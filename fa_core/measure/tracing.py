@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._ops import OpOverload
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn.modules import module as of_all
@@ -21,6 +22,9 @@ from torch.overrides import TorchFunctionMode
 from fa_core.errors import MeasureError
 from fa_core.measure.isolate import Draws, Inputs, each, lent, wide
 from fa_core.measure.taps import Stream, Tapped, thawed
+
+_TORCHS = ("aten", "prim", "prims")
+"""Whose operators have no derivative but the true one."""
 
 _DETACHING = (Tensor.detach, Tensor.data.__get__)  # type: ignore[attr-defined]
 
@@ -86,9 +90,10 @@ class OwnBackward:
     """A network whose backward pass is its own, or may be: runs its forward by traces, one per shape of the batch.
 
     A trace (`make_fx`) holds the plain operations that ran, those inside of a custom Function's forward among them;
-    hooks are none of them, and `.detach()` is taken out. So autograd through the trace gives ∂CE/∂h_l. Each trace
-    is compared with the network on the batch's numbers in another order: one that holds values of the batch, as
-    where a forward goes through NumPy, is refused.
+    hooks are none of them, and `.detach()` is taken out. So autograd through the trace gives ∂CE/∂h_l. Its logits
+    are compared with the network's, for every batch and for the first one's numbers in another order: a trace that
+    holds values of a batch, as where a forward goes through NumPy, is refused; so is one with operators that are
+    not torch's own.
 
     Args:
         tapped: how the network is tapped.
@@ -123,6 +128,12 @@ class OwnBackward:
         chosen = range(len(shapes)) if layers is None else layers
         shifts = [torch.zeros_like(h).requires_grad_(l in chosen) for l, h in enumerate(shapes)]
         logits, hidden = self._run(graph, model, x, shifts)
+        with Draws().passing():
+            try:
+                expected = self._tapped.logits(model, x)
+            except RuntimeError:  # a hook on a tensor that carries no gradient
+                expected = self._tapped.plain(model, x, None)[0]
+        _check_same(logits, expected)
         edges = [shift if shift.requires_grad else None for shift in shifts] or hidden
         return Stream(logits, hidden, edges, [f"h_{l}" for l in range(len(hidden))], returned=not shifts)
 
@@ -136,16 +147,28 @@ class OwnBackward:
         hidden = run(x, None)[1] if self._tapped.shifted else []
         shifts = [torch.zeros_like(h).requires_grad_() for h in hidden]
         graph = make_fx(run)(x, shifts)
+        for node in graph.graph.nodes:
+            if isinstance(node.target, OpOverload) and node.target.namespace not in _TORCHS:
+                raise MeasureError(f"{node.target.namespace}::{node.target._opname} may have a derivative of its own")
         for node in [node for node in graph.graph.nodes if node.target is torch.ops.aten.detach.default]:
             node.replace_all_uses_with(node.args[0])
             graph.graph.erase_node(node)
         graph.recompile()
         other = each(x, lambda t: t.flatten().roll(1).view(t.shape))
         with Draws().passing():
-            expected = run(other, None)[0].detach().nan_to_num()
+            expected = run(other, None)[0]
         with Draws().passing():
-            found = self._run(graph, model, other, shifts)[0].detach().nan_to_num()
-        rounding = 100 * torch.finfo(found.dtype).eps
-        if not torch.allclose(found, expected, rtol=rounding, atol=rounding * float(expected.abs().max())):
-            raise MeasureError("what it computes from a batch is not the same every time, or does not stay in torch")
+            _check_same(self._run(graph, model, other, shifts)[0], expected)
         return graph, [shift.detach() for shift in shifts]
+
+
+def _check_same(found: Tensor, expected: Tensor) -> None:
+    """Refuse a trace whose logits are not the network's.
+
+    Raises:
+        MeasureError: they differ by more than rounding.
+    """
+    found, expected = found.detach().nan_to_num(), expected.detach().nan_to_num()
+    rounding = 100 * torch.finfo(found.dtype).eps
+    if not torch.allclose(found, expected, rtol=rounding, atol=rounding * float(expected.abs().max())):
+        raise MeasureError("what it computes from a batch is not the same every time, or does not stay in torch")

@@ -38,7 +38,7 @@ class Aligned(torch.autograd.Function):
 
 class AlignedLinear(nn.Linear):
     def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = Aligned.apply(x, self.weight, self.bias, self.weight.roll(1, 0))
+        out: Tensor = Aligned.apply(x, self.weight, self.bias, self.feedback)
         return out
 
 
@@ -48,6 +48,8 @@ def aligned(net: ResMLP) -> ResMLP:
         for layer in block.modules():
             if isinstance(layer, nn.Linear):
                 layer.__class__ = AlignedLinear
+                # kept with the layer, as BioTorch does
+                layer.register_buffer("feedback", layer.weight.detach().roll(1, 0))
     return net
 
 

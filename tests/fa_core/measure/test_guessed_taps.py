@@ -136,7 +136,7 @@ class Branches(Stack):
 
 
 def test_blocks_that_give_the_branch_alone_are_no_stream() -> None:
-    with pytest.raises(TapError, match=r"no run of like blocks shows .* name its blocks with taps, e.g. \['embed'"):
+    with pytest.raises(TapError, match=r"no run of like blocks shows .* name the modules that give .* e.g. \['embed'"):
         diagnose(Branches(*(Block(6) for _ in range(3))), batches(1))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -326,3 +327,74 @@ def test_token_ids_and_attention_are_traced_too() -> None:
         assert report.bp_grad_norms == pytest.approx(expected.bp_grad_norms, rel=1e-5)
         assert report.flatten == expected.flatten == "cls token"
         assert report.credit is not None and report.credit["gamma_L"] < 0.99
+
+
+class Baked(nn.Module):
+    """Feedback alignment in a network whose forward reads a number of the batch outside of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed = nn.Linear(6, 8)
+        self.blocks = nn.ModuleList([nn.Linear(8, 8) for _ in range(2)])
+        self.head = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.embed(x)
+        scale = 1.0 if float(np.asarray(x.detach()).mean()) > 0 else -1.0
+        for block in self.blocks:
+            h = h + Negated.apply(block(h)) * scale
+        return self.head(h)
+
+
+class Negated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return 1.0 * x
+
+    @staticmethod
+    def backward(ctx: Any, g: Tensor) -> Tensor:
+        return -g
+
+
+def test_a_number_that_is_read_outside_of_torch_is_noticed_at_the_batch_where_it_differs() -> None:
+    """Its sum is the same in any order, so that one batch alone does not show it."""
+    generator = torch.Generator().manual_seed(0)
+    batches = []
+    for index in range(8):
+        x = torch.randn(16, 6, generator=generator).double()
+        batches.append((x.abs() if index < 3 else -x.abs(), torch.arange(16) % 4))
+    report = diagnose(Baked().double(), batches, taps="embed,blocks.*")
+    assert report.cross_batch_stability is None
+    assert "does not stay in torch" in report.unmeasured["c"]
+    (logits,) = (torch.cat([net(x) for x, _ in batches]) for net in [_seeded(Baked).double()])
+    net = _seeded(Baked).double()
+    report = diagnose(net, batches, taps="embed,blocks.*")
+    right = logits.argmax(1) == torch.cat([y for _, y in batches])
+    assert report.headline_acc == float(right.double().mean())
+
+
+def _seeded(kind: type[nn.Module]) -> nn.Module:
+    torch.manual_seed(0)
+    return kind()
+
+
+def test_an_operator_with_a_derivative_of_its_own_is_no_reference() -> None:
+    @torch.library.custom_op("fa_tests::feedback", mutates_args=())
+    def feedback(x: Tensor, weight: Tensor, back: Tensor) -> Tensor:
+        return x @ weight.T
+
+    def backward(ctx: Any, g: Tensor) -> Any:
+        x, _, back = ctx.saved_tensors
+        return g @ back, g.T @ x, None
+
+    feedback.register_autograd(backward, setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs))
+
+    class Layer(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            return feedback(x, self.weight, torch.ones_like(self.weight))
+
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 8), Layer(8, 8), nn.Linear(8, 4))
+    report = diagnose(net, [(torch.randn(16, 6), torch.arange(16) % 4) for _ in range(8)], taps="0,1")
+    assert report.coverage == "a" and report.provenance["custom_backward"] == ["fa_tests_feedback_default"]
+    assert "fa_tests::feedback may have a derivative of its own" in report.unmeasured["b"]
