@@ -101,11 +101,12 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
         found = _read_shards(path) if path.suffix == ".json" else _read(path)
     if weights is None:
         return found
-    named = [name for name in found.mappings if re.search(rf"(?:^|[._-]){re.escape(weights)}$", name)]
-    if not named:
-        held = ", ".join(filter(None, found.mappings)) or "nothing by a name"
-        raise UsageError(f"holds no --weights {weights}", where=path, hint=f"it holds {held}")
-    return replace(found, mappings={name: found.mappings[name] for name in sorted(named, key=len)})
+    parted = _parted(found)
+    for held in (found, parted):
+        if named := [name for name in held.mappings if re.search(rf"(?:^|[._-]){re.escape(weights)}$", name)]:
+            return replace(held, mappings={name: held.mappings[name] for name in sorted(named, key=len)})
+    names = ", ".join([*filter(None, found.mappings)] or parted.mappings) or "nothing by a name"
+    raise UsageError(f"holds no --weights {weights}", where=path, hint=f"it holds {names}")
 
 
 @contextmanager
@@ -204,28 +205,43 @@ def _preference(found: tuple[str, Mapping[str, Tensor]]) -> tuple[bool, bool, in
     return bool(AVERAGED.search(name.lower())), last not in WEIGHT_KEYS, -sum(t.numel() for t in tensors.values())
 
 
+def _parted(checkpoint: Checkpoint) -> Checkpoint:
+    """The checkpoint with the tensors under each first component of their names as a mapping of their own.
+
+    >>> flat = {"student.w": torch.ones(1), "teacher.w": torch.ones(1)}
+    >>> list(_parted(Checkpoint(Path("a.pt"), {"net": flat})).mappings)
+    ['net.student', 'net.teacher']
+    """
+    parts: dict[str, dict[str, Tensor]] = {}
+    for place, tensors in checkpoint.mappings.items():
+        components = {name.partition(".")[0] for name in tensors}
+        for name, tensor in tensors.items() if len(components) > 1 and any("." in name for name in tensors) else ():
+            first, _, rest = name.partition(".")
+            parts.setdefault(f"{place}.{first}" if place else first, {})[rest] = tensor
+    contents = (*parts, *checkpoint.contents)
+    return replace(checkpoint, mappings=dict(sorted(parts.items(), key=_preference)), contents=contents)
+
+
 def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
     """The checkpoint with the tensors that fit a network, called as the network calls them.
 
     Of several mappings that fit, the first in the order of preference is taken. Prefixes are taken off if, and only
-    if, all names fit then. Where nothing fits, the checkpoint is as it was.
+    if, all names fit then. Where no whole mapping fits, the parts of each are tried: a network next to its loss.
+    Where nothing fits, the checkpoint is as it was.
 
     Args:
         checkpoint: as it was read.
         own: the network's state dict.
     """
-    fits: dict[str, dict[str, str]] = {}
-    for place, tensors in checkpoint.mappings.items():
-        for names in (_unwrapped(tensors, own), {name: name for name in tensors}):
-            named = {new: tensors[old] for old, new in names.items()}
-            if not any(_misfits(own, named)) and not _wrong_shapes(own, named):
-                fits[place] = names
-    if not fits:
-        return checkpoint
+    if not (fits := _fits(checkpoint, own)):
+        parted = _parted(checkpoint)
+        if not (fits := _fits(parted, own)):
+            return checkpoint
+        checkpoint = parted
     place, names = next(iter(fits.items()))
     tensors = checkpoint.mappings[place]
     prefixes = {old.removesuffix(new) for old, new in names.items() if old != new}
-    used = {name.partition(".")[0] for name in fits} | names.keys()
+    used = {name.partition(".")[0] for name in fits} | fits.keys() | names.keys()
     unused = [name for name in (*checkpoint.contents, *tensors) if name not in used]
     said = (
         place and f"weights from {place!r}",
@@ -235,6 +251,17 @@ def fitted(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> Checkpoint:
     )
     found = {place: {new: tensors[old] for old, new in names.items()}}
     return replace(checkpoint, mappings=found, taken="; ".join(str(part) for part in said if part))
+
+
+def _fits(checkpoint: Checkpoint, own: Mapping[str, Tensor]) -> dict[str, dict[str, str]]:
+    """The places of the mappings that fit a network → the names of their tensors → those of the network."""
+    fits: dict[str, dict[str, str]] = {}
+    for place, tensors in checkpoint.mappings.items():
+        for names in (_unwrapped(tensors, own), {name: name for name in tensors}):
+            named = {new: tensors[old] for old, new in names.items()}
+            if not any(_misfits(own, named)) and not _wrong_shapes(own, named):
+                fits[place] = names
+    return fits
 
 
 def _unwrapped(names: Iterable[str], known: Container[str] = ()) -> dict[str, str]:

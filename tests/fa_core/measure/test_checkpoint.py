@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from fa_core.errors import UnreadableInput, UnsafeCheckpoint
+from fa_core.errors import UnreadableInput, UnsafeCheckpoint, UsageError
 from fa_core.measure.checkpoint import fitted, load_checkpoint
 
 
@@ -121,3 +121,41 @@ def test_what_is_no_checkpoint_says_what_it_is(tmp_path, make, words):
     make(path)
     with pytest.raises(UnreadableInput, match=words):
         load_checkpoint(path)
+
+
+class TestParts:
+    """Several modules in one flat mapping."""
+
+    def test_a_network_next_to_its_loss_is_taken_from_lightning(self, tmp_path, weights):
+        flat = {f"model.{name}": tensor for name, tensor in weights.items()} | {"loss.weight": torch.ones(3)}
+        torch.save({"state_dict": flat, "epoch": 3}, tmp_path / "a.ckpt")
+        found = fitted(load_checkpoint(tmp_path / "a.ckpt"), weights)
+        assert list(found.tensors) == list(weights)
+        assert found.taken == "weights from 'state_dict.model'; not used: state_dict.loss, epoch"
+        named = fitted(load_checkpoint(tmp_path / "a.ckpt", "model"), weights)
+        assert (named.tensors.keys(), named.taken) == (found.tensors.keys(), found.taken)
+
+    def test_of_a_student_and_its_teacher_either_may_be_named(self, tmp_path, weights):
+        flat = {f"teacher.{name}": tensor + 1 for name, tensor in weights.items()}
+        flat |= {f"student.net.{name}": tensor for name, tensor in weights.items()}
+        save_file(flat, tmp_path / "a.safetensors")
+        found = fitted(load_checkpoint(tmp_path / "a.safetensors"), weights)
+        assert torch.equal(found.tensors["head.weight"], weights["head.weight"])
+        said = "weights from 'student'; 'teacher' fits too (--weights teacher); names without 'net.'"
+        assert found.taken == said
+        named = fitted(load_checkpoint(tmp_path / "a.safetensors", "teacher"), weights)
+        assert torch.equal(named.tensors["head.weight"], weights["head.weight"] + 1)
+        assert named.taken == "weights from 'teacher'; not used: student"
+        with pytest.raises(UsageError, match=r"holds no --weights ema; it holds student, teacher"):
+            load_checkpoint(tmp_path / "a.safetensors", "ema")
+
+    def test_a_part_that_lacks_a_tensor_is_not_taken(self, tmp_path, weights):
+        torch.save({"model.head.weight": weights["head.weight"], "loss.weight": torch.ones(3)}, tmp_path / "a.pt")
+        checkpoint = load_checkpoint(tmp_path / "a.pt")
+        assert fitted(checkpoint, weights) is checkpoint
+
+    def test_whole_mappings_go_before_parts(self, tmp_path, weights):
+        flat = {f"model.{name}": tensor + 1 for name, tensor in weights.items()} | {"loss.weight": torch.ones(3)}
+        torch.save({"state_dict": flat, "ema": weights}, tmp_path / "a.pt")
+        found = fitted(load_checkpoint(tmp_path / "a.pt"), weights)
+        assert found.taken == "weights from 'ema'; not used: state_dict"
