@@ -81,19 +81,6 @@ Analyses of the runs, as the commands of the same names print them
         Binding("A", "dismiss", "Back", show=False),
     ]
 
-    DEFAULT_CSS = """
-    AnalysisScreen {
-        & GridTable { height: auto; max-height: 55%; }
-        & #curve { height: 1fr; display: none; }
-        & #curve-title { display: none; }
-        & #about { height: auto; max-height: 40%; padding: 0 1; }
-        &.-sweep #curve, &.-sweep #curve-title { display: block; }
-        &.-empty #curve, &.-empty #curve-title { display: none; }
-        &.-low.-sliding.-sweep #about { display: none; }
-        &.-utility #about, &.-seeds #about { height: 1fr; max-height: 100%; }
-    }
-    """
-
     def __init__(self, session: Session, *, filter: Filter | None = None) -> None:
         super().__init__(session)
         self.runs = analysed.Analysed(session, filter)

@@ -53,16 +53,6 @@ class CompareScreen(JudgedScreen):
         Binding("C", "dismiss", "Back", show=False),
     ]
 
-    DEFAULT_CSS = """
-    CompareScreen {
-        & CompareView { height: 1fr; }
-        & LayerCharts { display: none; height: 1fr; margin: 1 0 0 0; }
-        & #agreement, & #here { height: 1; }
-        &.-roomy CompareView { height: auto; max-height: 65%; }
-        &.-roomy LayerCharts { display: block; }
-    }
-    """
-
     def __init__(self, session: Session, *, at: int | None = None, filter: Filter | None = None) -> None:
         super().__init__(session)
         self._filter = filter

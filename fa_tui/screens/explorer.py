@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from textual import events, on
@@ -158,6 +159,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         # what is there now stays: later collections need not look at it
         gc.freeze()
         gc.enable()
+        # the looks of all other screens too: as their CSS_PATH each would have the whole sheet parsed again
+        self.app.stylesheet.read(Path(__file__).with_name("screens.tcss"))
+        self.app.stylesheet.parse()
         self.detail = DetailPane(id="detail")
         self.sliders = SlidersPanel(self.app.history, id="sliders")
         self.charts = LineCharts(self.session, self.matrix)

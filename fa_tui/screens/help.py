@@ -38,13 +38,6 @@ class HelpScreen(Dialog[None]):
         Binding("escape,question_mark,f1,q,enter", "dismiss", "Close", key_display="esc"),
     ]
 
-    DEFAULT_CSS = """
-    HelpScreen {
-        & > Vertical { width: 112; }
-        & TextLines { height: auto; background: $surface; }
-    }
-    """
-
     def __init__(self, of: Screen[object]) -> None:
         super().__init__()
         self._text = list(help_lines(of))
@@ -83,13 +76,6 @@ Mixed settings: some runs were measured with another B, K or arithmetic; their n
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,P", "dismiss", "Back", key_display="esc", tooltip="back to the matrix")
     ]
-
-    DEFAULT_CSS = """
-    ProblemsScreen {
-        & #title { background: $panel; }
-        & TextLines { padding: 1 2; height: 1fr; }
-    }
-    """
 
     def __init__(self, session: Session) -> None:
         super().__init__()
@@ -141,14 +127,6 @@ _LETTERS = "sfghjkleriouwnmvtyxz"
 
 class JumpLabel(Static):
     """The letter of one pane."""
-
-    DEFAULT_CSS = """
-    JumpLabel {
-        position: absolute;
-        width: 3; height: 1;
-        background: $block-cursor-background; color: $block-cursor-foreground; text-style: $block-cursor-text-style;
-    }
-    """
 
     def __init__(self, letter: str, at: Offset) -> None:
         super().__init__(f"[{letter}]", markup=False)
@@ -219,32 +197,6 @@ def targets_of(screen: Screen[object]) -> Iterator[tuple[str, Widget]]:
 
 class Palette(CommandPalette, Question[None]):
     """Textual's palette in the explorer's clothes: a line to type in, no sign that fonts or ASCII lack."""
-
-    DEFAULT_CSS = """
-    Palette {
-        background: transparent;
-        & > Vertical {
-            width: 100; max-width: 100%; margin-top: 1; background: $surface;
-            &:dark { background: $surface; }
-        }
-        & SearchIcon { display: none; }
-        & #--input { height: 1; border: none; background: $panel; }
-        & CommandInput, & CommandInput:focus { height: 1; border: none; padding: 0 2; }
-        & #--results { background: $surface; padding: 0; }
-        & CommandList {
-            padding: 0; scrollbar-size-vertical: 1; background: $surface;
-            border: round $accent; border-top: none;
-        }
-        &.-ascii CommandList { border: ascii $accent; border-top: none; }
-        & CommandList > .option-list--option-highlighted {
-            background: $block-cursor-background; color: $block-cursor-foreground; text-style: bold;
-        }
-        /* Textual's lists cannot turn a line round */
-        &:ansi CommandList > .option-list--option-highlighted { text-style: bold underline; }
-        & LoadingIndicator { border-bottom: none; }
-        & > .command-palette--help-text { color: $text-muted; text-style: not bold; }
-    }
-    """
 
     def __init__(self) -> None:
         super().__init__(placeholder="type what to do; enter does it, esc leaves", id="--command-palette")

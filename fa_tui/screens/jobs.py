@@ -202,22 +202,6 @@ The time left is shown once there is a rate to compute it from; of a job that is
         Binding("R", "retry_all", "Retry all", key_display="R", tooltip="begin all failed and cancelled jobs again"),
     ]
 
-    DEFAULT_CSS = """
-    JobsScreen {
-        & #title { background: $panel; }
-        & #machine { height: auto; max-height: 8; padding: 0 1; color: $text-muted; }
-        & JobsTable { height: 1fr; min-height: 4; }
-        & #log-pane { height: 40%; }
-        & #none-yet { display: none; height: 1fr; padding: 1 1; }
-        &.-none {
-            & JobsTable, & #log-pane { display: none; }
-            & #none-yet { display: block; }
-        }
-        & #log-title { background: $panel; }
-        & #log { height: 1fr; padding: 0 1; color: $text-muted; }
-    }
-    """
-
     def __init__(self, jobs: JobControl) -> None:
         super().__init__()
         self._jobs = jobs

@@ -39,9 +39,6 @@ class Question(ModalScreen[ResultT]):
     Textual would close the screen that is on top then: the one below, or the one that covers it.
     """
 
-    # the screen below stays as it is: dimming it would send all of it again
-    DEFAULT_CSS = "Question { background: transparent; }"
-
     app: ExplorerApp
     _answered = False
 
@@ -59,18 +56,6 @@ class Question(ModalScreen[ResultT]):
 
 class Dialog(Question[ResultT]):
     """A framed box. A subclass gives the body; the keys that work are below it, inside the frame."""
-
-    DEFAULT_CSS = """
-    Dialog {
-        align: center middle;
-        & > Vertical {
-            max-width: 100%; height: auto; max-height: 100%; padding: 0 1;
-            background: $surface; border: round $accent;
-        }
-        &.-ascii > Vertical { border: ascii $accent; }
-        & KeyBar { dock: none; }
-    }
-    """
 
     def body(self) -> Iterable[Widget]:
         """What the frame holds."""
@@ -98,14 +83,6 @@ class ChoiceList(PaintedScroll, can_focus=True):
     Args:
         choices: the entries.
         take: called with the entry that is chosen, at once: the next key of a burst goes where that leads.
-    """
-
-    DEFAULT_CSS = """
-    ChoiceList {
-        height: auto; max-height: 100%;
-        background: $surface;
-        scrollbar-size-vertical: 1;
-    }
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -225,13 +202,6 @@ The key in front of a line takes it at once, and so does a click. Or move with â
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
     ]
 
-    DEFAULT_CSS = """
-    ChoiceScreen {
-        & > Vertical { width: 76; }
-        & Line { background: $surface; }
-    }
-    """
-
     def __init__(self, title: str, choices: Sequence[Choice]) -> None:
         super().__init__(title, choices, lambda choice: self.dismiss(choice.value))
 
@@ -257,17 +227,6 @@ What stands there at first is selected: typing replaces it, an arrow key keeps i
         leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
-
-    DEFAULT_CSS = """
-    EntryScreen {
-        & > Vertical { dock: bottom; height: 3; background: $panel; }
-        & Horizontal { height: 1; }
-        & KeyBar { dock: none; }
-        & #entry-asks { width: auto; min-width: 8; max-width: 60%; }
-        & Input { width: 1fr; height: 1; border: none; padding: 0; background: $surface; }
-        & Input:focus { border: none; }
-    }
-    """
 
     def __init__(self, asks: str, *, text: str = "", hint: str = "", check: Callable[[str], str]) -> None:
         super().__init__()
@@ -326,13 +285,6 @@ at once. There is nothing to confirm: Esc closes the list.
         Binding("question_mark", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
         Binding("escape,q,ctrl+c,ctrl+q", "dismiss", "Done", key_display="esc", tooltip="close the list"),
     ]
-
-    DEFAULT_CSS = """
-    SeveralScreen {
-        & > Vertical { width: auto; min-width: 48; }
-        & ChoiceList, & KeyBar { width: 44; }
-    }
-    """
 
     tone = "accent"
 
@@ -394,13 +346,6 @@ unless you stop them: then they leave what is complete, and --resume goes on fro
         Binding("n,escape,ctrl+c,ctrl+q", "dismiss(None)", "Stay", key_display="n", tooltip="stay here"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what each answer does"),
     ]
-
-    DEFAULT_CSS = """
-    QuitScreen {
-        & > Vertical { width: 60; padding: 1 1; background: $panel; border: round $warning; }
-        & KeyBar { margin-top: 1; }
-    }
-    """
 
     def __init__(self, jobs: int, commands: int = 0) -> None:
         super().__init__()

@@ -54,22 +54,6 @@ class LastName(Suggester):
 class FieldRow(Vertical):
     """One field: its name, what is typed or picked, and below it what is wrong with it."""
 
-    DEFAULT_CSS = """
-    FieldRow {
-        height: auto;
-        & Horizontal { height: 1; }
-        &:focus-within { background: $panel; }
-        & .-name { width: 28; }
-        & .-fault { height: auto; max-height: 2; padding: 0 0 0 29; color: $warning; }
-        & .-fault { display: none; }
-        &.-wrong .-fault { display: block; }
-        & Input, & Input:focus {
-            width: 1fr; height: 1; border: none; padding: 0 1; background: transparent; background-tint: transparent;
-        }
-        & Pick { width: 1fr; padding: 0 1; }
-    }
-    """
-
     def __init__(self, field: Field, value: str) -> None:
         super().__init__()
         self.field = field
@@ -131,18 +115,6 @@ there it can be stopped, and what it writes appears in the matrix by itself.
         Binding("f1,question_mark", "app.help", "Help", key_display="F1", tooltip="what this form does and its keys"),
         Binding("escape,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", priority=True),
     ]
-
-    DEFAULT_CSS = """
-    StartScreen {
-        background: $surface;
-        & > Vertical { height: 100%; }
-        & #start-title { background: $panel; }
-        & VerticalScroll { height: 1fr; scrollbar-size-vertical: 1; background: $surface; }
-        & #start-help { color: $text-muted; height: auto; max-height: 3; padding: 0 1; }
-        & #start-command { height: auto; max-height: 5; padding: 0 1; background: $panel; }
-        & #start-note { background: $panel; }
-    }
-    """
 
     def __init__(self, command: Any, fields: Sequence[Field], values: Mapping[str, str]) -> None:
         super().__init__()

@@ -128,17 +128,6 @@ class JudgedScreen(SlidersScreen):
         ),
     ]
 
-    DEFAULT_CSS = """
-    JudgedScreen {
-        & #title { background: $panel; }
-        & #sliders { display: none; }
-        &.-tall #sliders, &.-roomy #sliders, &.-sliding #sliders { display: block; }
-        & #sliders > ThresholdSlider { height: 1; }
-        &.-low #sliders > ThresholdSlider { height: 0; }
-        & #sliders > ThresholdSlider.-expanded, &.-low #sliders > ThresholdSlider.-expanded { height: 2; }
-    }
-    """
-
     def body(self) -> Iterable[Widget]:
         """What is between title and sliders; the first of it that can gets the focus."""
         raise NotImplementedError

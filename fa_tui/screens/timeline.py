@@ -89,25 +89,6 @@ The runs over their epochs
         Binding("T", "dismiss", "Back", show=False),
     ]
 
-    DEFAULT_CSS = """
-    TimelineScreen {
-        & #charts { height: 1fr; }
-        & #charts Horizontal { height: 1fr; }
-        & #below { height: auto; max-height: 45%; }
-        & EpochMatrix { width: 1fr; height: auto; max-height: 100%; min-height: 4; }
-        & #said { width: 1fr; height: auto; padding: 0 0 0 1; }
-        &.-narrow, &.-one {
-            & EpochChart { display: none; }
-            & EpochChart.-only { display: block; }
-            & #charts Horizontal { display: none; }
-            & #charts Horizontal.-only { display: block; }
-        }
-        &.-narrow #below { layout: vertical; }
-        &.-narrow #said { width: 100%; dock: top; height: 2; }
-        &.-narrow #said > .-wide-only, & #said > .-empty { display: none; }
-    }
-    """
-
     def __init__(self, session: Session, *, at: int | None = None) -> None:
         replay = replay_of(session)
         if not replay.traces:

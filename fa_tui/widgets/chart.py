@@ -320,8 +320,6 @@ def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tupl
 class Canvas(PaintedWidget):
     """Shows a `Chart`."""
 
-    DEFAULT_CSS = "Canvas { height: 1fr; }"
-
     help_text = """\
 Curves over one shared scale. Dashed lines are thresholds, the letter at a curve's end names it, letters
 side by side are of curves that end in one place, and a gap is a value that is not finite (or not positive
@@ -344,8 +342,6 @@ _TITLES = (("h", "‖h_l‖ residual stream"), ("g", "‖g_l‖ BP gradient"))
 
 class LayerCharts(Horizontal):
     """Two charts side by side; a run's curves are marked by its number."""
-
-    DEFAULT_CSS = "LayerCharts Vertical { width: 1fr; }"
 
     def __init__(self) -> None:
         super().__init__()
@@ -400,14 +396,6 @@ class LineCharts(Vertical):
         session: the runs.
         matrix: whose line under the cursor is drawn.
         glyphs: characters to draw with.
-    """
-
-    DEFAULT_CSS = """
-    LineCharts {
-        layer: charts;
-        display: none;
-        & LayerCharts { height: 1fr; }
-    }
     """
 
     def __init__(self, session: Session, matrix: Matrix) -> None:

@@ -462,9 +462,6 @@ class DetailPane(PaintedScroll, can_focus=True):
         glyphs: characters to draw with.
     """
 
-    DEFAULT_CSS = """
-    DetailPane { height: 1fr; overflow-x: hidden; scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
-    """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "scroll_up", "Scroll", key_display="↑↓", tooltip="scroll the run's report"),
         *SCROLL_KEYS[1:],

@@ -130,8 +130,6 @@ class EpochChart(Vertical):
         glyphs: characters to draw with.
     """
 
-    DEFAULT_CSS = "EpochChart { height: 1fr; width: 1fr; }"
-
     def __init__(self, shown: Shown, glyphs: Glyphs) -> None:
         super().__init__(id=f"chart-{shown.letter}")
         self.shown = shown
@@ -340,8 +338,6 @@ some other run's letters change.
         Binding("up,k", "choose(-1)", "Run", key_display="↑↓", tooltip="choose another run"),
         Binding("down,j", "choose(1)", "Run below", show=False),
     ]
-
-    DEFAULT_CSS = "Scrubber { height: 1; }"
 
     @dataclass
     class Chosen(Message):

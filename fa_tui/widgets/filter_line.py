@@ -57,16 +57,6 @@ The filter: only the runs that match are shown
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
 
-    DEFAULT_CSS = """
-    FilterLine {
-        height: 2;
-        & Horizontal { height: 1; }
-        & #filter-sign { width: 10; }
-        & Input { width: 1fr; height: 1; border: none; padding: 0; background: $panel; }
-        & Input:focus { border: none; }
-    }
-    """
-
     @dataclass
     class Changed(Message):
         """Another filter, and the rows that it leaves (None: all)."""

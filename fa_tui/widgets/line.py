@@ -26,8 +26,6 @@ from fa_tui.widgets.run_cells import RunCells
 class Line(PaintedWidget):
     """One line made of pieces, each with a tone; what does not fit ends in an ellipsis."""
 
-    DEFAULT_CSS = "Line { height: 1; }"
-
     _pieces: Sequence[tuple[str, str]] = ()
 
     @property
@@ -54,8 +52,6 @@ class TextLines(PaintedScroll, can_focus=True):
     """Lines of text, wrapped to the width. A line that starts with ``# `` is a heading."""
 
     BINDINGS: ClassVar[list[BindingType]] = SCROLL_KEYS
-
-    DEFAULT_CSS = "TextLines { overflow-x: hidden; scrollbar-size-vertical: 1; }"
 
     follows = False
     """Whether it stays at the end when lines are added (a log)."""
@@ -167,8 +163,6 @@ class Pick(PaintedWidget, can_focus=True):
         Binding("left,h", "step(-1)", "Back", show=False, tooltip="the value before"),
     ]
 
-    DEFAULT_CSS = "Pick { height: 1; }"
-
     class Changed(Message):
         """Another value."""
 
@@ -209,8 +203,6 @@ class TabLine(PaintedWidget):
     Args:
         names: of the tabs.
     """
-
-    DEFAULT_CSS = "TabLine { height: 1; }"
 
     @dataclass
     class Chosen(Message):
@@ -281,8 +273,6 @@ class KeyBar(PaintedWidget):
     Textual's Footer mounts a widget per key and lays them out again at every change of focus; this
     paints one line, and of it only what changed.
     """
-
-    DEFAULT_CSS = "KeyBar { dock: bottom; height: 1; background: $panel; }"
 
     _hints: Sequence[Hint] = ()
     _more: Hint | None = None

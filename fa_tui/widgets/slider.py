@@ -136,7 +136,6 @@ class ThresholdSlider(Dragged, can_focus=True):
         value: the threshold.
     """
 
-    DEFAULT_CSS = "ThresholdSlider { height: 2; }"
     BINDINGS = [
         Binding("left,h", "step(-1)", "Lower", key_display="←"),
         Binding("right,l", "step(1)", "Raise", key_display="→"),

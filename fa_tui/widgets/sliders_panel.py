@@ -118,14 +118,6 @@ class SlidersPanel(Vertical):
         thresholds: what the sliders show.
     """
 
-    DEFAULT_CSS = """
-    SlidersPanel {
-        height: auto;
-        & > ThresholdSlider { height: 2; }
-        &.-compact > ThresholdSlider { height: 1; }
-        &.-compact > ThresholdSlider.-expanded { height: 2; }
-    }
-    """
     BINDINGS = [
         Binding("up,k", "walk(-1)", "Slider above", show=False),
         Binding("down,j", "walk(1)", "Slider below", show=False),

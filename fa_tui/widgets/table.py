@@ -42,10 +42,6 @@ class LineTable(Toned, ScrollView, can_focus=True):
         Binding("end,G", "edge(1)", "Last", show=False),
     ]
 
-    DEFAULT_CSS = """
-    LineTable { scrollbar-size-vertical: 1; scrollbar-size-horizontal: 1; scrollbar-gutter: auto; }
-    """
-
     class Moved(Message):
         """The cursor rests on another cell."""
 

@@ -17,6 +17,7 @@ from textual.app import App, ComposeResult
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.report import DiagnosticReport, ReferencePrecision, Resampling
 from fa_core.rows import AuditRow
+from fa_tui import screens
 from fa_tui.views.text import ASCII, UNICODE, Glyphs, width_of
 from fa_tui.widgets.detail import DetailPane, RunPage
 from tests.fa_core.strategies import reports, thresholds
@@ -296,6 +297,8 @@ async def test_the_pane_scrolls_and_starts_at_the_top_for_the_next_run(dfa: Audi
     pane = DetailPane()
 
     class Stage(App[None]):
+        CSS_PATH = Path(screens.__file__).with_name("screens.tcss")
+
         def compose(self) -> ComposeResult:
             yield pane
 
