@@ -311,7 +311,7 @@ def _once(tapped: Tapped, model: nn.Module, x: Inputs, y: Tensor, layers: Sequen
     certain = [*custom_functions(nodes), *noticed.hooks, *backward_hooks(model)]
     if not (certain or noticed.detached or backward_functions(nodes)):
         return replace(_passed(stream, y, None, where), dtype=dtype)
-    tapped.own = tapped.own or OwnBackward(tapped, certain)
+    tapped.own = tapped.own or OwnBackward(tapped, certain, noticed.leaves)
     return replace(_by_trace(tapped, model, x, y, where), dtype=dtype)
 
 
