@@ -582,7 +582,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         if self.batch_size not in (None, REFERENCE_BATCH):
             said += [f"({letter}){words.removeprefix(';')}" for letter in "bc" if (words := self.at_reference(letter))]
         said += filter(None, [self.own_backward()])
-        return [*said, *([self.notes] if self.notes and "data_hash" in self.provenance else [])]
+        return [*said, *([self.notes] if self.notes and ("data_hash" in self.provenance or not self.coverage) else [])]
 
     def baseline_words(self) -> str:
         """(d)'s baseline; where it is assumed, that, and the recorded one too.

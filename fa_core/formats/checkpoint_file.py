@@ -16,6 +16,7 @@ import msgspec
 
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, python_loads
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, row_of_file
 from fa_core.runs import DISTRIBUTED, HUB_FILES, WEIGHTS, canonical_method
 
@@ -78,7 +79,9 @@ def read(path: str, kind: str, file: BinaryIO, size: int) -> Iterator[Finding]:
         raise UnreadableInput("truncated checkpoint (a zip archive without its end)", where=path, hint=COPY_AGAIN)
     elif kind == "pickle" and size < _SMALLEST_PICKLE:
         raise UnreadableInput(f"damaged checkpoint: no tensor fits into {size} bytes", where=path, hint=COPY_AGAIN)
-    yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path)
+    refusal = distributed(path)
+    report = DiagnosticReport(notes=f"{refusal.what}; {refusal.hint}") if refusal else row.report
+    yield msgspec.structs.replace(row, method=method, seed=seed, checkpoint=path, report=report)
 
 
 def sniff_index(document: Document) -> bool:

@@ -118,13 +118,14 @@ def _guarded(path: Path) -> Iterator[None]:
     """
     try:
         yield
-    except FaError:
-        raise
+    except FaError as error:
+        raise type(error)(error.what, where=error.where or path, hint=error.hint) from error
     except OSError as error:
         raise UnreadableInput(f"cannot be read ({error.strerror or error})", where=path) from error
     except Exception as error:
-        reason = (str(error).strip() or "no reason given").splitlines()[0][:200]
-        what = f"is damaged or no checkpoint ({type(error).__name__}: {reason})"
+        reason = (str(error).strip() or "it ends too early").splitlines()[0][:200]
+        reason = "not a pickle" if isinstance(error, KeyError) else f"{type(error).__name__}: {reason}"
+        what = f"is damaged or no checkpoint ({reason})"
         raise UnreadableInput(what, where=path, hint=COPY_AGAIN) from error
 
 
@@ -190,9 +191,11 @@ def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
         held = (
             f"no state dict (it holds {', '.join(map(repr, names[:6]))})"
             if names
-            else f"a {type(content).__name__}, not a state dict"
+            else f"a {getattr(content, 'name', None) or type(content).__name__.strip('_').lower()}, not a state dict"
         )
-        raise UnreadableInput(f"holds {held}", where=path, hint="save the network's state_dict()")
+        arrays = any(getattr(value, "name", "").startswith("numpy") for value in root.values())
+        hint = "turn its NumPy arrays into tensors (torch.from_numpy)" if arrays else "save the network's state_dict()"
+        raise UnreadableInput(f"holds {held}", where=path, hint=hint)
     matrices = ((name, tensor_of(one)) for name, one in inside(root.get(FEEDBACK_KEY)).items())
     feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
     beside = () if "_modules" in root else (name for name in names if name not in {FEEDBACK_KEY, *found.get("", ())})

@@ -21,6 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fa_core.errors import UnreadableInput
+
 DTYPES = {name: kind for name, kind in vars(torch).items() if isinstance(kind, torch.dtype)}
 
 STORAGES = {**torch.storage._storage_type_to_dtype_map(), "UntypedStorage": torch.uint8}
@@ -274,7 +276,8 @@ def tensor_of(value: Any) -> Tensor | None:
     """The tensor that a placeholder describes; None for anything else.
 
     Raises:
-        ValueError: a tensor that is not dense, or reaches out of its storage.
+        UnreadableInput: a tensor that is not dense.
+        ValueError: one that reaches out of its storage.
     """
     if isinstance(value, Tensor):
         return value
@@ -287,7 +290,8 @@ def tensor_of(value: Any) -> Tensor | None:
     if kind == "from_type_v2":
         return tensor_of(Placeholder(args[0].name, args[2]))
     if kind not in ("tensor", "tensor_v2", "tensor_v3") or (kind == "tensor_v2" and any(args[6:])):
-        raise ValueError(f"a tensor that is not plain and dense (_rebuild_{kind})")
+        what = f"holds a tensor that is not plain and dense (_rebuild_{kind})"
+        raise UnreadableInput(what, hint="save it again after .dequantize() or .to_dense()")
     storage = args[0]
     if isinstance(storage, Placeholder) and storage.name == "torch.storage._load_from_bytes":
         # a tensor in a bare pickle brings its storage as a file of its own; of a number, as many bytes would be made

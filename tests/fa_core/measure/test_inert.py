@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -446,3 +447,22 @@ def test_an_exported_program_of_an_earlier_torch_names_the_line_that_saves_its_w
         archive.writestr("serialized_state_dict.pt", b"")
     with pytest.raises(UnreadableInput, match=r"torch\.save\(torch\.export\.load\('a\.pt2'\)\.state_dict"):
         load_checkpoint(tmp_path / "a.pt2")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({}, "holds a dict, not a state dict"),
+        (nn.Parameter(torch.ones(2)), r"holds a torch\._utils\._rebuild_parameter, not a state dict"),
+        ({"w": np.ones(3)}, "turn its NumPy arrays into tensors"),
+        ({"w": torch.eye(3).to_sparse()}, "not plain and dense .*dequantize.* or .*to_dense"),
+    ],
+)
+def test_a_file_without_tensors_that_can_be_used_says_in_plain_words_what_it_holds(
+    content: object, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "dfa_s1.pt"
+    torch.save(content, path)
+    with pytest.raises(UnreadableInput, match=message) as caught:
+        load_checkpoint(path)
+    assert str(caught.value).startswith(str(path))
