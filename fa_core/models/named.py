@@ -90,6 +90,8 @@ def _from_folder(name: str) -> Any:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         known = [getattr(transformers, arch, None) for arch in config.architectures or ()]
     except Exception as error:
+        if "torchvision" in _first_line(error):
+            raise _unusable("transformers", error) from error
         raise UnreadableInput(
             f"transformers cannot read it ({_first_line(error)})",
             where=folder / CONFIG,
@@ -137,10 +139,19 @@ def _library(package: str) -> Any:
     except Exception as error:
         if isinstance(error, ModuleNotFoundError) and error.name == package:
             raise missing_package(package, f"a network of {package}") from None
-        needed = "torchvision" if "torchvision" in str(error) else package
-        hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
-        raise UsageError(f"{package} does not import here ({_first_line(error)})", hint=hint) from error
+        raise _unusable(package, error) from error
 
 
-def _first_line(error: Exception) -> str:
+def _unusable(package: str, error: Exception) -> UsageError:
+    """The error for a package that does not import, or not all of it."""
+    why = _first_line(error)
+    needed = "torchvision" if "torchvision" in why else package
+    hint = f"install a build of {needed} for torch {torch.__version__}: {install_command(needed)}"
+    return UsageError(f"{package} does not import here ({why})", hint=hint)
+
+
+def _first_line(error: BaseException) -> str:
+    """Of the error that all others came from."""
+    while cause := error.__cause__:
+        error = cause
     return (str(error).strip() or type(error).__name__).splitlines()[0]
