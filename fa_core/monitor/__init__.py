@@ -65,7 +65,7 @@ def _sender(to: str | Callable[[Numbers, int], object]) -> Callable[[Numbers, in
     if callable(to):
         return to
     if to not in _LOGGERS:
-        raise unknown_name("logger", to, tuple(_LOGGERS))
+        raise unknown_name("logger", str(to), tuple(_LOGGERS))
     try:
         logger: Any = importlib.import_module(_LOGGERS[to])
     except ImportError:
