@@ -457,7 +457,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         layers = [
             f"{name}: {', '.join(f'{l}: {v:.4g}' for l, v in values.items())}" for name, values in norms if values
         ]
-        lines = [*self.describe(), *layers, *filter(None, [self.own_backward(), self.notes])]
+        lines = [*self.describe(), *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
         return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
 
     residual_stream_exploded = property(_fires("a"), doc="Whether (a) fires; None where it was not measured.")
@@ -549,6 +549,10 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         margins = ", ".join(f"{rule} {margin:+.2f}" for rule, margin in self.margins_by_rule.items())
         return f"by frozen blocks of other rules: {margins} pp" if margins else ""
 
+    def reduction(self) -> str:
+        """Over what a language model's norms are taken; "" for other networks."""
+        return f"norms {found}" if (found := self.provenance.get("reduction")) else ""
+
     def own_backward(self) -> str:
         """What of the network's backward pass is its own, and what follows for (b), (c) and Γ; "" where nothing is.
 
@@ -581,7 +585,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         said += [f"(d) {margins}"] if margins else []
         if self.batch_size not in (None, REFERENCE_BATCH):
             said += [f"({letter}){words.removeprefix(';')}" for letter in "bc" if (words := self.at_reference(letter))]
-        said += filter(None, [self.own_backward()])
+        said += filter(None, [self.reduction(), self.own_backward()])
         return [*said, *([self.notes] if self.notes and ("data_hash" in self.provenance or not self.coverage) else [])]
 
     def baseline_words(self) -> str:

@@ -359,7 +359,7 @@ class RunPage:
             ("accuracy", _accuracy(report)),
             ("batches", _batches(report)),
             ("arithmetic", report.dtype),
-            ("vectors", report.flatten),
+            ("vectors", report.provenance.get("reduction") or report.flatten),
             ("error norm", None if report.error_norm is None else short(report.error_norm)),
             ("taps", " ".join(report.tap_names)),
             *_flat(report.provenance),

@@ -92,6 +92,7 @@ def test_gpt2_is_measured_by_the_hubs_own_loss(dtype: str) -> None:
         assert backward_gain(report)[-1] == pytest.approx(report.bp_grad_norms[-1] * terms / error, rel=rel)
         assert report.batch_size == terms
         assert report.provenance["reduction"] == f"per token over {terms} counting labels of 5 samples"
+        assert f"norms per token over {terms} counting labels" in str(report)
     for handle in handles:
         handle.remove()
     units = torch.stack([mean / mean.norm() for mean in means])
