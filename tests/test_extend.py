@@ -38,6 +38,9 @@ def install(site: Path, points: str, modules: dict[str, str], package: str) -> N
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(points)
+    # an explorer of an earlier test may still look at its folder, and so ask for the formats
+    importlib.invalidate_caches()
+    _readers.cache_clear()
 
 
 @pytest.fixture

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from msgspec.structs import replace
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 
 from fa_core.diagnostics import DIAGNOSTICS
+from fa_tui import screens
 from fa_tui.views.text import ASCII, UNICODE, Glyphs
 from fa_tui.widgets.slider import ThresholdSlider, widths
 from tests.fa_tui.waiting import until
@@ -18,6 +21,8 @@ TICKS = [0.96, 2.87, 10.96, 694.46, 2043.0, 24126.0]
 
 class Stage(App[None]):
     """One slider, its messages kept."""
+
+    CSS_PATH = Path(screens.__file__).with_name("screens.tcss")
 
     BINDINGS = [("e", "spoil", "Export"), ("q", "spoil", "Quit")]
 

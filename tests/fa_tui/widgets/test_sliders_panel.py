@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from textual.app import App, ComposeResult
 
 from fa_core.diagnostics import DiagnosticThresholds
+from fa_tui import screens
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 from tests.fa_tui.waiting import until
 
 
 class Stage(App[None]):
     """A panel, its messages kept."""
+
+    CSS_PATH = Path(screens.__file__).with_name("screens.tcss")
 
     def __init__(self) -> None:
         super().__init__()
