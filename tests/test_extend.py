@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import pytest
@@ -18,11 +19,13 @@ from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, MeasureOptions, check_options
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import load_audits, scan
-from fa_core.formats.scan import _readers
 from fa_core.methods import make_method
 from fa_core.models import build
 from fa_core.models.named import network_of
 from tests.conftest import REPOSITORY
+
+formats = importlib.import_module("fa_core.formats.scan")
+READERS = formats._readers.__wrapped__
 
 PAGE = (REPOSITORY / "docs" / "extend.md").read_text(encoding="utf-8")
 EXAMPLES = dict(re.findall(r"```python\n# my_lab/(\w+\.py)\n(.*?)```", PAGE, re.DOTALL))
@@ -38,21 +41,20 @@ def install(site: Path, points: str, modules: dict[str, str], package: str) -> N
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(points)
-    # an explorer of an earlier test may still look at its folder, and so ask for the formats
     importlib.invalidate_caches()
-    _readers.cache_clear()
+    # a cache of its own: an explorer of an earlier test may still ask for the formats, and fill the old one late
+    formats._readers = lru_cache(READERS)
 
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder of packages on the path."""
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    _readers.cache_clear()
+    monkeypatch.setattr(formats, "_readers", lru_cache(READERS))
     yield tmp_path / "site"
     for name in [name for name in sys.modules if name.partition(".")[0] in ("my_lab", "bad_lab")]:
         del sys.modules[name]
     importlib.invalidate_caches()
-    _readers.cache_clear()
 
 
 @pytest.fixture

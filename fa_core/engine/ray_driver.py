@@ -166,7 +166,8 @@ class Nodes:
         if why == self.waiting:
             return
         self.waiting = why
-        self._send(messages.Note([*unplaced], why))
+        if unplaced:  # a note without jobs is one on the cluster
+            self._send(messages.Note([*unplaced], why))
         if why or self._slots:
             self._send(messages.Note([], why or f"going on: {_count(self._slots or 0, self._place)} to measure on"))
 
