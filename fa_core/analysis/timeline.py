@@ -43,7 +43,7 @@ class EpochPoint(Result, frozen=True, kw_only=True):
         stability: (c)'s number.
         margin_pp: (d)'s number.
         h_L: deepest residual norm.
-        gamma: Γ_l per layer, None where undefined; empty where it was not logged.
+        gamma: Γ_l per layer, None where undefined, or the one number that was logged; empty where none was.
         deep_gamma: their mean over l ≥ 1, without the layer whose credit comes free (`fa_core.gamma`).
         flags: letters that fire.
         coverage: letters measured.

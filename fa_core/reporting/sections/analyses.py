@@ -234,7 +234,7 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         caption="First epoch at which each diagnostic fires, one number per seed (–: never)." + basis,
         words=2 + len(LETTERS),
     )
-    aligned = any(point.gamma for one in timelines for point in one.points)
+    aligned = any(point.deep_gamma is not None for one in timelines for point in one.points)
     gamma = " Deep Γ: at the first epoch, halfway and at the last." if aligned else ""
     yield Grid(
         headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc", *["deep Γ"][:aligned]),
