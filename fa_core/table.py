@@ -183,7 +183,8 @@ class AuditTable:
         for letter, diagnostic in DIAGNOSTICS.items():
             beyond = diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))
             fired |= beyond.view(np.uint8) * np.uint8(BIT[letter])
-        return fired & np.uint8(t.mask)
+        fired &= np.uint8(t.mask)
+        return fired
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
         """The diagnostics whose interval holds the threshold, as bits per row (shape (n,))."""
