@@ -28,6 +28,7 @@ from fa_core.diagnostics import (
     verdict_text,
 )
 from fa_core.errors import InvalidReport
+from fa_core.gain import failure_mode, floor_in_words
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
 
 
@@ -459,7 +460,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         layers = [
             f"{name}: {', '.join(f'{l}: {v:.4g}' for l, v in values.items())}" for name, values in norms if values
         ]
-        lines = [*self.describe(), *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
+        cause = [
+            f"{name}: {words}"
+            for name, words in (("cause of (b)", floor_in_words(self)), ("mode", failure_mode(self)))
+            if words
+        ]
+        lines = [*self.describe(), *cause, *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
         return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
 
     residual_stream_exploded = property(_fires("a"), doc="Whether (a) fires; None where it was not measured.")
