@@ -238,7 +238,7 @@ class RunPage:
         if letter in report.undecided:
             glyph, tone = glyphs.undecided, "warn"
         state, _, rest = words.partition(": ")
-        margin = margin_words(diagnostic, report)
+        margin = margin_words(diagnostic, report) if letter in report.thresholds.judges else ""
         block = self._peak if letter == "a" else None
         place = "" if block is None else f"in block {block}→{block + 1}"
         if width < _NARROW and margin:
