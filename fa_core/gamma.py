@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from fa_core.method_style import known_method
 from fa_core.runs import canonical_method
 
-FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge"})
+FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L comes free: from the head's true weights, or by matching the gradient there."""
 
 
