@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.errors import InvalidReport, UnreadableInput, printable
 from fa_core.formats.json_document import (
     Document,
     Finding,
@@ -24,6 +24,7 @@ from fa_core.formats.json_document import (
 )
 from fa_core.formats.log_names import DEEPEST, given_in, is_measured
 from fa_core.formats.logged import axes_of, owner
+from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 from fa_core.runs import canonical_method, numbered, seed_in_words, split_key
@@ -179,4 +180,8 @@ def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> Diagnos
         if not found.get(norms) and fields.get(deepest) is not None:
             found[norms], spelled[norms] = [fields[deepest]], deepest
             layers[norms] = DEEPEST
-    return convert_spelled({**found, "axes": axes, "layers": layers}, DiagnosticReport, where, spelled).check(where)
+    report = convert_spelled({**found, "axes": axes, "layers": layers}, DiagnosticReport, where, spelled).check(where)
+    used = {*spelled.values(), *given_in(fields).whole.values(), *axes, "h_L", "g_L"}
+    unused = [printable(name) for name in fields if name not in used and name not in _REPORTED]
+    said = f"in the list, not used: {listed(unused, 6)}" if unused else ""
+    return msgspec.structs.replace(report, notes="; ".join(filter(None, [report.notes, said])))

@@ -44,7 +44,12 @@ def test_any_name_splits(key: str) -> None:
     method, seed, axes = split_key(key)
     assert method == canonical_method(method)
     assert seed is None or seed >= 0
-    assert {name: type(value) for name, value in axes.items()}.items() <= {"lam": float, "d": int, "L": int, "arch": str}.items()
+    assert {name: type(value) for name, value in axes.items()}.items() <= {
+        "lam": float,
+        "d": int,
+        "L": int,
+        "arch": str,
+    }.items()
 
 
 @given(st.text(max_size=20))
