@@ -1,4 +1,4 @@
-"""Writing audits, whole or not at all: the audit table (format 1), and what holds less: audit lists and penalty logs."""
+"""Writing audits, whole or not at all: the audit table (format 1); audit lists and penalty logs, which hold less."""
 
 from __future__ import annotations
 

@@ -101,9 +101,9 @@ def audit_command(
         fa-tui audit runs/ --out audit.json --engine ray --address auto
     """
     given = locals()
+    from fa_core.atomic import write_json
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
-    from fa_core.atomic import write_json
     from fa_core.formats import scan
     from fa_core.formats.audit_table_writer import audit_list, penalty_logs
 
