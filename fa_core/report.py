@@ -375,7 +375,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         return msgspec.structs.replace(self, assumed_baseline_acc=None)
 
     def check(self, where: str = "") -> DiagnosticReport:
-        """Return self, or refuse numbers that contradict each other.
+        """Return self, or refuse numbers that contradict each other; a NaN where `unmeasured` names (c) is no number.
 
         Args:
             where: file and JSON path, for the message.
@@ -403,6 +403,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
             if not low <= high:
                 raise InvalidReport(f"intervals.{name} is [{low}, {high}]", where=where, hint="low end first, no NaN")
         cosine = self.cross_batch_stability
+        if cosine is not None and math.isnan(cosine) and "c" in self.unmeasured:
+            return msgspec.structs.replace(self, cross_batch_stability=None)
         if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
             raise InvalidReport(f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]")
         return self
