@@ -96,7 +96,7 @@ def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
         group.verdict,
         fires_on(group),
         disagree,
-        *map(_stat, group.stats.values()),
+        *map(stat_words, group.stats.values()),
     )
 
 
@@ -119,7 +119,8 @@ def _basis(group: SeedGroup, letter: str) -> str:
     return "" if kind is None else f" {kind}" if kind == ASSUMED else f" by {kind}"
 
 
-def _stat(stat: Stat) -> str:
+def stat_words(stat: Stat) -> str:
+    """Mean ± std, or the geometric mean ×/÷ its factor; how many values are NaN or infinite."""
     geometric = stat.geometric_mean is not None
     words = factor_spread(stat.geometric_mean, stat.factor) if geometric else spread(stat.mean, stat.std)
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
