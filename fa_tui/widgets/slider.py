@@ -19,7 +19,7 @@ from textual import events
 from textual.binding import Binding
 from textual.message import Message
 
-from fa_core.diagnostics import Diagnostic
+from fa_core.diagnostics import CALIBRATION, Diagnostic
 from fa_core.intervals import Interval
 from fa_core.reporting.numbers import exact, just_past, parse, short
 from fa_tui.terminal.painting import after
@@ -111,7 +111,9 @@ TRACK_LEGEND = """\
 Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
 moving the knob changes no run's letters; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite.
 ~ is the 95 % interval of the run under the cursor, where its file has one: while the knob is on it the
-run is undecided, with ~ in its cell and before the track."""
+run is undecided, with ~ in its cell and before the track.
+
+Published: """ + "; ".join(CALIBRATION)
 
 
 def widths(width: int) -> tuple[int, int, int]:

@@ -8,11 +8,16 @@ from typing import Any
 import pytest
 from textual.screen import ModalScreen
 
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.formats import scan
+from fa_core.reporting.sections.runs import thresholds_block
 from fa_core.rows import Problem
+from fa_tui import options
 from fa_tui.app import ExplorerApp
 from fa_tui.screens.help import HelpScreen, help_lines
 from fa_tui.session import Session
+from fa_tui.widgets.slider import ThresholdSlider
+from fa_tui.widgets.sliders_panel import SlidersPanel
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.waiting import until
 
@@ -87,3 +92,13 @@ async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(app:
         (line,) = (line for line in help_lines(app.screen) if line.strip().startswith("P "))
         assert all(kind in line for kind in ("not read", "in part", "settings"))
         assert "opened" not in line
+
+
+@pytest.mark.parametrize("letter", DIAGNOSTICS)
+def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: str) -> None:
+    diagnostic = DIAGNOSTICS[letter]
+    (option,) = options._THRESHOLDS[diagnostic.threshold][0].__metadata__
+    protocol = Path(__file__).parents[2] / "docs" / "protocol.md"
+    places = [option.help, ThresholdSlider.help_text, SlidersPanel.help_text, protocol.read_text(encoding="utf-8")]
+    places.append(thresholds_block(DiagnosticThresholds()).text)
+    assert all(diagnostic.calibration in text for text in places)
