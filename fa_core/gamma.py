@@ -90,6 +90,35 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
     return mean, std
 
 
+def null_band(
+    credit: Mapping[str, Any] | None, method: str, provenance: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """Mean and standard deviation of deep Γ under feedback that knows nothing of the network, at any epoch.
+
+    As drawn afresh where that was measured; else in closed form 0 and 1/√(d·(C−1)·m), m the layers that deep Γ is over:
+    a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij cos(e_i, e_j)·cos(g_i, g_j), which is
+    1/(d·(C−1)) where gradients are spread as the errors are, in C−1 dimensions; layers are drawn independently.
+
+    Args:
+        credit: the run's credit table.
+        method: canonical name.
+        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); else None where nothing was drawn.
+
+    Source: docs/protocol.md §4.
+
+    >>> null_band({"gamma": [0.4, 0.1, 0.2]}, "dfa", {"arch_args": {"d": 50}, "classes": 10})[1] == 1 / 30
+    True
+    """
+    mean, std = null_gamma(credit, method)
+    if math.isfinite(std):
+        return mean, std
+    d, classes = (provenance.get("arch_args") or {}).get("d"), provenance.get("classes")
+    deep = [l for l, _ in enumerate((credit or {}).get("gamma") or ()) if l not in {0, *free_layers(credit, method)}]
+    if not (isinstance(d, int) and isinstance(classes, int) and classes > 1 and d > 0 and deep):
+        return None
+    return 0.0, 1 / math.sqrt(d * (classes - 1) * len(deep))
+
+
 Credit: TypeAlias = Mapping[str, Any] | None
 CREDIT: Mapping[str, tuple[str, Callable[[Credit, str], float]]] = {
     "mean_gamma": ("Γ, all l", lambda credit, _: mean_gamma(credit)),
