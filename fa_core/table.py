@@ -30,8 +30,6 @@ from fa_core.runs import canonical_method
 
 _MANY = 10_000
 """Rows from which what was freed while reading is worth giving back: a fifth of the table's own memory."""
-_UNMEASURED = 1 << len(LETTERS)
-_VERDICTS = np.array([*(verdict_text(letters_of(mask), LETTERS) for mask in range(16)), verdict_text("", "")], object)
 
 
 def _of_rows(name: str) -> cached_property[Objects]:
@@ -197,6 +195,7 @@ class AuditTable:
         for letter, diagnostic in DIAGNOSTICS.items():
             beyond = diagnostic.beyond(getattr(self, diagnostic.column), diagnostic.limit(t))
             fired |= beyond.view(np.uint8) * np.uint8(BIT[letter])
+        fired &= np.uint8(t.mask)
         return fired
 
     def undecided(self, thresholds: DiagnosticThresholds | None = None) -> Bits:
@@ -229,9 +228,12 @@ class AuditTable:
 
     def verdicts(self, thresholds: DiagnosticThresholds | None = None) -> list[str]:
         """The verdict text of each row."""
-        flags = self.flags(thresholds)
-        texts: list[str] = _VERDICTS[np.where(flags | self.coverage, flags, _UNMEASURED)].tolist()
-        return texts
+        t = thresholds or DiagnosticThresholds()
+        flags, none = self.flags(t), 1 << len(LETTERS)
+        texts = [verdict_text(letters_of(mask), LETTERS, t.protocol) for mask in range(none)] + [verdict_text("", "")]
+        measured = (self.coverage & np.uint8(t.mask)) != 0
+        verdicts: list[str] = np.array(texts, object)[np.where(measured, flags, none)].tolist()
+        return verdicts
 
     def numbers(self, name: str) -> list[float | None]:
         """A measured column as plain numbers: None where not measured (a NaN that was measured stays one).

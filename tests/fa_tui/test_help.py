@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec.toml
 import pytest
 from textual.screen import ModalScreen
 
+from fa_core.analysis.comparison import PARTS_AT
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.formats import scan
 from fa_core.reporting.sections.runs import thresholds_block
 from fa_core.rows import Problem
 from fa_tui import options
 from fa_tui.app import ExplorerApp
+from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen, help_lines
 from fa_tui.session import Session
-from fa_tui.widgets.slider import ThresholdSlider
-from fa_tui.widgets.sliders_panel import SlidersPanel
+from fa_tui.widgets import compare_view
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.waiting import until
 
@@ -99,6 +102,17 @@ def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: 
     diagnostic = DIAGNOSTICS[letter]
     (option,) = options._THRESHOLDS[diagnostic.threshold][0].__metadata__
     protocol = Path(__file__).parents[2] / "docs" / "protocol.md"
-    places = [option.help, ThresholdSlider.help_text, SlidersPanel.help_text, protocol.read_text(encoding="utf-8")]
-    places.append(thresholds_block(DiagnosticThresholds()).text)
-    assert all(diagnostic.calibration in text for text in places)
+    sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())["SlidersPanel"]
+    report = thresholds_block(DiagnosticThresholds()).text
+    for text in (option.help, sliders, protocol.read_text(encoding="utf-8"), report):
+        assert diagnostic.calibration in " ".join(text.split())
+
+
+def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:
+    texts = msgspec.toml.decode((Path(help_screen.__file__).with_name("help.toml")).read_bytes())
+    source = "\n".join(path.read_text() for path in Path(help_screen.__file__).parents[1].rglob("*.py"))
+    assert all(re.search(rf"^class {name}\b", source, re.MULTILINE) for name in texts)
+    compare = texts["CompareView"]
+    assert f"shorter than {compare_view._BAR_LEAST} cells" in compare
+    assert f"Up to {compare_view.SIDE_BY_SIDE} runs" in compare
+    assert f"more than ×{PARTS_AT:g} stands out" in compare

@@ -101,7 +101,7 @@ def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
         group.verdict,
         fires_on(group),
         disagree,
-        *(_stat(group.stats[name]) for name, (_, letter, _) in NUMBERS.items() if letter),
+        *(stat_words(group.stats[name]) for name, (_, letter, _) in NUMBERS.items() if letter),
     )
 
 
@@ -113,7 +113,7 @@ def _stats_grid(
     if shown:
         yield Grid(
             headings=(title, *(NUMBERS[name][2] for name in shown)),
-            rows=tuple((name, *(_stat(stats[number]) for number in shown)) for name, stats in named),
+            rows=tuple((name, *(stat_words(stats[number]) for number in shown)) for name, stats in named),
             caption=caption,
         )
 
@@ -162,7 +162,8 @@ def _basis(group: SeedGroup, letter: str) -> str:
     return "" if kind is None else f" {kind}" if kind == ASSUMED else f" by {kind}"
 
 
-def _stat(stat: Stat) -> str:
+def stat_words(stat: Stat) -> str:
+    """Mean ± std, or the geometric mean ×/÷ its factor; how many values are NaN or infinite."""
     geometric = stat.geometric_mean is not None
     words = factor_spread(stat.geometric_mean, stat.factor) if geometric else spread(stat.mean, stat.std)
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words

@@ -15,8 +15,9 @@ from fa_core.diagnostics import (
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
-    TRUSTWORTHY,
     DiagnosticThresholds,
+    counts_text,
+    verdict_text,
 )
 from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.option_values import listed
@@ -45,7 +46,8 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
 def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
     """How many runs, what they came out as, and what was not measured."""
     verdicts = table.verdicts(thresholds)
-    n, trusted, unmeasured = len(verdicts), verdicts.count(TRUSTWORTHY), verdicts.count(NOT_MEASURED)
+    passing = verdict_text("", LETTERS, thresholds.protocol)
+    n, trusted, unmeasured = len(verdicts), verdicts.count(passing), verdicts.count(NOT_MEASURED)
     walked, doubtful = n - trusted - unmeasured, int((table.undecided(thresholds) != 0).sum())
     methods = list(dict.fromkeys(str(method) for method in table.method))
     seeds = [seed for seed in table.seeds if seed is not None]
@@ -55,7 +57,7 @@ def summary(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Blo
         said.append(f"{word} {', '.join(map(str, seeds))}" if len(seeds) <= 12 else f"{len(seeds)} seeds")
     yield Paragraph("; ".join(said) + ".")
     yield Paragraph(
-        f"{trusted} trustworthy, {walked} {'needs' if walked == 1 else 'need'} walk-back"
+        counts_text(trusted, walked, thresholds.protocol)
         + (f", {unmeasured} not measured" if unmeasured else "")
         + (f"; {doubtful} undecided on some diagnostic" if doubtful else "")
         + "."
@@ -107,7 +109,7 @@ def verdict_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterat
 
 def _verdict_cells(report: DiagnosticReport) -> tuple[str, ...]:
     fired = ", ".join(sorted(report.flags))
-    verdict = f"walk-back ({fired})" if fired else report.verdict
+    verdict = f"walk-back ({fired})" if fired and report.thresholds.protocol == "v1" else report.verdict
     assumed = report.kinds.get("d") == ASSUMED and "d" in report.coverage
     growth = report.max_per_block_growth
     return (
