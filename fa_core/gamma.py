@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -74,23 +75,21 @@ def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
     >>> aggregation_collapse({"gamma": [0.2, 0.2, 0.2, -0.2]}), aggregation_collapse({"gamma": [0.2, None]})
     (0.25, nan)
     """
-    layers = (credit or {}).get("gamma")
-    sizes = [abs(float(each)) for each in layers if _finite(each)] if isinstance(layers, (list, tuple)) else []
+    sizes = [abs(value) for value in _finite((credit or {}).get("gamma"))]
     return max(sizes[0], sizes[-1]) / sum(sizes) if len(sizes) > 1 and any(sizes) else math.nan
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collection[int]) -> float:
     """Mean of what is defined; NaN where nothing is."""
-    layers = (credit or {}).get(metric)
-    if not isinstance(layers, (list, tuple)):
-        return math.nan
-    kept = [value for l, value in enumerate(layers) if l not in left_out]
-    known = [float(value) for value in kept if _finite(value)]
+    known = _finite((credit or {}).get(metric), left_out)
     return sum(known) / len(known) if known else math.nan
+
+
+def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
+    """The layers' numbers, without those that are left out or not defined."""
+    values = enumerate(layers) if isinstance(layers, (list, tuple)) else ()
+    kept = [value for l, value in values if l not in left_out and isinstance(value, (int, float))]
+    return [float(value) for value in kept if math.isfinite(value)]
 
 
 def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[float, float]:
@@ -162,3 +161,31 @@ def credit_numbers(credit: Credit, method: str = "") -> list[float]:
     [0.43, 0.2, nan, 0.3, nan]
     """
     return [number(credit, method) for _, number in CREDIT.values()]
+
+
+AGGREGATIONS = (
+    "mean, all l",
+    "mean, l ≥ 1",
+    "median, all l",
+    "batch means, l ≥ 1",
+    "concatenated, l ≥ 1",
+)
+"""Five ways in which Γ is given as one number (docs/protocol.md §12.5)."""
+
+
+def aggregations(credit: Credit) -> list[float]:
+    """Γ by each of `AGGREGATIONS`; NaN for what the credit table does not hold.
+
+    >>> aggregations({"gamma": [0.75, 0.5, -0.5, None], "gamma_concatenated": 0.125})
+    [0.25, 0.0, 0.5, nan, 0.125]
+    """
+    credit = credit or {}
+    layers = _finite(credit.get("gamma"))
+    pooled = (_finite([credit.get(name)]) for name in ("gamma_of_batch_means", "gamma_concatenated"))
+    median = statistics.median(layers) if layers else math.nan
+    return [
+        mean_gamma(credit),
+        _mean_over(credit, "gamma", {0}),
+        median,
+        *(found[0] if found else math.nan for found in pooled),
+    ]
