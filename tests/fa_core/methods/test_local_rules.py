@@ -18,7 +18,20 @@ from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 from tests.fa_core.methods.test_controls import moved
 
-NEW = ["fa_weights", "usf", "brsf", "frsf", "kp", "weight_mirror", "sparse_dfa", "drtp", "dtp", "pc", "local_loss"]
+NEW = [
+    "fa_weights",
+    "usf",
+    "brsf",
+    "frsf",
+    "kp",
+    "weight_mirror",
+    "dfa_layers",
+    "sparse_dfa",
+    "drtp",
+    "dtp",
+    "pc",
+    "local_loss",
+]
 FORWARD_ONLY = ["pepita", "ff"]
 
 
