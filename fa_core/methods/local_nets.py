@@ -111,7 +111,7 @@ class TargetPropagation(BridgeMethod):
 
     def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Noisy states, and what the blocks make of them."""
-        found = {}
+        found: dict[str, Tensor] = {}
         with torch.no_grad():
             for l, h in enumerate(stream[:-1]):
                 noisy = h + self.sigma * h.square().mean().sqrt() * torch.randn_like(h)

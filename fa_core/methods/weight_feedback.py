@@ -57,7 +57,7 @@ class WeightMode(TorchFunctionMode):
         if func in LINEAR and len(args) > 1:
             i = self.places.get(_place(args[1]))
             if i is not None:
-                return self.linear(lambda *given: func(*given, **(kwargs or {})), i, *args[:2], args[2:])
+                return self.linear(lambda *given: func(*given, **(kwargs or {})), i, args[0], args[1], args[2:])
         return func(*args, **(kwargs or {}))
 
 
