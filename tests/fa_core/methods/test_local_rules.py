@@ -204,6 +204,12 @@ def test_a_forward_only_rule_has_no_credit_and_says_why(name: str, net: StreamNe
     assert of_it.missing == found.missing
 
 
+@pytest.mark.parametrize("name", FORWARD_ONLY)
+def test_token_numbers_cannot_be_added_to(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} adds numbers to the input, and decoder takes token numbers"):
+        make_method(name, build("decoder", vocab=5, length=3, d=8, L=1, heads=2))
+
+
 def test_pepitas_update_is_the_difference_of_two_passes_times_the_second_input(batch: Batch) -> None:
     """Of the embedding and a block's outer layer, by hand."""
     net = build("studentnet", input_dim=12, d=16, L=1, seed=0).double()
