@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from fa_core.method_style import known_method
 from fa_core.runs import canonical_method
@@ -109,3 +109,27 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
     found = (null.get(name) for name in ("deep_gamma_mean", "deep_gamma_std"))
     mean, std = (float(value) if isinstance(value, (int, float)) else math.nan for value in found)
     return mean, std
+
+
+Credit: TypeAlias = Mapping[str, Any] | None
+CREDIT: Mapping[str, tuple[str, Callable[[Credit, str], float]]] = {
+    "mean_gamma": ("Γ, all l", lambda credit, _: mean_gamma(credit)),
+    "deep_gamma": ("deep Γ", deep_gamma),
+    "null_gamma": ("null Γ", lambda credit, method: null_gamma(credit, method)[0]),
+    "deep_rho": ("deep ρ", lambda credit, method: deep_gamma(credit, method, "rho")),
+    "deep_nudge": ("deep nudge", lambda credit, method: deep_gamma(credit, method, "nudge")),
+}
+"""A run's credit as single numbers: name → heading, and the number of a credit table and a method; NaN for none.
+
+*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh feedback.
+Source: docs/protocol.md §4.
+"""
+
+
+def credit_numbers(credit: Credit, method: str = "") -> list[float]:
+    """The numbers of `CREDIT` in its order.
+
+    >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]}, "dfa")]
+    [0.43, 0.2, nan, 0.3, nan]
+    """
+    return [number(credit, method) for _, number in CREDIT.values()]

@@ -197,6 +197,10 @@ class Method(nn.Module, ABC):
         """Draw again, in place, everything that is random in this rule."""
         return
 
+    def as_saved_elsewhere(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What another program saved of the method's ``state_dict``, as this one has it; else as it was saved."""
+        return tensors
+
     def fresh(self, generator: torch.Generator) -> Self:
         """The same rule with freshly drawn feedback, for the null of Γ; the generator lives on the CPU."""
         twin = copy.deepcopy(self)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -27,6 +28,21 @@ class RandomFeedback(Method):
         for l, shape in enumerate(shapes):
             self.register_buffer(f"B_{l}", torch.empty(*shape))
         self.redraw(generator)
+
+    def as_saved_elsewhere(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Matrices by their order, and transposed where only that fits.
+
+        One matrix fewer than there are layers is those of h_1..h_L, which the blocks' losses use: B_0 is 0 then, so
+        that a_0 and Γ_0 are undefined.
+        """
+        needed = self.state_dict()
+        names, found = [*needed], dict(tensors)
+        missing = len(names) - len(found)
+        if missing in (0, 1) and (found.keys() - needed.keys() or [*found] == names[: len(found)]):
+            order = sorted(found, key=lambda name: (int((re.findall(r"\d+", name) or ["0"])[-1]), name))
+            drawn = zip(names[missing:], (found[name] for name in order), strict=True)
+            found = {name: torch.zeros_like(needed[name]) for name in names[:missing]} | dict(drawn)
+        return {name: B.T if B.T.shape == needed[name].shape != B.shape else B for name, B in found.items()}
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
