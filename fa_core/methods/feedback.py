@@ -87,8 +87,8 @@ class DirectFeedbackAlignment(RandomFeedback):
     """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
 
     On a token stream every token gets its sample's vector; on a feature map every unit has its own column of B_l. The
-    error enters at the end of every block; within a block the gradient goes back through the true weights. BioTorch's
-    DFA enters at every layer.
+    error enters at the end of every block; within a block the gradient goes back through the true weights. `dfa_layers`
+    has it enter at every layer.
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """
