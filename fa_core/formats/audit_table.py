@@ -183,7 +183,7 @@ def _lean_decoder() -> Callable[[Node], Any]:
 
     It gives the attributes of a report, and as ``recorded_verdict`` what `decode_report` does.
     """
-    numbers = [(field.name, field.type, 0.0) for field in msgspec.structs.fields(DiagnosticThresholds)]
+    numbers = [(field.name, field.type, field.default) for field in msgspec.structs.fields(DiagnosticThresholds)]
     thresholds = msgspec.defstruct("LeanThresholds", numbers, gc=False)
     fields: list[tuple[str, Any, Any]] = []
     for field in msgspec.structs.fields(DiagnosticReport):

@@ -176,7 +176,7 @@ def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> Diagnos
     if found.get("residual_norms"):
         found.pop("growth_bound", None)
     layers = {}
-    for norms, deepest in (("residual_norms", "h_L"), ("bp_grad_norms", "g_L")):
+    for norms, deepest in (("residual_norms", "h_L"), ("bp_grad_norms", "D2_ref_validity"), ("bp_grad_norms", "g_L")):
         if not found.get(norms) and fields.get(deepest) is not None:
             found[norms], spelled[norms] = [fields[deepest]], deepest
             layers[norms] = DEEPEST
