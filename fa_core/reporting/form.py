@@ -28,6 +28,7 @@ from fa_core.reporting.figures import (
     rendered,
     timeline_figure,
 )
+from fa_core.reporting.latex import to_latex
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 
@@ -142,7 +143,19 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
     yield from confidence_credit.credit_table(measured)
 
 
-KINDS = (".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
+def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
+    """The tables that a paper prints: verdicts and numbers over seeds, per file."""
+    table, blocks = _in_order(table), list[Block]()
+    homes = np.asarray(collections(table))
+    for home in dict.fromkeys(homes.tolist()):
+        mine = table.select(homes == home)
+        measured = mine.select(np.asarray(mine.coverage) != 0)
+        blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
+        blocks += analyses.seeds_blocks(over_seeds(measured, thresholds)) if len(measured) else []
+    return blocks
+
+
+KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
 """File endings that `write_report` knows."""
 
 
@@ -181,6 +194,8 @@ def write_report(
         return _write_markdown(path, table, thresholds, traces, title)
     if kind == ".html":
         content = to_html(reporting_form(table, thresholds, traces, title)).encode()
+    elif kind == ".tex":
+        content = to_latex(paper_tables(table, thresholds)).encode()
     elif kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure), kind)
     elif kind == ".csv":
