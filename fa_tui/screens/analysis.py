@@ -49,26 +49,6 @@ class AnalysisScreen(JudgedScreen):
         filter: of the matrix: the analyses are of the runs that pass, until all are asked for.
     """
 
-    help_text = """\
-Analyses of the runs, as the commands of the same names print them
-  1 sweep     does each threshold separate healthy methods (bp, fa, ep, or those you choose) from the
-              others, and how far may it move before a verdict changes (plateau)? Of each group: range,
-              (median), runs that fire. Below: how many runs fire, and how many walk back (w), as the
-              threshold moves.
-  2 utility   which runs would each reporting habit withdraw: accuracy (S0), with Γ (S1), with one
-              diagnostic (S2 to S5), with all (S_full)? Beside it, where there is room, of each method.
-              Below: which it withdraws and which it lets pass.
-  3 seeds     every method over its seeds: mean and spread, fired letters, and where seeds disagree.
-
-  1 2 3, tab    choose an analysis
-  ↑ ↓ or k j    another line
-  ← → or h l    its columns
-  M             which methods count as healthy
-  f             all runs, or again only those that pass the matrix's filter. The sliders' tracks show all,
-                and a frozen baseline belongs to its run: no filter takes it away
-  a b c d       move a threshold: all three follow, and the matrix too
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         *(
             Binding(str(place), f"open({place - 1})", name.capitalize(), tooltip=f"the analysis {name}")

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, cast
 
+import msgspec.toml
 from textual import events
 from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
@@ -62,14 +64,6 @@ class ProblemsScreen(Screen[None]):
         session: has the problems, each with its message.
     """
 
-    help_text = """\
-What could not be read
-One line each: what is wrong, where, and what to do. Everything else is open; of a file that is read
-in part only what the line names is left out, and of the settings only the one that is wrong.
-A file that is mended is read again by itself, and leaves this list the next time it is opened.
-Mixed settings: some runs were measured with another B, K or arithmetic; their numbers do not compare as they are.
-"""
-
     app: ExplorerApp
     judges: ClassVar[bool] = False
 
@@ -100,11 +94,12 @@ Mixed settings: some runs were measured with another B, K or arithmetic; their n
 
 
 def help_lines(screen: Screen[object]) -> Iterator[str]:
-    """The help of the focused widget and of what holds it, then the screen's keys."""
+    """The help of the focused widget and of what holds it (`help.toml`), then the screen's keys."""
     node = screen.focused
     said: set[str] = set()
+    texts = msgspec.toml.decode(Path(__file__).with_name("help.toml").read_bytes(), type=dict[str, str])
     for holder in node.ancestors_with_self if node is not None else [screen]:
-        text = getattr(holder, "help_text", "")
+        text = next((texts[kind.__name__] for kind in type(holder).__mro__ if kind.__name__ in texts), "")
         title, _, body = text.partition("\n")
         # what a slider says of itself, all of them together say too
         lines = [line for line in reflowed(body) if not line or line not in said]
@@ -140,12 +135,6 @@ class JumpScreen(Question[Widget | None]):
     Args:
         targets: the panes by their letters.
     """
-
-    help_text = """\
-Jump mode
-Every pane that takes keys has a letter at its corner: type it, or click it, and the keys go there.
-The sliders have the letters of their diagnostics.
-"""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         leaving("escape,ctrl+o,ctrl+c,ctrl+q", "stay where you are"),

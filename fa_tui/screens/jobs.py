@@ -162,14 +162,6 @@ class JobLog(TextLines):
     """What a job wrote; it stays at its end."""
 
     follows = True
-    help_text = """\
-The log of the job under the cursor
-Everything that its process wrote, the last lines below; a job that failed ends with the reason.
-The path of the file stands above it.
-
-  ↑ ↓ or k j    scroll
-  g G           its beginning, its end
-"""
 
 
 class JobsScreen(Screen[None]):
@@ -180,14 +172,6 @@ class JobsScreen(Screen[None]):
     """
 
     app: ExplorerApp
-
-    help_text = """\
-The jobs: runs that are measured here, then commands that were started from here.
-Finished runs are on disk as soon as their line says done. A worker that dies fails its one job.
-A training run that is cancelled keeps every complete epoch; trying it again goes on from there.
-Cancelling a command twice ends it at once. R begins again all that failed or were cancelled.
-The time left is shown once there is a rate to compute it from; of a job that is over, the time it took.
-"""
 
     judges: ClassVar[bool] = False
 

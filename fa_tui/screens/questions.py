@@ -192,11 +192,6 @@ class ChoiceScreen(ListDialog[Any]):
         choices: the entries.
     """
 
-    help_text = """\
-A list to choose from
-The key in front of a line takes it at once, and so does a click. Or move with ↑ ↓ (k j) and take with Enter.
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         leaving("escape,q,ctrl+c,ctrl+q", "close the list"),
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
@@ -215,12 +210,6 @@ class EntryScreen(Question[str | None]):
         hint: shown while nothing is wrong.
         check: what is wrong with a text, or ``""``; Enter takes only a text without fault.
     """
-
-    help_text = """\
-A line to type
-What is wrong with it is said below while you type; Enter takes only what nothing is wrong with.
-What stands there at first is selected: typing replaces it, an arrow key keeps it.
-"""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "Take", priority=True, tooltip="take what is typed"),
@@ -273,12 +262,6 @@ class SeveralScreen(ListDialog[None]):
         report: called with the names that are chosen, in their order.
     """
 
-    help_text = """\
-A list of which several can be chosen
-Enter, space, a click or the key in front of a line chooses it or leaves it out. What is behind the list follows
-at once. There is nothing to confirm: Esc closes the list.
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "take", "Choose", key_display="space", tooltip="choose a line, or leave it out"),
         Binding("0", "default", "Default", tooltip="what is chosen where nobody chose"),
@@ -330,15 +313,6 @@ class QuitScreen(Dialog[str | None]):
         jobs: how many runs are queued or measured.
         commands: how many commands run next to the explorer.
     """
-
-    help_text = """\
-Leaving while something runs
-Runs that are measured here end with the explorer: those that are finished are on disk, the others can be
-measured again.
-
-Commands (training, audits) are processes of their own. They go on, and the shell tells their process and log,
-unless you stop them: then they leave what is complete, and --resume goes on from there.
-"""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y,q,enter", "dismiss('leave')", "Leave", key_display="y", tooltip="leave; commands go on"),

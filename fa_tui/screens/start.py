@@ -97,16 +97,6 @@ class StartScreen(Question[Planned | None]):
         values: what is in the fields at first, by name; what is missing is the default.
     """
 
-    help_text = """\
-A command and its options
-The fields are the options of the command and start with its defaults. Lists are written with commas.
-What stands in a field is selected when you come to it: typing replaces it, an arrow key keeps it.
-Below them stands the command line that they make: what is started, and what can be pasted into a shell.
-What the command would refuse is said below its field while you type; a name that begins like one there is
-can be completed with →. It runs beside the explorer, among the jobs (J):
-there it can be stopped, and what it writes appears in the matrix by itself.
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+s,f5", "start", "Start", key_display="^s", tooltip="start the command", priority=True),
         Binding("ctrl+y", "copy", "Copy", key_display="^y", tooltip="copy the command line", priority=True),

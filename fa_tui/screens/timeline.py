@@ -57,21 +57,6 @@ class TimelineScreen(JudgedScreen):
         UsageError: there is no trace.
     """
 
-    help_text = """\
-The runs over their epochs
-  Every curve is a run; the bold one is the run under the matrix' cursor.
-  Letters side by side at an end: these curves end in one place.
-  Dashed across: the threshold. Dotted down: where that run would have been
-  stopped. ✗ is the epoch at which a run first fires (∞ at the top: its value
-  is not finite there).
-
-  1 2 3 4   growth, ‖g_L‖, stability or accuracy alone
-  0         all four, where there is room
-  , .       one epoch back, on
-  [ ]       to the next change of letters
-  s         which diagnostics would have stopped a run: a and b, a, b, a to c, any
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("comma", "scrub(-1)", "Earlier", show=False, key_display=",", tooltip="one epoch back"),
         Binding("full_stop", "scrub(1)", "Later", show=False, key_display=".", tooltip="one epoch on"),

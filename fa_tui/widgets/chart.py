@@ -320,12 +320,6 @@ def steps(points: Iterable[float], counts: Iterable[int], x: Scale) -> list[tupl
 class Canvas(PaintedWidget):
     """Shows a `Chart`."""
 
-    help_text = """\
-Curves over one shared scale. Dashed lines are thresholds, the letter at a curve's end names it, letters
-side by side are of curves that end in one place, and a gap is a value that is not finite (or not positive
-on a log scale).
-"""
-
     _chart: Chart | None = None
 
     def set_chart(self, chart: Chart) -> None:

@@ -87,25 +87,6 @@ class CompareView(LineTable):
         bar_cells: how long a bar may be; 0 where there is no room for bars.
     """
 
-    help_text = f"""\
-Runs side by side: the marked ones (space marks in the matrix), or one method over its seeds.
-Bars of all columns are on one logarithmic scale, so their lengths can be compared; where they would be
-shorter than {_BAR_LEAST} cells there are none, and more digits.
-Up to {SIDE_BY_SIDE} runs are on screen at a time; ratio, mean and where they part are of all of them.
-
-  max/min      the largest of the line over its smallest; more than ×{PARTS_AT:g} stands out
-  ‹ parts      the first layer at which the runs lie more than ×{PARTS_AT:g} apart
-  mean ± std   over the runs (sample std); left out where there is no room
-  ▲            the block in which a run grows most; red where (a) fires on it
-
-  n p          the next method, the one before
-  ↑ ↓ ← →      move (or h j k l); beyond the last run on screen come the others
-  < >          the runs before, the runs after (or shift with ← →), where there are more
-  [ ]          to where the runs part, where one grows most, the next section
-  z            bars on the scale of all runs, so that flipping compares methods, or of these alone
-  a b c d      move a threshold (there p means presets); Esc comes back
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket", "landmark(-1)", "Last part", show=False),
         Binding(

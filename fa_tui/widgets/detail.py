@@ -467,21 +467,6 @@ class DetailPane(PaintedScroll, can_focus=True):
         *SCROLL_KEYS[1:],
     ]
 
-    help_text = """\
-The run under the cursor. Each diagnostic with its number, its threshold and
-how far it is from flipping; under a fired (b) its cause. An audit with
---resamples adds where 95 % of the resamples lie, and how many of them fire
-at the thresholds of the sliders.
-Then a line per layer: ‖h‖ and ‖g‖ with bars on a log scale, the growth of the
-block below, and, as far as they fit, Γ (where the method's credit was saved),
-1−cos between the gradient and its float64 version (--precision) and ρ
-(--credit full). ▲ marks the block that grows most.
-
-  ↑ ↓ or k j            scroll
-  PgUp PgDn             by a screenful
-  Home End or g G       to the top, to the end
-"""
-
     _row: AuditRow | None = None
     _page: tuple[int, RunPage] | None = None
     """The width it was written for, and the run in it."""

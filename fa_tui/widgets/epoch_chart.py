@@ -254,16 +254,6 @@ class EpochMatrix(Matrix):
 
     lead = 2
 
-    help_text = """\
-The matrix as it was at the scrubbed epoch; a run not begun by then reads ?····
-The character before a method marks its curves; the run under the cursor is drawn on top of the others.
-
-  ↑ ↓ ← → or h j k l   choose a run
-  space                draw this run, and only those marked so
-  *                    draw all again
-  v, V                 show a number instead of letters
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Draw", tooltip="draw only the runs marked so"),
         Binding("asterisk", "unmark", "Draw all", show=False, tooltip="draw all runs again"),
@@ -313,20 +303,6 @@ class Scrubber(ScrubbedByMouse, can_focus=True):
     Args:
         glyphs: characters to draw with.
     """
-
-    help_text = """\
-The epochs. The matrix shows how the runs stood at the epoch under the knob.
-
-  ← → or h l     one epoch
-  PgUp PgDn      a tenth of them
-  Home End       the first, the last (or g G)
-  [ ]            to the next epoch at which some letter changes
-  ↑ ↓ or k j     choose another run
-  click, drag    go there, here or on a chart
-
-Letters on the track are first fires of the chosen run, ┴ an epoch at which
-some other run's letters change.
-"""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left,h", "step(-1)", "Earlier", key_display="←"),

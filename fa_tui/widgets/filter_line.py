@@ -36,20 +36,6 @@ class FilterLine(Vertical):
         is_done: it has been kept or dropped, and is about to go.
     """
 
-    help_text = """\
-The filter: only the runs that match are shown
-  dfa                 the method, the run's name or its source contains dfa
-  method:dfa,fa flag:b growth>100      all three hold
-  key=dfa_s42         the whole name (key:dfa is a part of it)
-  -seed:42            not seed 42
-  flag:ab             a and b fire          covers:d   d was measured
-  undecided:c         c is undecided
-  is:walkback         also is:trustworthy, is:measured, is:undecided, is:marked,
-                      is:nonfinite, is:differs (from the recorded verdict)
-  g_L<1e-6            also growth, stability, margin, acc, h_L, frozen,
-                      gamma, null, seed, and axes such as lam; < <= > >= =
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "keep", "Keep", priority=True),
         Binding("escape", "drop", "Drop", key_display="esc", priority=True),

@@ -142,38 +142,6 @@ class Matrix(LineTable):
     lead = 1
     """Cells before a line's label."""
 
-    help_text = """\
-The matrix: one line per method, one column per seed
-  ✓----   trustworthy: all four diagnostics were measured and pass (-)
-  ✗ab-d   needs walk-back: a, b and d fire, c passes
-  ✓---·   trustworthy on a, b and c; d was not measured (·)
-  ✓--~-   trustworthy, c undecided: its threshold lies within the 95 % interval
-          of its number (drawn on the slider's track), other samples might differ
-  ?····   not measured at all: press m if there is a checkpoint
-  +2.31?  a number (v) by a frozen baseline that is assumed (w), not measured
-  •  †    behind it: marked; no longer on disk
-
-  "2/3 MIXED" beside a method: 2 of its 3 measured runs are walked back, its seeds disagree.
-  ✗ 2/3   the same for several runs in one cell; 0/3 and 3/3 agree. Enter goes through them
-  ✗~2/3   some of them are undecided
-
-  (a)     the residual stream explodes
-  (b)     the BP gradient is at the numerical floor
-  (c)     its direction is mostly drift
-  (d)     deep blocks do not beat a frozen-random baseline
-
-Where the matrix leaves room, the runs on the line under the cursor are drawn below it, layer by layer
-(of many the first few, and it says so).
-
-  ↑ ↓ ← → or h j k l      move; PgUp PgDn Home End or g G go further
-  space                   mark a run; * marks all that are not measured yet, or none
-  m                       measure what is marked, or the run under the cursor
-  x, X                    other columns, other lines: seeds, λ, d, sources, ...
-  v, V                    a number instead of letters: the next one, the one before.
-                          The shade behind it goes from the lowest run to the highest;
-                          several runs in a cell show their median and how many they are (×3)
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding("v", "show_next(1)", "Numbers", tooltip="show the next number instead of letters"),

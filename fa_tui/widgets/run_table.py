@@ -32,19 +32,6 @@ class RunTable(LineTable):
         order: what it is sorted by: ``growth``, ``-growth`` the other way round, ``""`` as the runs were read.
     """
 
-    help_text = """\
-All runs, one line each, all columns. Numbers stand out where their diagnostic fires; 26.59? is by a frozen
-baseline that is assumed (w), not measured.
-
-  s                sort by the column under the cursor; again: the other way
-                   round; once more: as the runs were read
-  S                sort by any column, also method and seed, from a list
-  click a heading  as s does
-  /                show only some runs, e.g. method:dfa flag:b growth>100
-  space            mark the run for measuring
-  t, Esc           back to the matrix; a filter stays
-"""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "mark", "Mark", tooltip="mark the run for measuring"),
         Binding("s", "sort", "Sort", tooltip="sort by the column under the cursor; again: the other way round"),

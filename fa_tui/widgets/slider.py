@@ -98,21 +98,6 @@ _FRAME_SECONDS = 1 / 60
 _WIDE = 100
 """From this width on the ends of the scale are written next to the track."""
 
-SLIDER_KEYS = """\
-  ← → or h l       one step
-  shift+← →, H L   one stride
-  [ ]              to the previous, the next value at which a run's letters change:
-                   one more diagnostic fires, or one less
-  0-9 . - +        type a value (1e-7): Enter sets it, Esc drops it
-  Home             the default
-  click, drag      set it with the mouse"""
-
-TRACK_LEGEND = """\
-Bars are runs at their measured value. The track is dashed on the side where runs fire and heavy where
-moving the knob changes no run's letters; ◇ is the default. ‹ › are runs beyond the track, ∞ those not finite.
-~ is the 95 % interval of the run under the cursor, where its file has one: while the knob is on it the
-run is undecided, with ~ in its cell and before the track."""
-
 
 def widths(width: int) -> tuple[int, int, int]:
     """Cells for label, track and value."""
@@ -145,8 +130,6 @@ class ThresholdSlider(Dragged, can_focus=True):
         Binding("right_square_bracket", "flip(1)", "Next change", key_display="]"),
         Binding("home", "restore", "Default"),
     ]
-
-    help_text = f"The threshold of one diagnostic.\n\n{SLIDER_KEYS}\n\n{TRACK_LEGEND}\n"
 
     @dataclass
     class Changed(Message):

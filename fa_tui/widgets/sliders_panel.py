@@ -15,7 +15,7 @@ from textual.message import Message
 
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_tui.widgets.line import Line
-from fa_tui.widgets.slider import SLIDER_KEYS, TRACK_LEGEND, ThresholdSlider
+from fa_tui.widgets.slider import ThresholdSlider
 
 if TYPE_CHECKING:
     from fa_core.baseline import FrozenBaseline
@@ -128,16 +128,6 @@ class SlidersPanel(Vertical):
             "p", "app.ask('presets')", "Presets", show=False, tooltip="thresholds saved by name: use, save, remove"
         ),
     ]
-
-    help_text = f"""\
-The four thresholds. A run is walked back when any of its measured diagnostics fires.
-
-  ↑ ↓ or k j       the slider above, below
-  u, ctrl+r        undo, redo, also of the frozen baseline (w); a held key or a drag is one change
-  p                thresholds saved by name: use, save, remove
-{SLIDER_KEYS}
-{TRACK_LEGEND}
-"""
 
     def __init__(self, history: ThresholdHistory | None = None, *, id: str | None = None) -> None:
         super().__init__(id=id)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+import msgspec.toml
 import pytest
 from textual.screen import ModalScreen
 
+from fa_core.analysis.comparison import PARTS_AT
 from fa_core.formats import scan
 from fa_core.rows import Problem
 from fa_tui.app import ExplorerApp
+from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen, help_lines
 from fa_tui.session import Session
+from fa_tui.widgets import compare_view
 from tests.fa_tui.looks import app_on, screen_text
 from tests.fa_tui.waiting import until
 
@@ -87,3 +92,13 @@ async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(app:
         (line,) = (line for line in help_lines(app.screen) if line.strip().startswith("P "))
         assert all(kind in line for kind in ("not read", "in part", "settings"))
         assert "opened" not in line
+
+
+def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:
+    texts = msgspec.toml.decode((Path(help_screen.__file__).with_name("help.toml")).read_bytes())
+    source = "\n".join(path.read_text() for path in Path(help_screen.__file__).parents[1].rglob("*.py"))
+    assert all(re.search(rf"^class {name}\b", source, re.MULTILINE) for name in texts)
+    compare = texts["CompareView"]
+    assert f"shorter than {compare_view._BAR_LEAST} cells" in compare
+    assert f"Up to {compare_view.SIDE_BY_SIDE} runs" in compare
+    assert f"more than ×{PARTS_AT:g} stands out" in compare
