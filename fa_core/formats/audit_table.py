@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fa_core.decode import DEEPEST, LARGEST, RepeatedKeys, loads
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, attempt, convert, loads_keeping_repeats
-from fa_core.formats.reports import decode_report, identity_of, row_of
-from fa_core.report import DiagnosticReport
+from fa_core.formats.json_document import Document, Finding, Node, attempt, convert
+from fa_core.formats.reports import MEASURED, decode_report, identity_of, row_of
+from fa_core.report import Credit, DiagnosticReport, Provenance
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
+from fa_core.runs import numbered
 
 if TYPE_CHECKING:
     from fa_core.table import AuditTable
@@ -29,6 +31,9 @@ _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
 _REMEMBERED = 1024
+_DECIDING = tuple(b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound", "axes"))
+"""Keys that decide a verdict, or which run it is of."""
+
 _CREDIT = attrgetter("credit")
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
@@ -47,9 +52,12 @@ def read(document: Document) -> Iterator[Finding]:
     place = f"{document.path}: $.reports"
     reports = _members(document, place)
     if isinstance(reports, RepeatedKeys):
-        for key in reports.repeated:
-            first = key.rpartition("#")[0]
-            yield Problem(document.path, f"{place}.{first}: the key stands more than once; one more is read as {key}")
+        names = numbered(key for key, _ in reports.pairs)
+        for name, (key, _) in zip(names, reports.pairs, strict=True):
+            if name != key:
+                said = f"{place}.{key}: the key stands more than once; one more is read as {name}"
+                yield Problem(document.path, said)
+        reports = {name: report for name, (_, report) in zip(names, reports.pairs, strict=True)}
     if len(document.data) >= LAZY_FROM:
         yield from _lazy_rows(document.path, reports)
         return
@@ -115,7 +123,7 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
         try:
             reports = [decode(node) for _, node in batch]
             numbers = AuditTable.of_reports(reports)
-            is_valid = numbers.surely_valid()
+            is_valid = numbers.surely_valid() and not any(map(_is_odd, (node for _, node in batch), reports))
         except (ValueError, TypeError, RecursionError):  # not what the fast decoder reads
             is_valid = False
         if not is_valid:
@@ -148,16 +156,23 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
     yield rows
 
 
+_NUMBERS = [(field.name, field.type, 0.0) for field in msgspec.structs.fields(DiagnosticThresholds)]
+_LEAN: dict[str, Any] = {
+    "thresholds": msgspec.defstruct("LeanThresholds", _NUMBERS, gc=False),
+    "credit": Credit | None,
+    "provenance": Provenance,
+}
+"""Field → what the lean decoder reads it as, where that is another type than a report's."""
+
+
 def _lean_decoder() -> Callable[[Node], Any]:
     """A decoder of reports in four fifths of the time of `DiagnosticReport`: no check of thresholds, no empty lists.
 
     It gives the attributes of a report, and as ``recorded_verdict`` what `decode_report` does.
     """
-    numbers = [(field.name, field.type, 0.0) for field in msgspec.structs.fields(DiagnosticThresholds)]
-    thresholds = msgspec.defstruct("LeanThresholds", numbers, gc=False)
     fields: list[tuple[str, Any, Any]] = []
     for field in msgspec.structs.fields(DiagnosticReport):
-        kind = thresholds if field.type is DiagnosticThresholds else field.type
+        kind = _LEAN.get(field.name, field.type)
         default = () if field.default is msgspec.NODEFAULT else field.default
         name = "own_verdict" if field.name == "recorded_verdict" else field.name
         fields.append((name, kind, msgspec.field(default=default, name=field.encode_name)))
@@ -165,6 +180,18 @@ def _lean_decoder() -> Callable[[Node], Any]:
     verdict = property(lambda report: report.own_verdict if report.kept_verdict is None else report.kept_verdict)
     lean = msgspec.defstruct("LeanReport", fields, gc=False, namespace={"recorded_verdict": verdict})
     return msgspec.json.Decoder(lean).decode
+
+
+def _is_odd(node: Node, lean: Any) -> bool:
+    """Whether a report is to be decoded with all checks: a number beyond 64 bits, a key that may occur twice."""
+    text = bytes(node)
+    numbers = [lean.seed, *lean.axes.values()] if lean.axes else [lean.seed]
+    return (
+        any(type(number) is int and abs(number) >= LARGEST for number in numbers)
+        or any(text.count(name) > 1 for name in _DECIDING)
+        or b"\\u" in text
+        or text.count(b"[") + text.count(b"{") > DEEPEST
+    )
 
 
 def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | Problem:
@@ -179,7 +206,7 @@ def _members(document: Document, place: str) -> dict[str, Node]:
         raise UnreadableInput(f"not an object but a {type(members).__name__}", where=place, hint="see `fa-tui schema`")
     undecoded = isinstance(next(iter(members.values()), None), msgspec.Raw)  # all are, or none
     if undecoded and not _is_gapless(document.data, members):
-        again = loads_keeping_repeats(document.data)["reports"]
+        again = loads(document.data, repeats=True)["reports"]
         return again if isinstance(again, RepeatedKeys) else members
     return members
 
