@@ -1,4 +1,4 @@
-"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``.
+"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, and its journal.
 
 Of a big table the numbers become columns at once, and the rest of a report is decoded when its row is looked at.
 """
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from fa_core.baseline import with_measured_baselines
 from fa_core.decode import DEEPEST, LARGEST, RepeatedKeys, loads
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
+from fa_core.formats.audit_table_writer import unique_keys
 from fa_core.formats.json_document import Document, Finding, Node, attempt, convert
 from fa_core.formats.reports import MEASURED, decode_report, identity_of, row_of
 from fa_core.report import Credit, DiagnosticReport, Provenance
@@ -64,6 +66,28 @@ def read(document: Document) -> Iterator[Finding]:
     for key, node in reports.items():
         report = _report_or_problem(document.path, key, node)
         yield report if isinstance(report, Problem) else row_of(document.path, key, report)
+
+
+def sniff_journal(document: Document) -> bool:
+    """Whether the first line is that of a `fa_core.engine.journal`."""
+    first = document.members if document.kind == "object" else next((fields for _, fields in document.objects(1)), {})
+    return document.kind != "list" and "journal" in first and "pid" in first
+
+
+def read_journal(document: Document) -> Iterator[Finding]:
+    """The rows of an audit that goes on, or was ended before its table was written; (d) by its own frozen runs."""
+    yield from document.problems
+    rows: list[AuditRow] = []
+    for index, fields in document.items[1:]:
+        where = f"{document.place(index)}: $.report"
+        node = fields.get("report") if isinstance(fields, dict) else None
+        report = attempt(partial(decode_report, node, where), document.path, "report")
+        if isinstance(report, Problem):
+            yield report
+        else:
+            rows.append(row_of(document.path, "", report))
+    named = [msgspec.structs.replace(row, key=key) for key, row in zip(unique_keys(rows), rows, strict=True)]
+    yield with_measured_baselines(named)
 
 
 class StoredReports:
