@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 import msgspec
 import platformdirs
 
+from fa_core.decode import checked, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.rows import Problem
@@ -146,17 +147,17 @@ class TomlFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problems: list[Problem] = []
-        try:
+        with reading(path, "cannot be read", "it is left out"):
             self.text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
-            self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8"
-            raise UnreadableInput(f"cannot be read ({reason})", where=path, hint="it is left out") from error
-        except msgspec.DecodeError as error:
-            found = _SYNTAX.fullmatch(str(error))
-            what, place = (found["what"], f": {found['place'].partition(',')[0]}") if found else (str(error), "")
-            hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
-            raise UnreadableInput(f"not TOML: {what}", where=f"{path}{place}", hint=hint) from error
+        with reading(path, "not TOML", "until that is corrected the whole file is left out"):
+            try:
+                self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
+                checked(self.tables)
+            except msgspec.DecodeError as error:
+                found = _SYNTAX.fullmatch(str(error))
+                what, place = (found["what"], f": {found['place'].partition(',')[0]}") if found else (str(error), "")
+                hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
+                raise UnreadableInput(f"not TOML: {what}", where=f"{path}{place}", hint=hint) from error
 
     def fitted(self, kind: type[T], data: Mapping[str, Any], keys: Sequence[str] = ()) -> T:
         """A table as a struct in which every field has a default; what does not fit keeps it and is reported.

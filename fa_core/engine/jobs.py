@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -54,7 +54,7 @@ class MeasureOptions(msgspec.Struct, frozen=True, kw_only=True):
     norm_batches: int = 1
     eval_seed: int | None = None
     dtype: str | None = None
-    credit: str = "gamma"
+    credit: Literal["none", "gamma", "full"] = "gamma"
     resamples: int = 0
     precision: bool = False
 

@@ -94,6 +94,7 @@ _POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
 
 FORMATS: tuple[Format, ...] = (
     Format("audit table", (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"'), "audit_table"),
+    Format("audit that goes on", (b'"journal"',), "audit_table", "_journal"),
     Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
     Format("epoch trace", _POSITIONS, "epoch_trace"),
     Format("single report", tuple(b'"%s"' % name.encode() for name in sorted(MEASURED)), "reports"),
@@ -427,6 +428,9 @@ class Walk:
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
+    """Whether a search looks at an entry: no hidden one, none that is kept as an old version (``audit.json.~1~``)."""
+    if entry.name.endswith("~"):
+        return False
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.atomic import Throttle, write_json
+from fa_core.atomic import write_json
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -28,6 +28,7 @@ from fa_tui.jobs.listing import Listed, Pace
 if TYPE_CHECKING:
     from fa_core.engine.devices import Placement
     from fa_core.engine.jobs import JobView, MeasureOptions
+    from fa_core.engine.journal import Journal
     from fa_core.engine.pool import Pool
 
 
@@ -115,11 +116,12 @@ class Results:
         self.out = out or Path.cwd() / RESULTS
         self._rows: dict[object, AuditRow] | None = None
         self._lock = threading.Lock()
-        self._throttle = Throttle()
-        self._unwritten = False
+        self._journal: Journal | None = None
 
     def save(self, row: AuditRow) -> Path:
-        """Write one measured run to disk, whole or not at all, or soon with those that follow; where it goes."""
+        """Write one measured run to disk, whole or not at all; where it goes."""
+        from fa_core.engine.journal import Journal
+
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
             from fa_core.formats.audit_table_writer import printable_drift
@@ -129,25 +131,18 @@ class Results:
         with self._lock:
             rows = self._kept()
             rows.pop(_identity(row), None)
+            if self._journal is None:
+                self._journal = Journal(self.out, rows.values())
             rows[_identity(row)] = row
-            self._unwritten = True
-            if self._throttle.pause <= 0:
-                self._write()
+            self._journal.append(row)
         return self.out
 
     def flush(self) -> None:
-        """Write what is not written yet."""
+        """Put the table in the journal's place."""
         with self._lock:
-            self._write()
-
-    def _write(self) -> None:
-        from fa_core.formats.audit_table_writer import write_audit_table
-
-        if not self._unwritten or self._rows is None:
-            return
-        with self._throttle.writing():
-            write_audit_table(self.out, self._rows.values())
-        self._unwritten = False
+            if self._journal is not None and self._rows is not None:
+                self._journal.finish(self._rows.values())
+            self._journal = None
 
     def _kept(self) -> dict[object, AuditRow]:
         if self._rows is None:

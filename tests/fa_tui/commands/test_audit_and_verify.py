@@ -147,7 +147,7 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     done = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
-    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, cwd=tmp_path)
+    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path)
     assert without.returncode == 3
     assert "return_hidden" in without.stderr
     again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)
