@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
 import tempfile
 import time
@@ -47,6 +48,38 @@ def write_bytes(path: Path, content: bytes) -> None:
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def keep_old(path: Path) -> Path | None:
+    """Give the file at `path` a second name that stays when `path` is replaced: ``audit.json.~1~``, or the next one.
+
+    Numbered as ``cp --backup=numbered`` does it; a search of folders leaves such names out.
+
+    Returns:
+        The second name; None where there is no file.
+
+    Raises:
+        FaError: the folder cannot be written to, or the disk is full.
+    """
+    path = place_of(path)
+    for number in range(1, 1 << 20):
+        kept = path.with_name(f"{path.name}.~{number}~")
+        try:
+            os.link(path, kept)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            return None
+        except OSError:
+            # a file system without hard links
+            if kept.exists():
+                continue
+            try:
+                shutil.copy2(path, kept)
+            except OSError as error:
+                raise FaError(f"cannot be kept as {kept.name} ({error.strerror})", where=path) from error
+        return kept
+    raise FaError("has a million old versions", where=path, hint=f"remove some {path.name}.~*~")
 
 
 def place_of(path: Path) -> Path:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from fa_core.atomic import Throttle, place_of
+from fa_core.atomic import Throttle, keep_old, place_of, write_json
 from fa_core.baseline import BASELINE_FROM, GIVEN, with_baseline, with_measured_baselines
 from fa_core.engine.devices import LOCAL, Placement, idle_gpu, resolve_devices, threads_per_worker, workers_for
 from fa_core.engine.job_table import OnEvent
@@ -347,6 +347,24 @@ class AuditFile:
         except (OSError, FaError):
             return "no other place could be written to either"
         return f"what is finished is in {self._spare}"
+
+
+def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -> Path | None:
+    """Write a run's report, or a table of rows, where an audit may be; the old file is kept under a numbered name.
+
+    Returns:
+        Where the old file is; None if there was none.
+
+    Raises:
+        UsageError: a folder, a device, a FIFO or a socket is there.
+        FaError: the folder cannot be written to, or the disk is full; the old file is untouched.
+    """
+    kept = keep_old(path)
+    if isinstance(measured, DiagnosticReport):
+        write_json(path, measured.to_dict())
+    else:
+        write_audit_table(path, measured)
+    return kept
 
 
 def _marked(before: AuditRow, after: AuditRow) -> AuditRow:

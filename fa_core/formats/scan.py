@@ -427,6 +427,9 @@ class Walk:
 
 
 def _is_shown(entry: os.DirEntry[str]) -> bool:
+    """Whether a search looks at an entry: no hidden one, none that is kept as an old version (``audit.json.~1~``)."""
+    if entry.name.endswith("~"):
+        return False
     return not entry.name.startswith(".") or (entry.name == DISTRIBUTED and entry.is_file())
 
 

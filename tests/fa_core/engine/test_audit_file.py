@@ -8,8 +8,9 @@ import pytest
 
 from fa_core import atomic
 from fa_core.engine import audit as module
-from fa_core.engine.audit import AuditFile, check_writable
+from fa_core.engine.audit import AuditFile, check_writable, replace_audit
 from fa_core.errors import FaError, UsageError
+from fa_core.formats import scan
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 
@@ -178,3 +179,12 @@ def test_what_is_no_regular_file_is_refused_before_measuring(tmp_path):
 def test_checking_leaves_nothing_behind(tmp_path):
     check_writable(tmp_path / "new" / "out.json")
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_replacing_an_audit_keeps_the_old_file_out_of_a_search(tmp_path):
+    file = tmp_path / "audit.json"
+    assert replace_audit(file, DiagnosticReport("dfa", residual_norms=[1.0], headline_acc=0.25)) is None
+    kept = replace_audit(file, DiagnosticReport("dfa", residual_norms=[2.0], headline_acc=0.5))
+    assert kept == tmp_path / "audit.json.~1~"
+    assert [row.report.headline_acc for row in scan([tmp_path]).rows] == [0.5]
+    assert [row.report.headline_acc for row in scan([kept]).rows] == [0.25]
