@@ -88,6 +88,7 @@ class ExplorerApp(App[int]):
         # where a slider has the focus it offers them itself, while there is something to undo
         Binding("u", "undo", "Undo", show=False, tooltip="undo the last change of a threshold or of the baseline (w)"),
         Binding("ctrl+r,U", "redo", "Redo", show=False, tooltip="take the last undo back"),
+        Binding("f", "widen", "All runs", show=False, tooltip="all runs, or again only those that pass the filter"),
         Binding("N", "start", "New", show=False, tooltip="start a training run or an audit, with a form"),
         Binding("question_mark,f1", "help", "Help", key_display="?", tooltip="what this pane shows and its keys"),
         Binding("ctrl+o", "jump", "Jump", show=False, tooltip="a letter on every pane; typing it goes there"),
@@ -294,6 +295,17 @@ class ExplorerApp(App[int]):
             self.push_screen(lens(name, self), lambda _: self.explorer.catch_up())
         except FaError as error:
             self.explorer.say(str(error), "warn")
+
+    def action_widen(self) -> None:
+        """Look at all runs, or again only at those that pass the filter: on every screen."""
+        session = self.session
+        if session.filter is None:
+            self.say("every run is in scope: / narrows it to those that match a filter", "dim")
+            return
+        session.widen()
+        self.rows_changed()
+        wide = f"all runs: f goes back to {session.filter.text}"
+        self.say(wide if session.wide else f"only {session.filter.text}: f shows all runs", "accent", aloud=False)
 
     def action_show_problems(self) -> None:
         """Open the list of what could not be read, and in which settings the runs were measured differently."""

@@ -82,13 +82,8 @@ class JobControl:
         runs, commands = (sum(not job.over for job in part.listed()) for part in (self.measuring, self.launches))
         return runs, commands
 
-    def measure(self, indices: Sequence[int], shown: Sequence[int] | None = None) -> None:
-        """Queue runs to be measured; say which, or say why none can be.
-
-        Args:
-            indices: the runs.
-            shown: the rows that a filter leaves, rising: of the others it is said that they are hidden.
-        """
+    def measure(self, indices: Sequence[int]) -> None:
+        """Queue runs to be measured; say which, or say why none can be."""
         app, session = self._app, self._app.session
         rows = [(index, session.rows[index]) for index in session.measurable(indices)]
         if not rows:
@@ -101,7 +96,7 @@ class JobControl:
             return
         session.marked.clear()
         app.explorer.marks_changed()
-        queued = queued_words(session, [int(job) for job in started], shown) if started else ""
+        queued = queued_words(session, [int(job) for job in started]) if started else ""
         app.say(f"{queued} to measure" if queued else "already queued", "dim")
 
     def start(self, planned: Planned) -> None:

@@ -23,8 +23,8 @@ from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, Table, run_pieces, runs_words, table_pieces, traces_of
 from fa_tui.views import analysed
-from fa_tui.views.filters import Filter, Look
-from fa_tui.views.words import count_words, with_keys
+from fa_tui.views.filters import Look
+from fa_tui.views.words import with_keys
 from fa_tui.widgets.chart import Canvas, curve_chart
 from fa_tui.widgets.line import Line, TabLine, TextLines
 from fa_tui.widgets.table import GridTable, LineTable
@@ -46,7 +46,6 @@ class AnalysisScreen(JudgedScreen):
 
     Args:
         session: the runs and what judges them.
-        filter: of the matrix: the analyses are of the runs that pass, until all are asked for.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -55,15 +54,14 @@ class AnalysisScreen(JudgedScreen):
             for place, name in enumerate(NAMES, 1)
         ),
         Binding("M", "healthy", "Healthy", tooltip="which methods should pass: the sweep's healthy group"),
-        Binding("f", "turn_filter", "Filter", tooltip="all runs, or those that pass the matrix's filter"),
         Binding("tab", "turn(1)", "Next", show=False),
         Binding("shift+tab", "turn(-1)", "Previous", show=False),
         Binding("A", "dismiss", "Back", show=False),
     ]
 
-    def __init__(self, session: Session, *, filter: Filter | None = None) -> None:
+    def __init__(self, session: Session) -> None:
         super().__init__(session)
-        self.runs = analysed.Analysed(session, filter)
+        self.runs = analysed.Analysed(session)
         self._open = 0
         self._lines = [0] * len(NAMES)
         self._said: list[str] = []
@@ -109,16 +107,8 @@ class AnalysisScreen(JudgedScreen):
         self.table.focus()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Groups of methods are the sweep's; without a filter there is nothing to turn to."""
-        if action == "turn_filter":
-            return self.runs.filtered
+        """Groups of methods are the sweep's."""
         return action != "healthy" or (self._open == 0 and len(self.session) > 0)
-
-    def action_turn_filter(self) -> None:
-        """Analyse all runs, or those that pass the matrix's filter."""
-        self.runs.turn()
-        self._runs_are_others()
-        self.judge()
 
     def action_healthy(self) -> None:
         """Choose the methods that should pass."""
@@ -142,23 +132,11 @@ class AnalysisScreen(JudgedScreen):
         self.session.healthy = names
         self.judge()
 
-    def _runs_are_others(self) -> None:
-        self._say_title()
-        self.recount()
-
     def _say_title(self) -> None:
         runs, why = self.runs.title
         self.set_title(
             (" analysis ", "accent"), (f" {NAMES[self._open]} ", "strong"), (f" {runs}", "dim"), (why, "warn")
         )
-
-    @property
-    def passing(self) -> Sequence[int] | None:
-        return self.runs.passing()
-
-    def counted(self) -> str:
-        rows = self.runs.rows
-        return super().counted() if rows is None else count_words(self.session, rows)
 
     def on_tab_line_chosen(self, message: TabLine.Chosen) -> None:
         self.action_open(message.place)
@@ -172,7 +150,7 @@ class AnalysisScreen(JudgedScreen):
 
     def judge(self) -> None:
         if self.runs.judge():
-            self._runs_are_others()
+            self._say_title()
         table, thresholds = self.runs.table, self.session.thresholds
         if self._open == 0:
             self._found = sensitivities(table, thresholds, self.runs.healthy(), points=False)
@@ -199,14 +177,11 @@ class AnalysisScreen(JudgedScreen):
 
     def shared(self) -> Shared:
         """The table that is open, and the runs that it is of."""
-        session, name, rows = self.session, NAMES[self._open], self.runs.chosen
+        session, name, rows = self.session, NAMES[self._open], self.session.scoped
         healthy = self.runs.healthy() if name == "sweep" else None
         options = ["--healthy", ",".join(healthy)] if healthy else []
         look = look_now(self.app)
-        if self.runs.rows is not None:
-            options += Look(filter=look.filter).options()
-        else:
-            look = look._replace(filter="")
+        options += Look(filter=look.filter).options()
         line = self.table.line if self.table.line_count() else None
         table = Table(name, self._blocks, line, self._record)
         names = runs_words(len(rows))
@@ -230,7 +205,7 @@ class AnalysisScreen(JudgedScreen):
         if isinstance(found, Utility):
             return found.to_dict()
         if isinstance(found, SeedTable):
-            return seeds_record(self.runs.chosen, thresholds, found)
+            return seeds_record(self.session.scoped, thresholds, found)
         return sweep_record(table, thresholds, sensitivities(table, thresholds, self.runs.healthy()))
 
     def _tell(self) -> None:

@@ -75,8 +75,8 @@ def reopening(app: ExplorerApp, look: Look) -> Piece:
 def look_now(app: ExplorerApp) -> Look:
     """The look of the main screen, as a command understands it: a command knows no marks."""
     shown = app.explorer.shown_runs
-    if "is:marked" in shown.filter_text:
-        return shown.look._replace(filter=picking(app.session.rows, shown.rows or ()))
+    if "is:marked" in app.session.scope_text:
+        return shown.look._replace(filter=picking(app.session.rows, app.session.in_scope))
     return shown.look
 
 
@@ -104,13 +104,13 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
     session, shown = app.session, app.explorer.shown_runs
     rows = [session.rows[index] for index in chosen]
     name = session.label(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} marked runs"
-    indices = sorted(session.marked) or shown.rows
+    indices = sorted(session.marked) or session.scope
     exported = list(session.rows) if indices is None else [session.rows[index] for index in indices]
     return Shared(
         [
             *cell_piece(shown.cell_text()),
             *run_pieces(rows, name, session.thresholds),
-            *commands(app, look_now(app), "marked" if shown.filter_text else ""),
+            *commands(app, look_now(app), "marked" if session.scope_text else ""),
         ],
         exported,
         runs_words(len(exported)),
@@ -226,7 +226,7 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     app.rows_changed(flips)
     text = baseline_text(app.session.baseline)
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
-    flipped = flip_text(app.session, flips, shown=app.explorer.shown_runs.rows)
+    flipped = flip_text(app.session, flips)
     app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
 
 

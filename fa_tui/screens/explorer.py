@@ -19,7 +19,7 @@ from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
-from fa_tui.views.words import count_words, title_pieces
+from fa_tui.views.words import title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
@@ -189,13 +189,6 @@ class ExplorerScreen(Uniform, SlidersScreen):
             self.charts.follow()
 
     @property
-    def passing(self) -> Sequence[int] | None:
-        return self.shown_runs.rows
-
-    def counted(self) -> str:
-        return count_words(self.session, self.passing)
-
-    @property
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         return self.runs.row
@@ -249,6 +242,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         before = self.session.thresholds
         flips = self.session.set_thresholds(message.thresholds)
         if flips and self.shown_runs.verdicts_changed(flips):
+            self.show_rugs()
             self._show_title()
             self._show_detail()
         elif self.detail is not None:
@@ -296,7 +290,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self._filter_line is not None and not self._filter_line.is_done:
             self.set_focus(self._filter_line.entry)
             return
-        line = self._filter_line = FilterLine(self.session, self.shown_runs.filter_text)
+        line = self._filter_line = FilterLine(self.session, self.session.filter.text if self.session.filter else "")
         await self.mount(line, after=self.query_one("#sliders-place"))
         self.set_focus(line.entry)
 
@@ -319,10 +313,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
             line.leave()
 
     def on_filter_line_changed(self, message: FilterLine.Changed) -> None:
-        self.shown_runs.apply(message.filter, message.rows)
-        self.recount()
-        self._show_title()
-        self._show_detail()
+        self.session.narrow(message.filter, message.rows)
+        self.rows_changed()
 
     async def on_filter_line_closed(self) -> None:
         from fa_tui.widgets.filter_line import FilterLine
@@ -367,7 +359,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
-        self.app.jobs.measure(self._chosen(), self.shown_runs.rows)
+        self.app.jobs.measure(self._chosen())
 
     def _chosen(self) -> list[int]:
         return sorted(self.session.marked) or ([] if self.row is None else [self.row])
@@ -389,9 +381,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     @on(LineTable.Marked)
     def _marked(self) -> None:
-        if self.shown_runs.marks_changed():
-            self.recount()
-            self._show_detail()
+        if self.session.filter is not None and self.session.filter.live and self.session.choose():
+            self.rows_changed()
         self._show_title()
         self._offer_measuring()
 
@@ -427,11 +418,11 @@ def lens(name: str, app: ExplorerApp) -> JudgedScreen:
     if name == "compare":
         from fa_tui.screens.compare import CompareScreen
 
-        return CompareScreen(session, at=explorer.row, filter=explorer.shown_runs.filter)
+        return CompareScreen(session, at=explorer.row)
     if name == "timeline":
         from fa_tui.screens.timeline import TimelineScreen
 
         return TimelineScreen(session, at=explorer.row)
     from fa_tui.screens.analysis import AnalysisScreen
 
-    return AnalysisScreen(session, filter=explorer.shown_runs.filter)
+    return AnalysisScreen(session)

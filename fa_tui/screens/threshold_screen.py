@@ -52,17 +52,12 @@ class SlidersScreen(Screen[None]):
         """The runs that the sliders show and count."""
         return self.session
 
-    @property
-    def passing(self) -> Sequence[int] | None:
-        """The rows that a filter leaves on this screen, rising; None without one."""
-        return None
-
     def set_title(self, *pieces: tuple[str, str]) -> None:
         """Show the top line."""
         self.query_one("#title", Line).set(*pieces)
 
     def show_rugs(self) -> None:
-        """Put every run's number on the sliders' tracks."""
+        """Put the number of every run in scope on the sliders' tracks."""
         if self.sliders is not None:
             for letter in LETTERS:
                 self.sliders.set_runs(letter, self.judged.values(letter))
@@ -80,7 +75,7 @@ class SlidersScreen(Screen[None]):
             flips: the runs.
             before: the thresholds until now, where it was they that changed.
         """
-        self._flipped = flipped_words(self.judged, flips, before, self.passing) if flips else ""
+        self._flipped = flipped_words(self.judged, flips, before) if flips else ""
         if flips or before is None:
             self.recount()
         elif self.sliders is not None:
@@ -89,11 +84,7 @@ class SlidersScreen(Screen[None]):
     def recount(self) -> None:
         """Show how many runs are walked back, and again what flipped last."""
         if self.sliders is not None:
-            self.sliders.set_summary(self.counted(), self._flipped)
-
-    def counted(self) -> str:
-        """How many runs are walked back."""
-        return walk_back_words(self.judged)
+            self.sliders.set_summary(walk_back_words(self.judged), self._flipped)
 
     def action_slider(self, letter: str) -> None:
         """Go to one threshold."""
@@ -172,11 +163,13 @@ class JudgedScreen(SlidersScreen):
         self.judge()
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
-        before = self.session.thresholds
+        before, scope = self.session.thresholds, self.session.scope
         flips = self.session.set_thresholds(message.thresholds)
         if self.judged is not self.session:
             flips = self.judged.set_thresholds(message.thresholds)
         self.count(flips, before)
+        if self.session.scope != scope:
+            self.show_rugs()
         # nothing to say takes back what was said of the change before, on the main screen
         self.app.say(message.words, "dim", aloud=bool(message.words))
         self.soon()

@@ -17,10 +17,8 @@ from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words
-from fa_core.rows import AuditRow
 from fa_tui.session import Session
 from fa_tui.views.columns import has_no_credit
-from fa_tui.views.filters import Filter
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
@@ -32,23 +30,20 @@ _NAMED = 6
 
 
 class Analysed:
-    """Follows the filter, and the thresholds where the filter depends on them.
+    """The runs in scope, as the analyses take them.
 
     Args:
         session: all runs.
-        filter: of the matrix, if there is one.
 
     Attributes:
-        everything: whether the filter is put aside.
-        rows: indices of the runs; None for all.
+        rows: the scope that was read.
         table: of these runs.
         gammas: place in the table → mean Γ where there may be one, each report read once: a slider must not
             read them again.
     """
 
-    def __init__(self, session: Session, filter: Filter | None = None) -> None:
-        self._session, self._filter = session, filter
-        self.everything = False
+    def __init__(self, session: Session) -> None:
+        self._session = session
         self.read()
 
     def read(self) -> None:
@@ -61,55 +56,30 @@ class Analysed:
         self._choose()
 
     def judge(self) -> bool:
-        """Apply a filter that depends on verdicts again; whether other runs are analysed now."""
-        before = self.rows
-        if self._filter is not None and self._filter.live and not self.everything:
+        """Take up another scope; whether there is one."""
+        others = self.rows != self._session.scope
+        if others:
             self._choose()
-        return self.rows != before
-
-    def turn(self) -> None:
-        """All runs instead of those that pass, or back."""
-        self.everything = not self.everything
-        self._choose()
+        return others
 
     def _choose(self) -> None:
         session = self._session
-        self.rows = self._passing()
-        rows = range(len(session)) if self.rows is None else self.rows
+        self.rows = session.scope
         self.table: AuditTable = session.table if self.rows is None else session.table.select(self.rows)
         gammas = self._gammas
-        self.gammas = {place: gammas[row] for place, row in enumerate(rows) if row in gammas}
-
-    def passing(self) -> list[int] | None:
-        """The rows that pass as they are judged now, also before `judge`; None for all."""
-        return self._passing() if self._filter is not None and self._filter.live else self.rows
-
-    def _passing(self) -> list[int] | None:
-        return None if self._filter is None or self.everything else self._filter.rows(self._session)
+        self.gammas = {place: gammas[row] for place, row in enumerate(session.in_scope) if row in gammas}
 
     def __len__(self) -> int:
         return len(self.table)
 
     @property
-    def filtered(self) -> bool:
-        """Whether there is a filter, followed or not."""
-        return self._filter is not None
-
-    @property
-    def chosen(self) -> Sequence[AuditRow]:
-        """The runs."""
-        session = self._session
-        return session.rows if self.rows is None else [session.rows[row] for row in self.rows]
-
-    @property
     def title(self) -> tuple[str, str]:
         """How many runs there are, and why not all; the second part is emphasized."""
-        total = runs_words(len(self._session))
-        if self._filter is None:
-            return total, ""
+        session = self._session
+        total = runs_words(len(session))
         if self.rows is None:
-            return total, "   all, not only those that pass the filter (f)"
-        return "", f"of {len(self.rows)} of {total}: {self._filter.text}"
+            return total, "   all, not only those that pass the filter (f)" if session.wide else ""
+        return "", f"of {len(self.rows)} of {total}: {session.scope_text} (f)"
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """Method → how many of its runs are analysed, and how many there are."""

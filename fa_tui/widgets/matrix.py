@@ -22,7 +22,7 @@ from fa_tui.views.text import Glyphs, abbreviated, cut_start, lengths, padded, p
 from fa_tui.widgets.run_cells import RunCells, shade_style
 from fa_tui.widgets.table import LineTable
 
-_COUNT_TITLE = "walk back"
+_COUNT_TITLE = "walk-back"
 _LONGEST_NAMES, _SHORTEST_NAMES, _LEAST_NAMES = 44, 14, 9
 
 
