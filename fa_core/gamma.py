@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from fa_core.method_style import known_method
 from fa_core.runs import canonical_method
 
-FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge"})
+FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L comes free: from the head's true weights, or by matching the gradient there."""
 
 
@@ -62,13 +62,34 @@ def mean_gamma(credit: Mapping[str, Any] | None) -> float:
     return _mean_over(credit, "gamma", ())
 
 
+def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
+    """How far one end of the network carries the mean of Γ over the layers: max(|Γ_0|, |Γ_L|) / Σ_l |Γ_l|.
+
+    1/(number of layers) where all layers have the same |Γ_l|, 1 where one end has it all; NaN of fewer than two
+    layers with a finite Γ, and where all are 0. The successor text names the failure without a number: the
+    definition is ours. Source: docs/protocol.md §4.
+
+    >>> round(aggregation_collapse({"gamma": [0.42, 0.006, -0.015, -0.004, -0.004]}), 3)
+    0.935
+    >>> aggregation_collapse({"gamma": [0.2, 0.2, 0.2, -0.2]}), aggregation_collapse({"gamma": [0.2, None]})
+    (0.25, nan)
+    """
+    layers = (credit or {}).get("gamma")
+    sizes = [abs(float(each)) for each in layers if _finite(each)] if isinstance(layers, (list, tuple)) else []
+    return max(sizes[0], sizes[-1]) / sum(sizes) if len(sizes) > 1 and any(sizes) else math.nan
+
+
+def _finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and math.isfinite(value)
+
+
 def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collection[int]) -> float:
     """Mean of what is defined; NaN where nothing is."""
     layers = (credit or {}).get(metric)
     if not isinstance(layers, (list, tuple)):
         return math.nan
     kept = [value for l, value in enumerate(layers) if l not in left_out]
-    known = [float(value) for value in kept if isinstance(value, (int, float)) and math.isfinite(value)]
+    known = [float(value) for value in kept if _finite(value)]
     return sum(known) / len(known) if known else math.nan
 
 
@@ -88,3 +109,27 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
     found = (null.get(name) for name in ("deep_gamma_mean", "deep_gamma_std"))
     mean, std = (float(value) if isinstance(value, (int, float)) else math.nan for value in found)
     return mean, std
+
+
+Credit: TypeAlias = Mapping[str, Any] | None
+CREDIT: Mapping[str, tuple[str, Callable[[Credit, str], float]]] = {
+    "mean_gamma": ("Γ, all l", lambda credit, _: mean_gamma(credit)),
+    "deep_gamma": ("deep Γ", deep_gamma),
+    "null_gamma": ("null Γ", lambda credit, method: null_gamma(credit, method)[0]),
+    "deep_rho": ("deep ρ", lambda credit, method: deep_gamma(credit, method, "rho")),
+    "deep_nudge": ("deep nudge", lambda credit, method: deep_gamma(credit, method, "nudge")),
+}
+"""A run's credit as single numbers: name → heading, and the number of a credit table and a method; NaN for none.
+
+*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh feedback.
+Source: docs/protocol.md §4.
+"""
+
+
+def credit_numbers(credit: Credit, method: str = "") -> list[float]:
+    """The numbers of `CREDIT` in its order.
+
+    >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]}, "dfa")]
+    [0.43, 0.2, nan, 0.3, nan]
+    """
+    return [number(credit, method) for _, number in CREDIT.values()]

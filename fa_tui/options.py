@@ -200,6 +200,9 @@ _THRESHOLDS = {
         ("frozen_acc_margin_pp", "PP", "(d) fires below this margin, percentage points."),
     )
 }
+_THRESHOLDS["protocol"] = _option(
+    Literal["v1", "v2"], "v1", "v2: its successor's checks D1, D2, D3 by the thresholds of a, b, d; no c."
+)
 _PLACEMENT = {
     "device": _option(str, "auto", "auto, cpu, cuda:all, cuda:1, or several with commas: one worker each."),
     "jobs": _option(int | None, None, "Workers at a time.", metavar="N", show_default="one per device"),

@@ -293,7 +293,7 @@ def credit_quality(
         rows = [_moves(done, y, reading, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
     if all(a is None for a in credit):
-        missing = {"gamma, rho, nudge": "the method gives no credit signal"}
+        missing = {"gamma, rho, nudge": Method.no_credit}
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
     return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing)
 
@@ -464,7 +464,10 @@ def method_credit_quality(
     """
     with _training_credit(net, x, y) as credit_of:
         credit = credit_of(copy.deepcopy(method))
-    return replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
+    found = replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
+    if all(a is None for a in credit):
+        found.missing["gamma, rho, nudge"] = getattr(method, "no_credit", Method.no_credit)
+    return found
 
 
 def _free(method: Method, layers: Sequence[object]) -> list[int]:

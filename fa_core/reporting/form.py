@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, varying_axes
-from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.seeds import differences, over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
@@ -109,6 +109,7 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
         )
     yield Heading("Over seeds", 3)
     yield from analyses.seeds_blocks(over_seeds(measured, thresholds))
+    yield from analyses.differences_blocks(differences(measured))
     yield Heading("Threshold sensitivity", 3)
     yield from analyses.sensitivity_blocks(sensitivities(measured, thresholds))
     yield Heading("Decision utility", 3)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fa_core.analysis.margins import partial_audit
-from fa_core.analysis.seeds import SeedTable
+from fa_core.analysis.seeds import Difference, SeedTable
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
@@ -127,10 +127,12 @@ def sweep_record(
     return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
 
 
-def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
-    """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
+def seeds_record(
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable, apart: Sequence[Difference]
+) -> dict[str, Any]:
+    """Every condition over its seeds, their differences, and what numbers rest on where they are not exact."""
     partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
-    return {**analysis.to_dict(), "partial": partial}
+    return {**analysis.to_dict(), "differences": [one.to_dict() for one in apart], "partial": partial}
 
 
 def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:

@@ -12,13 +12,11 @@ from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
-from fa_core.gamma import mean_gamma
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words
 from fa_tui.session import Session
-from fa_tui.views.columns import has_no_credit
 from fa_tui.views.words import runs_words
 
 if TYPE_CHECKING:
@@ -38,36 +36,24 @@ class Analysed:
     Attributes:
         rows: the scope that was read.
         table: of these runs.
-        gammas: place in the table → mean Γ where there may be one, each report read once: a slider must not
-            read them again.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self.read()
 
-    def read(self) -> None:
-        """Read the session's runs again: some came, went or changed."""
-        self._gammas = {
-            row: mean_gamma(each.report.credit)
-            for row, each in enumerate(self._session.rows)
-            if not has_no_credit(each)
-        }
-        self._choose()
-
     def judge(self) -> bool:
         """Take up another scope; whether there is one."""
         others = self.rows != self._session.scope
         if others:
-            self._choose()
+            self.read()
         return others
 
-    def _choose(self) -> None:
+    def read(self) -> None:
+        """Choose among the session's runs again: some came, went or changed."""
         session = self._session
         self.rows = session.scope
         self.table: AuditTable = session.table if self.rows is None else session.table.select(self.rows)
-        gammas = self._gammas
-        self.gammas = {place: gammas[row] for place, row in enumerate(session.in_scope) if row in gammas}
 
     def __len__(self) -> int:
         return len(self.table)
@@ -144,11 +130,11 @@ _LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L�
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
-    """The table among some blocks, and the text around it."""
+    """The first table among some blocks, and the text around it."""
     grid, said = Grid(headings=("",), rows=()), []
     for block in blocks:
         if isinstance(block, Grid):
-            grid = block
+            grid = grid if grid.rows else block
         elif isinstance(block, Bullets):
             said += [f"- {item}" for item in block.items]
         elif isinstance(block, Paragraph):

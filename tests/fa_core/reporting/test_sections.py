@@ -102,6 +102,7 @@ def test_a_fired_floor_has_its_cause_beside_it() -> None:
     )
     (grid,) = (block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid))
     assert [cells[-1] for cells in grid.rows] == ["cancelled", "converged", "–", "undetermined"]
+    assert [cells[-2] for cells in grid.rows] == ["scale failure", "–", "–", "scale failure"]
     assert grid.rows[0][2] == "−250x" and grid.rows[2][2] == "+10000x"
     assert grid.rows[3][5:7] == ("N/A", "N/A")
 

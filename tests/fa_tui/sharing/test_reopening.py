@@ -82,7 +82,7 @@ async def begin(app: ExplorerApp, pilot: Pilot[Any], chance: random.Random) -> N
         explorer.lay_out_along(explorer.matrix.axes.having(place, chance.choice(AXES)))
     chosen = Filter(chance.choice(FILTERS), AXES)
     session.narrow(chosen)
-        explorer.rows_changed()
+    explorer.rows_changed()
     if chance.random() < 0.5:
         await explorer.action_toggle_table()
         assert explorer.shown_runs.table is not None
