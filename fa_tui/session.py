@@ -80,6 +80,7 @@ class Session:
         wide: whether the filter is put aside.
         scope: indices of the rows that are looked at, rising; None for all.
         gone: indices of rows whose file or folder is no longer there; they are shown as they were.
+        states: row → ``queued``, ``running``, or, measured again, ``agrees`` or ``deviates``.
         flags: per row, the mask of diagnostics that fire.
         coverage: per row, the mask of diagnostics that were measured.
         undecided: per row, the mask of diagnostics whose interval holds the threshold.
@@ -105,6 +106,7 @@ class Session:
         self.healthy: tuple[str, ...] | None = None
         self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
+        self.states: dict[int, str] = {}
         self.filter: Filter | None = None
         self.wide = False
         self.scope: list[int] | None = None

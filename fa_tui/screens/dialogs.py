@@ -33,7 +33,7 @@ from fa_tui.views.columns import every_column
 from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
 from fa_tui.views.text import briefly
-from fa_tui.views.words import flip_text
+from fa_tui.views.words import change_words, flip_text, told_apart
 from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
@@ -123,7 +123,7 @@ async def copy_something(app: ExplorerApp) -> None:
     """Ask what to copy, and copy it."""
     text = "\n".join(strip.text.rstrip() for strip in app.screen._compositor.render_strips(app.screen.size))
     pieces = [*shared_by(app).pieces, Piece("s", "this screen as text", "", lambda: text)]
-    piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces])
+    piece = await choose(app, "Copy", [Choice(piece.key, piece.what, piece.note, piece) for piece in pieces], "Copy")
     if piece is None:
         return
     made = await asyncio.to_thread(piece.text)
@@ -158,6 +158,10 @@ async def export_something(app: ExplorerApp) -> None:
     app.say(f"saved {files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")
 
 
+_removed: list[tuple[str, DiagnosticThresholds]] = []
+"""Presets that were removed since the explorer began, each to be brought back."""
+
+
 async def choose_preset(app: ExplorerApp) -> None:
     """Ask for saved thresholds to use, to save or to remove."""
     presets = Presets()
@@ -167,8 +171,10 @@ async def choose_preset(app: ExplorerApp) -> None:
         for number, (name, thresholds) in enumerate(known.items(), 1)
     ]
     choices.append(Choice("s", "save as ...", f"now: {_values(app.session.thresholds)}", "save"))
-    if len(known) > 1:
+    if len(known) > len(PROTOCOLS):
         choices.append(Choice("x", "remove ...", "", "remove"))
+    if _removed:
+        choices.append(Choice("r", f"bring back {_removed[-1][0]}", _values(_removed[-1][1]), "restore"))
     if presets.problems:
         app.say(briefly(presets.problems[0]), "warn")
     answer = await choose(app, "Thresholds", choices)
@@ -176,10 +182,13 @@ async def choose_preset(app: ExplorerApp) -> None:
         await _save_preset(app, presets, known)
     elif answer == "remove":
         mine = [Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS]
-        name = await choose(app, "Remove", mine)
+        name = await choose(app, "Remove", mine, "Remove")
         if name is not None:
             presets.remove(name)
-            app.say(f"preset {name} removed", "good")
+            _removed.append((name, known[name]))
+            app.say(f"preset {name} removed: p r brings it back", "good")
+    elif answer == "restore":
+        presets.save(*_removed.pop())
     elif answer is not None:
         use_preset(app, *answer)
 
@@ -277,9 +286,33 @@ async def choose_order(app: ExplorerApp) -> None:
     for key, column in zip(_KEYS, every_column(app.session), strict=False):
         note = {column.name: "now; again turns it round", f"-{column.name}": "now, falling"}.get(table.order, "")
         choices.append(Choice(key, column.title, note, column.name))
-    chosen = await choose(app, "Sort by", choices)
+    chosen = await choose(app, "Sort by", choices, "Sort")
     if chosen is not None:
         table.sort_by(f"-{chosen}" if chosen and chosen == table.order else chosen)
+
+
+async def choose_flip(app: ExplorerApp) -> None:
+    """List the runs that flipped with the last step, and go to the one that is chosen."""
+    session, explorer = app.session, app.explorer
+    flips = [flip for flip in explorer.flips if flip.before != flip.after]
+    if not flips:
+        app.say("no run flipped with the last step", "dim")
+        return
+    rows = [session.rows[flip.row] for flip in flips]
+    names = [method + rest for method, rest in told_apart(rows)]
+    homes = homes_of([row.source for row in session.rows])
+    choices = [
+        Choice(
+            "",
+            f"{name}  {change_words(flip)}",
+            f"{session.cell(flip.row)}  {homes[flip.row]}  {session.words(flip.row)}",
+            flip.row,
+        )
+        for name, flip in zip(names, flips, strict=True)
+    ]
+    row = await choose(app, f"Flipped at {explorer.moved}" if explorer.moved else "Flipped", choices, "Go there")
+    if row is not None:
+        explorer.runs.go_to(row)
 
 
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
@@ -291,6 +324,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "columns": partial(choose_axis, place="columns"),
     "lines": partial(choose_axis, place="lines"),
     "order": choose_order,
+    "flips": choose_flip,
 }
 
 

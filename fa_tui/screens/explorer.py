@@ -19,7 +19,7 @@ from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
 from fa_tui.views.text import short_paths
-from fa_tui.views.words import title_pieces
+from fa_tui.views.words import flip_words, moved_words, title_pieces
 from fa_tui.widgets.line import KeyBar, Line, StatusLine
 from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place, Uniform
@@ -67,6 +67,8 @@ EXPLORER_KEYS: list[BindingType] = [
     ),
     Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
     Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
+    Binding("n", "next_flip", "Next flip", show=False, tooltip="the next run that flipped with the last step"),
+    Binding("F", "flips", "Flips", show=False, tooltip="every run that flipped with the last step"),
     Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
     Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
     Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
@@ -120,6 +122,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         self._detail_due = False
         self._can_measure = False
         self._filter_line: FilterLine | None = None
+        self.flips: Sequence[Flip] = ()
 
     def compose(self) -> ComposeResult:
         yield Line(id="title")
@@ -239,15 +242,13 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return action != "measure" or self._can_measure
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
-        before = self.session.thresholds
-        flips = self.session.set_thresholds(message.thresholds)
-        if flips and self.shown_runs.verdicts_changed(flips):
+        flips = self.flips = self.judged_by(message)
+        if self.shown_runs.verdicts_changed(flips):
             self.show_rugs()
             self._show_title()
             self._show_detail()
         elif self.detail is not None:
             self.detail.judge(self.session.thresholds)
-        self.count(flips, before)
         # nothing to say takes back what was said of the change before
         self.status.say(message.words, "dim")
 
@@ -331,7 +332,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         if self.sliders is not None:
             if self.sliders.thresholds != self.session.thresholds:
                 # what flipped on the way was shown elsewhere
-                self._flipped = ""
+                self._flipped, self.flips = "", ()
+                self.runs.show_flips(())
             self.sliders.follow()
         self.shown_runs.lay_out()
         self.recount()
@@ -346,6 +348,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
             only: the rows, where none came; then nothing has to be laid out again.
         """
         self.shown_runs.rows_changed(only)
+        if flips:
+            self.flips = flips
+            self.runs.show_flips(flips)
         self.count(flips)
         self.show_rugs()
         self._show_detail()
@@ -360,6 +365,26 @@ class ExplorerScreen(Uniform, SlidersScreen):
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
         self.app.jobs.measure(self._chosen())
+
+    def action_next_flip(self) -> None:
+        """Go to the next of the runs that flipped with the last step."""
+        flips = [flip for flip in self.flips if flip.before != flip.after]
+        rows = [flip.row for flip in flips]
+        if not flips:
+            self.status.say("no run flipped with the last step: { } move a slider to the next verdict that does", "dim")
+            return
+        place = (rows.index(self.row) + 1) % len(rows) if self.row in rows else 0
+        self.runs.go_to(rows[place])
+        self.status.say(f"{place + 1} of {len(rows)} flipped: {flip_words(self.session, flips[place])}", "accent")
+
+    @property
+    def moved(self) -> str:
+        """Which thresholds the last step, or drag, moved, and where to."""
+        return moved_words(self.session.thresholds, self._begun[3])
+
+    def action_flips(self) -> None:
+        """List the runs that flipped with the last step."""
+        self.app.action_ask("flips")
 
     def _chosen(self) -> list[int]:
         return sorted(self.session.marked) or ([] if self.row is None else [self.row])

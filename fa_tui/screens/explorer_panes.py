@@ -128,7 +128,7 @@ class RunsShown:
         others = self._laid_out != self._session.scope
         if others:
             self.lay_out()
-        self.view.verdicts_changed(flips)
+        self.view.show_flips(flips)
         return others
 
     def rows_changed(self, only: Sequence[int] | None) -> None:

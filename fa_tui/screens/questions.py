@@ -30,7 +30,7 @@ ResultT = TypeVar("ResultT")
 
 def leaving(keys: str, tooltip: str, *, priority: bool = False) -> Binding:
     """The keys that close a question without an answer."""
-    return Binding(keys, "dismiss(None)", "Never mind", key_display="esc", tooltip=tooltip, priority=priority)
+    return Binding(keys, "dismiss(None)", "Cancel", key_display="esc", tooltip=tooltip, priority=priority)
 
 
 class Question(ModalScreen[ResultT]):
@@ -90,7 +90,7 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("home,g", "edge(-1)", "First", show=False),
         Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
+        Binding("enter", "take", "Select", tooltip="choose the line under the cursor"),
     ]
 
     def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
@@ -98,6 +98,15 @@ class ChoiceList(PaintedScroll, can_focus=True):
         self.choices = list(choices)
         self.at = 0
         self._take = take
+
+    @property
+    def does(self) -> str:
+        """What Enter does with an entry, as the key bar says it."""
+        return self._bindings.key_to_bindings["enter"][0].description
+
+    @does.setter
+    def does(self, word: str) -> None:
+        self._bindings.key_to_bindings["enter"] = [Binding("enter", "take", word, tooltip="the line under the cursor")]
 
     @property
     def current(self) -> Choice | None:
@@ -190,6 +199,7 @@ class ChoiceScreen(ListDialog[Any]):
     Args:
         title: what is chosen.
         choices: the entries.
+        does: what Enter does with the entry.
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -197,8 +207,9 @@ class ChoiceScreen(ListDialog[Any]):
         Binding("question_mark,f1", "app.help", "Help", key_display="?", tooltip="what this list is and its keys"),
     ]
 
-    def __init__(self, title: str, choices: Sequence[Choice]) -> None:
+    def __init__(self, title: str, choices: Sequence[Choice], does: str = "Select") -> None:
         super().__init__(title, choices, lambda choice: self.dismiss(choice.value))
+        self.list.does = does
 
 
 class EntryScreen(Question[str | None]):
@@ -212,7 +223,7 @@ class EntryScreen(Question[str | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Take", priority=True, tooltip="take what is typed"),
+        Binding("enter", "take", "Done", priority=True, tooltip="take what is typed"),
         leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]
@@ -353,9 +364,9 @@ class QuitScreen(Dialog[str | None]):
         self.dismiss("stop")
 
 
-async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice]) -> Any:
-    """The value of an entry, or None after Esc."""
-    return await app.push_screen_wait(ChoiceScreen(title, choices))
+async def choose(app: ExplorerApp, title: str, choices: Sequence[Choice], does: str = "Select") -> Any:
+    """The value of an entry, or None after Esc; `does` is what Enter does with it."""
+    return await app.push_screen_wait(ChoiceScreen(title, choices, does))
 
 
 async def ask(

@@ -148,6 +148,11 @@ def flip_text(session: Session, flips: Sequence[Flip], limit: int = 3) -> str:
     )
 
 
+def flip_words(session: Session, flip: Flip) -> str:
+    """One run that flipped: ``ep s123 +a, needs walk-back: residual stream exploded``."""
+    return f"{run_name(session, flip.row)} {change_words(flip)}, {session.verdict(flip.row)}"
+
+
 _TOLD_APART = 100
 """Of more runs that share a name each is called by its key: to compare them all would take too long."""
 
