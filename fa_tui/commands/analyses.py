@@ -227,7 +227,10 @@ OutOption = Annotated[
 ]
 FigureOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."),
+    typer.Option(
+        metavar="NAME",
+        help="What .svg, .pdf and .png show: audit, timeline, gamma (over epochs), or an axis such as lam.",
+    ),
 ]
 TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
 
