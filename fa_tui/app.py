@@ -25,7 +25,7 @@ from textual.screen import Screen
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError
-from fa_tui.jobs.control import JobControl
+from fa_tui.jobs.control import NO_CHECKPOINT, JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following, Reading
 from fa_tui.session import Flip, Session
@@ -419,7 +419,7 @@ class ExplorerApp(App[int]):
 
 _WHY_NOT = {
     "app.show_problems": "nothing to report: every file was read whole, in the same settings",
-    "measure": "no checkpoint to measure here: open a run folder or a weights file, e.g. fa-tui runs/",
+    "measure": NO_CHECKPOINT,
     "order": "the matrix has no order: t opens the long view, which S sorts by any column",
     "axis": "the long view has no axes: t goes back to the matrix",
     "rescale": "no bars on this screen: they need more room",

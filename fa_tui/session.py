@@ -75,7 +75,7 @@ class Session:
         problems: paths that could not be opened, with reasons.
         traces: per-epoch traces found next to the runs; a function that reads them is called when they are wanted.
         marked: indices of marked rows.
-        healthy: methods that should pass, where the user chose them (default: bp, fa, ep).
+        groups: method → ``healthy`` (should pass), ``degenerate`` or ``neither``, where the user chose.
         filter: what narrows the scope, if anything does.
         wide: whether the filter is put aside.
         scope: indices of the rows that are looked at, rising; None for all.
@@ -103,7 +103,7 @@ class Session:
         self.problems = list(problems)
         self._traces = traces
         self.marked: set[int] = set()
-        self.healthy: tuple[str, ...] | None = None
+        self.groups: dict[str, str] | None = None
         self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
         self.states: dict[int, str] = {}

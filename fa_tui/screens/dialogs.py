@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UsageError
+from fa_tui.jobs.measuring import lost_with, replace_record
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
@@ -32,8 +33,8 @@ from fa_tui.sharing.pieces import (
 from fa_tui.views.columns import every_column
 from fa_tui.views.filters import Look, picking
 from fa_tui.views.grid import axes_of, homes_of, plural, value_on
-from fa_tui.views.text import briefly
-from fa_tui.views.words import change_words, flip_text, told_apart
+from fa_tui.views.text import briefly, short_path
+from fa_tui.views.words import change_words, flip_text, run_name, told_apart
 from fa_tui.widgets.run_table import RunTable
 from fa_tui.widgets.sliders_panel import SlidersPanel, ThresholdsChanged
 
@@ -315,6 +316,45 @@ async def choose_flip(app: ExplorerApp) -> None:
         explorer.runs.go_to(row)
 
 
+async def replace_audits(app: ExplorerApp) -> None:
+    """Show how new measurements differ from the recorded audits, and replace these where that is asked for."""
+    explorer, again = app.explorer, app.jobs.again
+    rows = [row for row in explorer.chosen if row in again]
+    if not rows:
+        app.say("nothing measured again here: m measures a run with an audit again and compares", "dim")
+        return
+    lost = sorted({name for row in rows for name in lost_with(again[row])})
+    note = f"the old {'file is' if len(rows) == 1 else 'files are'} kept"
+    note += f"; {' and '.join(lost)} only there" if lost else ""
+    what = run_name(app.session, rows[0]) if len(rows) == 1 else runs_words(len(rows))
+    choices = [
+        Choice("c", "keep the audit as it is", "", ""),
+        Choice("r", "replace it by the new one", note, "replace"),
+    ]
+    for row in rows:
+        compared = again[row].comparison
+        choices.append(
+            Choice(
+                "",
+                run_name(app.session, row),
+                f"{compared.compared} numbers, largest {compared.largest:.2g} × allowed",
+                "",
+            )
+        )
+        choices += [Choice("", "", str(difference), "") for difference in compared.differences]
+    if await choose(app, f"{what} measured again", choices) != "replace":
+        return
+    for row in rows:
+        app.following.own_rows.add(row)
+        measured, kept = await asyncio.to_thread(replace_record, again.pop(row))
+        app.session.states.pop(row, None)
+        app.session.replace_rows({row: measured})
+        old = f", the old one is {short_path(str(kept))}" if kept else ""
+        app.say(f"{run_name(app.session, row)}: audit replaced{old}", "good")
+    app.rows_changed(only=rows)
+    app.following.own_rows.difference_update(rows)
+
+
 DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "copy": copy_something,
     "export": export_something,
@@ -325,6 +365,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "lines": partial(choose_axis, place="lines"),
     "order": choose_order,
     "flips": choose_flip,
+    "replace": replace_audits,
 }
 
 

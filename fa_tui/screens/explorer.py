@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -60,13 +60,21 @@ def is_too_small(size: Size) -> bool:
 
 
 EXPLORER_KEYS: list[BindingType] = [
-    Binding("m", "measure", "Measure", tooltip="measure the marked runs, or the one under the cursor"),
+    Binding(
+        "m",
+        "measure",
+        "Measure",
+        tooltip="measure the marked runs, or the one under the cursor; those with an audit are compared with it",
+    ),
     *(
         Binding(letter, f"slider('{letter}')", f"Slider {letter}", show=False, tooltip="go to this threshold")
         for letter in LETTERS
     ),
     Binding("t", "toggle_table", "Table", tooltip="the long view: all columns of all runs; again: the matrix"),
     Binding("slash", "filter", "Filter", key_display="/", tooltip="show only the runs that match what you type"),
+    Binding(
+        "M", "replace", "Replace", show=False, tooltip="how a new measurement (m) differs from the audit; replace it"
+    ),
     Binding("n", "next_flip", "Next flip", show=False, tooltip="the next run that flipped with the last step"),
     Binding("F", "flips", "Flips", show=False, tooltip="every run that flipped with the last step"),
     Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
@@ -225,7 +233,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
 
     def _offer_measuring(self) -> None:
         """Show the key only where it would do something."""
-        offered = bool(self.session.measurable(self._chosen()))
+        offered = bool(self.session.measurable(self.chosen))
         if offered != self._can_measure:
             self._can_measure = offered
             self.refresh_bindings()
@@ -360,11 +368,20 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """Copies: of the marked runs, or of the one under the cursor; exports: of those, or of all that are shown."""
         from fa_tui.screens.dialogs import given_runs
 
-        return given_runs(self.app, self._chosen())
+        return given_runs(self.app, self.chosen)
 
     def action_measure(self) -> None:
         """Measure the marked runs, or the one under the cursor."""
-        self.app.jobs.measure(self._chosen())
+        self.app.jobs.measure(self.chosen)
+
+    def action_replace(self) -> None:
+        """Show how new measurements differ from the audits, and ask whether to replace these."""
+        self.app.action_ask("replace")
+
+    def states_changed(self, rows: Iterable[int]) -> None:
+        """Show runs that were queued, are measured, or were measured again."""
+        for row in rows:
+            self.runs.row_changed(row)
 
     def action_next_flip(self) -> None:
         """Go to the next of the runs that flipped with the last step."""
@@ -386,7 +403,9 @@ class ExplorerScreen(Uniform, SlidersScreen):
         """List the runs that flipped with the last step."""
         self.app.action_ask("flips")
 
-    def _chosen(self) -> list[int]:
+    @property
+    def chosen(self) -> list[int]:
+        """The marked runs, or the one under the cursor."""
         return sorted(self.session.marked) or ([] if self.row is None else [self.row])
 
     def marks_changed(self) -> None:

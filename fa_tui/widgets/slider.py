@@ -93,7 +93,6 @@ def finite(ticks: Sequence[float]) -> array[float]:
 
 
 _STARTS = "0123456789.-+"
-_IN_NUMBERS = f"{_STARTS}eE"
 _MOVES = "[]{}"
 _FLUSH_SECONDS = 0.001
 _FRAME_SECONDS = 1 / 60
@@ -359,12 +358,12 @@ class ThresholdSlider(Dragged, can_focus=True):
             entry = ""
         elif event.key == "backspace":
             entry = entry[:-1]
-        elif character is not None and character in _IN_NUMBERS:
-            entry += character
-        else:
+        elif character is not None and character.isalpha() and character not in "eE":
             self._error = f"“{character}” is in no number"
             self.repaint()
             return
+        else:
+            entry += character or ""
         self._entry, self._error = entry or None, ""
         self._offer_default()
         self.repaint()

@@ -170,7 +170,7 @@ class SlidersPanel(Vertical):
         """The slider of a diagnostic."""
         return self._sliders[letter]
 
-    def set_runs(self, letter: str, values: Sequence[float], deciding: Callable[[], Sequence[float]]) -> None:
+    def set_runs(self, letter: str, values: Sequence[float], deciding: Callable[[], Sequence[float]] = list) -> None:
         """Show one diagnostic's numbers, one per run in which it was measured; `deciding`: see `ThresholdSlider`."""
         self._sliders[letter].deciding = deciding
         self._sliders[letter].set_runs(values)

@@ -103,7 +103,7 @@ async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_source
 
 async def test_space_marks_and_the_title_counts(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("space", "down", "space")
+        await pilot.press("space", "space", "up")
         await pilot.pause()
         assert len(app.session.marked) == 2
         assert "2 marked" in screen_text(app)
@@ -192,7 +192,7 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
-        assert "] Next change" in line and "[ Previous change" in line
+        assert "[ ] Letter change" in line and "{ } Verdict change" in line
         assert "Undo" not in line and "Default" not in line, "every threshold stands where it began"
         await pilot.press("right")
         await until(pilot, lambda: "u Undo" in screen_text(app).splitlines()[-1])
