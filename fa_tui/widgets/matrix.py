@@ -128,6 +128,8 @@ def clipped(text: str, width: int, glyphs: Glyphs) -> str:
 _COLUMNS_KEPT = 2
 """Names give way until so many columns are on screen, then the columns scroll."""
 _LONGEST_TITLE = 12
+FEW_FLIPS = 20
+"""With a step that flips more, of many runs, the view stays where it is: the next one would move it again."""
 
 
 class Matrix(LineTable):
@@ -172,7 +174,7 @@ class Matrix(LineTable):
         self.axes = axes
         self._turn = (0, 0, 0)
         self.flipped: set[int] = set()
-        self._stepped: dict[int, int] = {}
+        self._stepped: Sequence[Flip] = ()
         self._names = LineNames(self, session, self._glyphs, self.lead)
         self.cells = RunCells(self, session, self._glyphs)
         self.lay_out()
@@ -265,16 +267,15 @@ class Matrix(LineTable):
         self.refresh_frozen({line for line, _ in places})
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight the runs whose letters changed until the next step, and bring one into view if none is."""
-        before, self._stepped = self._stepped, {flip.row: flip.before for flip in flips}
+        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
+        before, self._stepped = self._stepped, flips
         self.flipped = {flip.row for flip in flips if flip.before != flip.after}
-        self.verdicts_changed(
-            [*flips, *(Flip(row, old, old) for row, old in before.items() if row not in self._stepped)]
-        )
-        places = [place for row in self.flipped if (place := self._grid.places.get(row))]
-        on_screen, (first, last) = self.visible_lines(), self._visible_columns()
-        if places and not any(line in on_screen and first <= column < last for line, column in places):
-            self.bring_into_view(*min(places))
+        self.verdicts_changed([*flips, *before])
+        if 0 < len(self.flipped) <= FEW_FLIPS:
+            places = [place for row in self.flipped if (place := self._grid.places.get(row))]
+            on_screen, (first, last) = self.visible_lines(), self._visible_columns()
+            if places and not any(line in on_screen and first <= column < last for line, column in places):
+                self.bring_into_view(*min(places))
 
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""

@@ -15,7 +15,7 @@ from fa_core.errors import printable
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.views.text import cut, padded, padded_left, width_of
-from fa_tui.widgets.matrix import no_runs_words
+from fa_tui.widgets.matrix import FEW_FLIPS, no_runs_words
 from fa_tui.widgets.run_cells import FLIPPED, mark_of, verdict_segments
 from fa_tui.widgets.table import LineTable
 
@@ -80,13 +80,13 @@ class RunTable(LineTable):
             self.move_to(self._shown.index(row))
 
     def show_flips(self, flips: Sequence[Flip]) -> None:
-        """Highlight the runs whose letters changed until the next step, and bring one into view if none is."""
+        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
         changed = {flip.row for flip in flips} | self.flipped
         self.flipped = {flip.row for flip in flips if flip.before != flip.after}
         lines = [line for line in self.visible_lines() if self._shown[line] in changed]
         self.refresh_frozen(lines)
         self.refresh_cells((line, column) for line in lines for column in self._judged_columns())
-        if self.flipped and not any(self._shown[line] in self.flipped for line in lines):
+        if 0 < len(self.flipped) <= FEW_FLIPS and not any(self._shown[line] in self.flipped for line in lines):
             first = next((line for line, row in enumerate(self._shown) if row in self.flipped), None)
             if first is not None:
                 self.bring_into_view(first, self.column)

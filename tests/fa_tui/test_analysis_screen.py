@@ -246,12 +246,12 @@ async def test_healthy_methods_that_the_filter_leaves_out_are_named(app: Explore
 async def test_a_healthy_method_behind_the_filter_is_kept_when_others_are_chosen(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "method:dfa", "M")
-        await until(pilot, lambda: "Healthy methods" in screen_text(app))
+        await until(pilot, lambda: "Methods: healthy" in screen_text(app))
         assert "0 of 3 runs" in screen_text(app)
-        await pilot.press("2", "escape")
+        await pilot.press("2", "2", "escape")
         await until(pilot, lambda: app.screen is screen)
         await settled(pilot, screen)
-        assert app.session.healthy == ("bp", "dfa", "ep")
+        assert app.session.groups is not None and app.session.groups["dfa"] == "healthy"
         assert "Healthy: dfa. Degenerate: none." in screen.about.text
         assert "The filter leaves out every degenerate run" in screen.about.text
 
