@@ -118,6 +118,39 @@ def remember_theme(name: str, path: Path | None = None) -> Path:
     return path
 
 
+GROUPS = ("healthy", "degenerate", "neither")
+"""The groups of methods: what should pass, what should fire, and what the sweep leaves out."""
+
+
+def _groups_file() -> Path:
+    """Which methods the user counts as healthy, a table per folder."""
+    return state_folder() / "groups.toml"
+
+
+def _place_name(paths: Sequence[Path]) -> str:
+    return " ".join(sorted(str(path.resolve()) for path in paths))
+
+
+def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
+    """The groups of methods that were chosen for what is open; None if none were, or they cannot be read."""
+    try:
+        found = TomlFile(_groups_file()).tables.get(_place_name(paths))
+    except FaError:
+        return None
+    return {name: group for name, group in found.items() if group in GROUPS} if isinstance(found, Mapping) else None
+
+
+def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
+    """Keep the groups of methods for the next time these paths are open.
+
+    Raises:
+        FaError: they cannot be written.
+    """
+    if paths:
+        path = _groups_file()
+        _rewrite(path, TomlFile(path).text, _place_name(paths), dict(groups))
+
+
 def _rewrite(path: Path, text: str, name: str, value: object) -> None:
     """Set a name of a TOML file, or remove it for None; everything else and all comments stay as they are."""
     import tomlkit

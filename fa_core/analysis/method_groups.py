@@ -23,12 +23,15 @@ DEFAULT_HEALTHY = ("bp", "fa", "ep")
 """Methods that the protocol expects to be healthy."""
 
 
-def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tuple[Mask, Mask]:
+def split_groups(
+    table: AuditTable, healthy: Sequence[str] | None = None, neither: Sequence[str] | None = None
+) -> tuple[Mask, Mask]:
     """Masks of the healthy and the degenerate runs; controls are in neither, unless they are named.
 
     Args:
         table: n runs.
         healthy: method names; None takes those of bp, fa and ep that are present.
+        neither: names of methods in neither group; None takes the controls.
 
     Raises:
         UsageError: a method that is not in the table.
@@ -39,7 +42,8 @@ def split_groups(table: AuditTable, healthy: Sequence[str] | None = None) -> tup
     else:
         chosen = [_known(canonical_method(name), set(methods.tolist())) for name in healthy]
     mask = np.isin(methods, chosen) if chosen else np.zeros(len(methods), dtype=np.bool_)
-    return mask, ~mask & ~np.isin(methods, CONTROLS)
+    left_out = CONTROLS if neither is None else [canonical_method(name) for name in neither]
+    return mask, ~mask & ~np.isin(methods, left_out)
 
 
 def _known(name: str, present: set[str]) -> str:

@@ -36,7 +36,7 @@ from fa_core.engine.journal import Journal
 from fa_core.engine.pool import Pool, WorkerPool
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.formats import scan
-from fa_core.formats.audit_table_writer import write_audit_table
+from fa_core.formats.audit_table_writer import printable_drift, write_audit_table
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem
 from fa_core.runs import is_run
@@ -372,7 +372,7 @@ def replace_audit(path: Path, measured: DiagnosticReport | Iterable[AuditRow]) -
     """
     kept = keep_old(path)
     if isinstance(measured, DiagnosticReport):
-        write_json(path, measured.to_dict())
+        write_json(path, printable_drift(measured))
     else:
         write_audit_table(path, measured)
     return kept

@@ -224,7 +224,7 @@ class TimelineScreen(JudgedScreen):
         quantity = self.matrix.quantity
         showing = quantity.label if quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
-        filter = self.app.explorer.shown_runs.filter_text
+        filter = self.session.scope_text
         self.set_title(*title_words(self._epochs, len(self.session), drawn, showing, skipped, filter))
 
     def _say(self, chosen: int, fires: dict[str, int | None]) -> None:

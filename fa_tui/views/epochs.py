@@ -110,7 +110,7 @@ class EpochSession(Session):
 
     def _move(self) -> None:
         self.rows = self._rows_now()
-        self._table = None
+        self._forget_table()
         self._judge_all()
 
     def _rows_now(self) -> list[AuditRow]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 
 from fa_core.diagnostics import BIT
@@ -14,8 +15,8 @@ from fa_core.errors import printable
 from fa_tui.session import Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.views.text import cut, padded, padded_left, width_of
-from fa_tui.widgets.matrix import no_runs_words
-from fa_tui.widgets.run_cells import verdict_segments
+from fa_tui.widgets.matrix import FEW_FLIPS, no_runs_words
+from fa_tui.widgets.run_cells import FLIPPED, mark_of, verdict_segments
 from fa_tui.widgets.table import LineTable
 
 METHOD_LIMIT = 22
@@ -43,6 +44,7 @@ class RunTable(LineTable):
         self._session = session
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
+        self.flipped: set[int] = set()
         self.order = order
         self._columns: list[Column] = []
         self.lay_out()
@@ -77,12 +79,17 @@ class RunTable(LineTable):
         if row in self._shown:
             self.move_to(self._shown.index(row))
 
-    def verdicts_changed(self, flips: Sequence[Flip]) -> None:
-        """Repaint the lines on screen whose letters changed."""
-        changed = {flip.row for flip in flips}
-        for line in self.visible_lines():
-            if self._shown[line] in changed:
-                self.refresh_cells((line, column) for column in self._judged_columns())
+    def show_flips(self, flips: Sequence[Flip]) -> None:
+        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
+        changed = {flip.row for flip in flips} | self.flipped
+        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
+        lines = [line for line in self.visible_lines() if self._shown[line] in changed]
+        self.refresh_frozen(lines)
+        self.refresh_cells((line, column) for line in lines for column in self._judged_columns())
+        if 0 < len(self.flipped) <= FEW_FLIPS and not any(self._shown[line] in self.flipped for line in lines):
+            first = next((line for line, row in enumerate(self._shown) if row in self.flipped), None)
+            if first is not None:
+                self.bring_into_view(first, self.column)
 
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
@@ -104,9 +111,7 @@ class RunTable(LineTable):
             return [Segment(heading, self.style_of("head"))]
         index = self._shown[line]
         row = self._session.rows[index]
-        mark = " "
-        if index in self._session.marked or index in self._session.gone:
-            mark = self._glyphs.marked if index in self._session.marked else self._glyphs.gone
+        mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
         seed = "-" if row.seed is None else str(row.seed)
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
         tone = self.style_of(self.cursor_tone if line == self.line else "text")
@@ -124,6 +129,8 @@ class RunTable(LineTable):
         here = (line, column) == (self.line, self.column)
         if kind.title == "verdict":
             segments = verdict_segments(self._session, row, self, self._glyphs)
+            if row in self.flipped:
+                segments = [Segment(segment.text, (segment.style or Style()) + FLIPPED) for segment in segments]
             segments.append(Segment(" " * (width - 5), self.style_of("text")))
         else:
             text = kind.text(self._session, row)

@@ -119,14 +119,14 @@ async def test_the_title_says_that_the_matrix_filter_hides_none_of_these_runs(ap
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("slash", *"method:dfa", "enter")
-        await until(pilot, lambda: app.explorer.shown_runs.filter_text == "method:dfa" and app.explorer.takes_keys)
+        await until(pilot, lambda: app.session.scope_text == "method:dfa" and app.explorer.takes_keys)
         screen = await _open(pilot)
         assert len(screen.judged) == 4
         assert "all, not filtered" in screen_text(app).splitlines()[0]
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is app.explorer)
         await pilot.press("slash", "escape")
-        await until(pilot, lambda: not app.explorer.shown_runs.filter_text and app.explorer.takes_keys)
+        await until(pilot, lambda: not app.session.scope_text and app.explorer.takes_keys)
         await _open(pilot)
         assert "not filtered" not in screen_text(app).splitlines()[0]
 

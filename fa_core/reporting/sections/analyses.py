@@ -169,20 +169,25 @@ def stat_words(stat: Stat) -> str:
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
 
 
+NO_LETTER_CHANGES = "no letter changes"
+
+
 def sensitivity_blocks(analysis: Sequence[Sensitivity]) -> Iterator[Block]:
     """Per diagnostic: the groups' ranges, the gap between them, and how far the threshold may move."""
     yield Grid(
-        headings=("fires when", "healthy (median) fires", "degenerate (median) fires", "gap", "plateau"),
+        headings=("fires when", "healthy (median) fires", "degenerate (median) fires", "gap", NO_LETTER_CHANGES),
         rows=tuple(
             (fires_when(one), group_range(one.healthy), group_range(one.degenerate), gap_words(one), plateau_words(one))
             for one in analysis
         ),
         caption="Threshold sensitivity: range (median) of each group, and on how many of its measured runs the "
-        "diagnostic fires; the gap between the groups; and the plateau: thresholds that change no verdict.",
+        "diagnostic fires; the gap between the groups; and the plateau: thresholds at which no run's letters change.",
         words=5,
     )
     if analysis:
-        yield Paragraph(f"Healthy: {_names(analysis[0].healthy)}. Degenerate: {_names(analysis[0].degenerate)}.")
+        neither = f" Neither: {', '.join(analysis[0].neither)}." if analysis[0].neither else ""
+        healthy, degenerate = _names(analysis[0].healthy), _names(analysis[0].degenerate)
+        yield Paragraph(f"Healthy: {healthy}. Degenerate: {degenerate}.{neither}")
     concerned: dict[str, list[str]] = {}
     for one in analysis:
         for note in one.skipped:
@@ -226,9 +231,11 @@ def gap_words(one: Sensitivity) -> str:
 
 def plateau_words(one: Sensitivity) -> str:
     """The plateau; an end that nothing bounds is an infinity."""
-    if one.plateau is None:
-        return MISSING
-    lo, hi = one.plateau
+    return MISSING if one.plateau is None else interval_words(*one.plateau)
+
+
+def interval_words(lo: float | None, hi: float | None) -> str:
+    """``(11, 694)``; an end that nothing bounds is an infinity."""
     return f"({'−∞' if lo is None else brief(lo, 6)}, {'∞' if hi is None else brief(hi, 6)})"
 
 
