@@ -386,6 +386,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         from fa_tui.jobs.listing import progress_line
 
         self.status.show_progress(progress_line(jobs))
+        self.query_one(KeyBar).pin("J" if any(not job.over for job in jobs) else "")
 
     @on(LineTable.Marked)
     def _marked(self) -> None:
