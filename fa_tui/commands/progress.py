@@ -133,9 +133,7 @@ class AuditProgress(_Bars):
         thresholds: what judges a run that is measured (default: the protocol's).
     """
 
-    def __init__(
-        self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None
-    ) -> None:
+    def __init__(self, names: Mapping[str, str] | None = None, thresholds: DiagnosticThresholds | None = None) -> None:
         super().__init__(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         self._names, self._thresholds = names or {}, thresholds or DiagnosticThresholds()
         self._ascii_only = not detect().unicode

@@ -240,7 +240,9 @@ async def ask_factor(app: ExplorerApp) -> None:
             return f"{text} is not a number"
 
     now = f"{app.session.diverges_at:g}"
-    text = await ask(app, "runs diverge where max/min is above", text=now, hint="10: an order of magnitude", check=check)
+    text = await ask(
+        app, "runs diverge where max/min is above", text=now, hint="10: an order of magnitude", check=check
+    )
     if text is not None:
         app.session.diverges_at = float(text)
         app.rows_changed()

@@ -279,7 +279,7 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
     return Table("timeline", list(timeline_blocks(found)), record=lambda: timeline_record(found))
 
 
-def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequence[Piece]) -> Shared:
+def shared_replay(epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]) -> Shared:
     """Copies: of the marked runs, or of the chosen one; exports: of the marked runs, or of all.
 
     Args:
@@ -288,7 +288,7 @@ def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequenc
         table: of its first fires.
         more: what else can be copied.
     """
-    runs = sorted(epochs.marked) or [chosen]
+    runs = sorted(epochs.marked) or [chosen or 0]
     rows = [epochs.rows[run] for run in runs]
     at = f"at epoch {epochs.epoch}"
     one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"

@@ -177,7 +177,7 @@ def place_label(row: AuditRow) -> str:
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
-    """Whether runs are those of one network, so that their mean says something: of one method, axes, place and depth."""
+    """Whether runs are of one method, axes, place and depth, so that their mean says something."""
     lines = [line for line in build_grid(session.rows, rows).lines if not line.is_heading]
     return len(lines) == 1 and len({len(session.rows[row].report.residual_norms) for row in rows}) == 1
 
@@ -225,7 +225,8 @@ def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[i
 
 def extremes(line: ComparedLine) -> tuple[int, int] | None:
     """The places of the largest and of the smallest value of a line; None where no two values differ."""
-    known = [(value, place) for place, value in enumerate(line.spread.values) if value is not None] if line.spread else []
+    values = line.spread.values if line.spread else ()
+    known = [(value, place) for place, value in enumerate(values) if value is not None]
     if len({value for value, _ in known}) < 2:
         return None
     # one that is not finite is what makes the ratio infinite

@@ -119,7 +119,7 @@ class Curve:
         points: (x, y) in order of x; a y that is not finite (or not positive on a log scale) is a gap.
         style: the tone of its colour.
         mark: a character at its last point, and for all of it where there is no braille: curves must
-            be distinct without colour.
+            be distinct without colour; ``""`` for one in the background.
         stays: whether the mark stays on that point even where other curves end.
     """
 
@@ -141,6 +141,8 @@ class Chart:
         x_label: what x counts.
         stop: an x to mark with a dashed vertical line, as the place where something would have ended.
         x_spans: whether there is more than one x; the right end has no number if not.
+        level: a y to mark with a horizontal line: with `cursor`, a cross.
+        axis: cells for the numbers next to it.
     """
 
     curves: Sequence[Curve]
@@ -151,14 +153,18 @@ class Chart:
     x_label: str = ""
     stop: float | None = None
     x_spans: bool = True
+    level: float = math.nan
+    axis: int = AXIS
 
 
 def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Row]:
     """The chart with its axes in `height` rows of `width` cells."""
-    columns, lines = max(1, width - AXIS), max(1, height - 1)
+    columns, lines = max(1, width - chart.axis), max(1, height - 1)
     cells = _Cells(columns, lines)
     if chart.y.contains(chart.limit):
         cells.write(0, lines - 1 - chart.y.cell(chart.limit, lines), glyphs.firing * columns, "limit")
+    if chart.y.contains(chart.level):
+        cells.write(0, lines - 1 - chart.y.cell(chart.level, lines), glyphs.rule * columns, "dim")
     if chart.stop is not None:
         cells.down(chart.x.cell(chart.stop, columns), "┊" if glyphs.braille else ":", "note")
     if chart.cursor is not None:
@@ -172,10 +178,10 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
         cells.write(begin, 0, _STOP, "note")
         taken |= {(column, 0) for column in range(begin, begin + len(_STOP))}
     left_out = _mark_ends(cells, chart, taken)
-    labels = tick_labels(chart.y, lines, AXIS - 2)
+    labels = tick_labels(chart.y, lines, chart.axis - 2)
     rows: list[Row] = [
         [
-            (labels.get(line, "").rjust(AXIS - 2) + " ", "dim"),
+            (labels.get(line, "").rjust(chart.axis - 2) + " ", "dim"),
             (glyphs.divider, "dim"),
             *cells.row(line),
         ]
@@ -185,7 +191,7 @@ def draw_chart(chart: Chart, width: int, height: int, glyphs: Glyphs) -> list[Ro
     more = f"   +{left_out} more ends" if left_out else ""
     room = max(0, columns - len(left) - len(right))
     middle = glyphs.say(chart.x_label + more)[:room].center(room)
-    return [*rows, [(" " * AXIS + left + middle + right, "dim")]] if height > 1 else rows
+    return [*rows, [(" " * chart.axis + left + middle + right, "dim")]] if height > 1 else rows
 
 
 def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
@@ -193,7 +199,7 @@ def _mark_ends(cells: _Cells, chart: Chart, taken: set[tuple[int, int]]) -> int:
     ends: list[End] = []
     for curve in chart.curves:
         last = next((point for point in reversed(curve.points) if _drawable(chart.y, point[1])), None)
-        if last is None:
+        if last is None or not curve.mark:
             continue
         column, line = chart.x.cell(last[0], cells.columns), cells.lines - 1 - chart.y.cell(last[1], cells.lines)
         if curve.stays:
@@ -249,7 +255,7 @@ def _draw_curve(cells: _Cells, chart: Chart, curve: Curve, braille: bool) -> Non
             if braille:
                 cells.dot(column, line, curve.style)
             else:
-                cells.write(column, line, curve.mark, curve.style)
+                cells.write(column, line, curve.mark or ".", curve.style)
         previous = here
 
 

@@ -224,6 +224,7 @@ async def test_only_the_keys_that_would_do_something_are_shown(measuring_app: Ma
         (tmp_path / "go").touch()
         await until(pilot, lambda: not any(app.jobs.unfinished()))
         # what is over comes last, the latest of it first
+        await until(pilot, lambda: "running" not in screen_text(app))
         await pilot.press("down")
         await until(pilot, lambda: not {"x", "X", "r", "plus"} & keys())
     app.close_jobs()

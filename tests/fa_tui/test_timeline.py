@@ -97,10 +97,10 @@ def test_a_value_that_is_not_finite_fires_at_the_top_of_the_chart() -> None:
 async def test_t_shows_the_end_and_arrows_home_and_brackets_scrub(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot)
-        assert "2/2" in screen_text(app) and "ep 20" in screen_text(app)
+        assert "2/2" in screen_text(app) and "epoch 20" in screen_text(app)
         await pilot.press("left", "left")
         await settled(pilot, screen)
-        assert "ep 18" in screen_text(app)
+        assert "epoch 18" in screen_text(app)
         await pilot.press("home")
         await settled(pilot, screen)
         assert "ep 1 " in screen_text(app)
@@ -112,7 +112,7 @@ async def test_t_shows_the_end_and_arrows_home_and_brackets_scrub(app: ExplorerA
         assert "ep 6 " in screen_text(app)
         await pilot.press("end", "comma", "full_stop", "full_stop")
         await settled(pilot, screen)
-        assert "ep 20" in screen_text(app)
+        assert "epoch 20" in screen_text(app)
 
 
 async def test_the_title_says_that_the_matrix_filter_hides_none_of_these_runs(app: ExplorerApp) -> None:
@@ -222,7 +222,7 @@ async def test_a_growing_trace_is_followed(app: ExplorerApp) -> None:
         screen.runs_changed()
         await settled(pilot, screen)
         assert "5 runs, epochs 1…25" in screen_text(app)
-        assert "ep 25" in screen_text(app)
+        assert "epoch 25" in screen_text(app)
 
 
 async def test_a_run_that_appears_before_the_chosen_one_does_not_take_its_place(app: ExplorerApp) -> None:
