@@ -272,7 +272,7 @@ class Session:
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
-        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]))
+        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]), self.thresholds.protocol)
 
     def doubt(self, index: int) -> str:
         """What is undecided of a run, as `doubt_text` says it."""
@@ -284,7 +284,7 @@ class Session:
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
-        masks = (self.flags[index], self.coverage[index], self.undecided[index])
+        masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
         return cell_text(*map(letters_of, masks), ascii_only=ascii_only)
 
     @property
@@ -301,7 +301,8 @@ class Session:
         letters = recorded_flags(text)
         if letters is None:
             return True
-        return mask_of(letters) != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
+        judged = mask_of(letters) & self.thresholds.mask
+        return judged != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""

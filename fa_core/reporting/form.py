@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, varying_axes
-from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.seeds import differences, over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
@@ -20,7 +20,7 @@ from fa_core.atomic import write_bytes
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph, to_html, to_markdown
-from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, rendered, timeline_figure
+from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, gamma_figure, rendered, timeline_figure
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 
@@ -83,6 +83,9 @@ def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: Diagnosti
     if any(point.coverage or point.acc is not None for one in found for point in one.points):
         caption = "Diagnostics over epochs; dotted: first fires."
         yield Figure("timeline", partial(timeline_figure, found, thresholds), caption)
+    if any(one.gamma_per_layer for one in found):
+        caption = "Γ over epochs; shaded: two standard deviations of Γ under random feedback."
+        yield Figure("gamma", partial(gamma_figure, found), caption)
     yield from analyses.timeline_blocks(found)
 
 
@@ -109,6 +112,7 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
         )
     yield Heading("Over seeds", 3)
     yield from analyses.seeds_blocks(over_seeds(measured, thresholds))
+    yield from analyses.differences_blocks(differences(measured))
     yield Heading("Threshold sensitivity", 3)
     yield from analyses.sensitivity_blocks(sensitivities(measured, thresholds))
     yield Heading("Decision utility", 3)
@@ -123,6 +127,7 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
     yield from confidence_credit.credit_table(measured)
 
 
+_OVER_EPOCHS = ("timeline", "gamma")
 KINDS = (".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
 """File endings that `write_report` knows."""
 
@@ -142,8 +147,8 @@ def write_report(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: what ``.svg``, ``.pdf`` and ``.png`` show: ``audit``, ``timeline``, or the name of an axis (``lam``:
-            the penalty).
+        figure: what ``.svg``, ``.pdf`` and ``.png`` show: ``audit``, ``timeline``, ``gamma``, or the name of an
+            axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
 
     Returns:
@@ -185,17 +190,20 @@ def _write_markdown(
 
 
 def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], figure: str) -> Drawing:
-    if figure == "timeline":
+    if figure in _OVER_EPOCHS:
         if not traces:
-            raise UsageError("no traces here to draw over epochs", where="--figure timeline")
-        return timeline_figure(timelines(traces, table, thresholds), thresholds)
+            raise UsageError("no traces here to draw over epochs", where=f"--figure {figure}")
+        found = timelines(traces, table, thresholds)
+        if figure == "gamma" and not any(one.gamma_per_layer for one in found):
+            raise UsageError("no trace here holds Γ per layer", where="--figure gamma")
+        return timeline_figure(found, thresholds) if figure == "timeline" else gamma_figure(found)
     if not len(table):
         raise UsageError("no audited run to draw", where=f"--figure {figure}")
     if figure == "audit":
         return audit_figure(table, thresholds)
     axes = varying_axes(table)
     if figure not in axes:
-        known = ", ".join(("audit", "timeline", *axes))
+        known = ", ".join(("audit", *_OVER_EPOCHS, *axes))
         raise UsageError(f"no figure {figure!r} for these runs", where="--figure", hint=f"there are: {known}")
     if not families(table, figure):
         raise UsageError(f"no two runs differ in {figure} alone", where=f"--figure {figure}")

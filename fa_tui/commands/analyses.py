@@ -36,7 +36,9 @@ def seeds_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on.
+    """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on; then differences.
+
+    Differences are between methods with their second axes, paired by seed: effects, gaps to BP, interactions.
 
     Examples:
 
@@ -46,15 +48,17 @@ def seeds_command(
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
     """
-    from fa_core.analysis.seeds import over_seeds
+    from fa_core.analysis.seeds import differences, over_seeds
     from fa_core.reporting.records import seeds_record
-    from fa_core.reporting.sections.analyses import seeds_blocks
+    from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
 
     thresholds, baseline = criteria
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True)
     runs = replace(runs, rows=inputs.bounded(runs.rows, h0, blocks)).filtered(filter, thresholds)
-    analysis = over_seeds(runs.table, thresholds, options.split_list(by) if by else None)
-    _print(runs, format, partial(seeds_record, runs.rows, thresholds, analysis), seeds_blocks(analysis))
+    axes = options.split_list(by) if by else None
+    analysis, apart = over_seeds(runs.table, thresholds, axes), differences(runs.table, axes)
+    record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
+    _print(runs, format, record, chain(seeds_blocks(analysis), differences_blocks(apart)))
 
 
 def _print(
@@ -223,7 +227,10 @@ OutOption = Annotated[
 ]
 FigureOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."),
+    typer.Option(
+        metavar="NAME",
+        help="What .svg, .pdf and .png show: audit, timeline, gamma (over epochs), or an axis such as lam.",
+    ),
 ]
 TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
 

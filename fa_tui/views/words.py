@@ -61,6 +61,7 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         (session.uneven, "  mixed settings", "" if session.problems else "P", "warn"),
         (session.gone, f"  {len(session.gone)} gone", "", "warn"),
         (session.baseline is not None, "  baseline assumed", "w", "warn"),
+        (session.thresholds.protocol != "v1", "  protocol v2: no c", "p", "warn"),
         (view.axes, f"  {view.axes}", "x X", "accent"),
         (view.quantity, f"  showing {view.quantity}", "v", "accent"),
         (view.order, f"  by {view.order}", "s S", "accent"),
