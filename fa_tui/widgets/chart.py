@@ -381,7 +381,9 @@ def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None) -> Chart:
 _LEAST = Size(50, 12)
 """Below this no chart can be read."""
 _HIGHEST = 24
-_RESTS_SECONDS = 0.15
+_BESIDE = Size(40, 22)
+"""Next to the matrix, one below the other."""
+_RESTS_SECONDS = 0.08
 """A cursor on its way draws nothing: a chart costs some thousand bytes."""
 _RUNS = 6
 """Curves whose colours are distinct."""
@@ -390,7 +392,7 @@ _SHARED = 500
 
 
 class LineCharts(Vertical):
-    """Lies on the matrix without taking space from it: where there are more lines, there are no charts.
+    """Lies on the matrix where it leaves room, next to its columns or below its lines: else there are no charts.
 
     Args:
         session: the runs.
@@ -430,15 +432,22 @@ class LineCharts(Vertical):
         """Draw the line under the cursor once it rests there, if the matrix leaves room and a run was measured."""
         matrix = self._matrix
         self._beside = matrix.size
-        top = matrix.line_count() + 2
-        room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
+        # next to the columns, where they end; else below the lines
+        left, top = matrix.virtual_size.width + 1, 0
+        room = Size(matrix.size.width - left - 2, min(2 * _HIGHEST, matrix.size.height))
+        least = _BESIDE
+        beside = room.width >= least.width and room.height >= least.height
+        if not beside:
+            left, top, least = 0, matrix.line_count() + 2, _LEAST
+            room = Size(matrix.size.width - 1, min(_HIGHEST, matrix.size.height - top))
+        self.set_class(beside, "-beside")
         measured = (row for row in matrix.rows_on_line if self._session.rows[row].report.residual_norms)
         rows = list(islice(measured, _RUNS + 1))
         more, rows = len(rows) > _RUNS, rows[:_RUNS]
-        self.display = bool(rows) and matrix.display and room.width >= _LEAST.width and room.height >= _LEAST.height
+        self.display = bool(rows) and matrix.display and room.width >= least.width and room.height >= least.height
         if not self.display:
             return
-        self.styles.offset = (0, top)
+        self.styles.offset = (left, top)
         self.styles.width, self.styles.height = room
         if rows == self._rows and self.is_due:
             return
