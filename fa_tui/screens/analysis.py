@@ -190,6 +190,10 @@ class AnalysisScreen(JudgedScreen):
             grid = analysed.reordered(grid, ("fires when", "gap", "plateau"))
         elif isinstance(self._found, Utility):
             grid = analysed.with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
+        elif self._open == 2:
+            # so are the source and the verdict
+            seen = ("method", "from", "verdict", "fires on")
+            grid = analysed.reordered(grid, [name for name in seen if name in grid.headings], lines_up=False)
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):

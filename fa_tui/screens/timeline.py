@@ -16,7 +16,6 @@ from fa_tui.screens.dialogs import look_now, reopening, reproducing
 from fa_tui.screens.threshold_screen import JudgedScreen
 from fa_tui.session import Session
 from fa_tui.sharing.pieces import Shared, shared_replay, timeline_table
-from fa_tui.views.comparison import place_label
 from fa_tui.views.epochs import (
     EpochSession,
     accuracy_words,
@@ -30,7 +29,7 @@ from fa_tui.views.epochs import (
     verdict_words,
 )
 from fa_tui.views.grid import homes_of
-from fa_tui.views.words import Pieces
+from fa_tui.views.words import Pieces, place_label
 from fa_tui.widgets.epoch_chart import (
     BACKGROUND,
     SHOWN,

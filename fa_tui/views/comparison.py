@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -16,8 +15,6 @@ from fa_core.diagnostics import BIT
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import stat_words
-from fa_core.rows import AuditRow
-from fa_core.runs import run_place
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths
 from fa_tui.views.grid import build_grid
@@ -168,12 +165,6 @@ def column_labels(session: Session, group: Group, *, by_place: bool = True) -> l
     if group.name != MARKED and None not in seeds and len(set(seeds)) == len(seeds):
         return [("", f"s{seed}") for seed in seeds]
     return told_apart(rows, by_place=by_place)
-
-
-def place_label(row: AuditRow) -> str:
-    """Where a run comes from: the name of a file, the last two parts of a folder's path."""
-    place = Path(run_place(row.source))
-    return place.name if place.suffix else "/".join(place.parts[-2:])
 
 
 def is_one_network(session: Session, rows: Sequence[int]) -> bool:
