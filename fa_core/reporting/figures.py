@@ -104,7 +104,7 @@ _STYLING = threading.Lock()
 
 
 @contextmanager
-def _fixed_style() -> Iterator[None]:
+def fixed_style() -> Iterator[None]:
     """Matplotlib's defaults with `_STYLE`, whatever the user's own settings are; they belong to the whole process."""
     import matplotlib
 
@@ -126,7 +126,7 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
     from matplotlib.backend_bases import get_registered_canvas_class
 
     content, ending = io.BytesIO(), kind[1:]
-    with _fixed_style():
+    with fixed_style():
         canvas = get_registered_canvas_class(ending)(figure)
         figure.dpi = _DOTS_PER_INCH
         # not savefig, which draws twice, for a layout that is final here
@@ -134,7 +134,7 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
     return content.getvalue()
 
 
-@_fixed_style()
+@fixed_style()
 def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """The four-panel audit figure: ‖h_l‖ and ‖g_l‖ over layers, drift cosine and margin per method.
 
@@ -149,7 +149,7 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Accuracy, growth and ‖g_L‖ against a second axis (the penalty λ, width, depth).
 
@@ -178,7 +178,7 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Accuracy, growth and ‖g_L‖ over epochs, a curve per run; dotted where a run's diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
@@ -200,7 +200,7 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     """Deep Γ and Γ_l over epochs, a curve per run; shaded: two standard deviations of the widest null.
 

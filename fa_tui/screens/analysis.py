@@ -204,6 +204,7 @@ class AnalysisScreen(JudgedScreen):
     def shared(self) -> Shared:
         """The table that is open, and the runs that it is of."""
         session, name, rows = self.session, NAMES[self._open], self.runs.chosen
+        chart = self.query_one("#curve", Canvas).chart
         healthy = self.runs.healthy() if name == "sweep" else None
         options = ["--healthy", ",".join(healthy)] if healthy else []
         look = look_now(self.app)
@@ -226,6 +227,7 @@ class AnalysisScreen(JudgedScreen):
             session.thresholds,
             lambda: session.traces if self.runs.rows is None else traces_of(rows, session.traces),
             table,
+            [("runs that fire, runs that walk back (w)", chart)] if self._open == 0 and chart is not None else (),
         )
 
     def _record(self) -> Any:

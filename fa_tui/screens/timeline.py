@@ -254,7 +254,9 @@ class TimelineScreen(JudgedScreen):
             reproducing(self.app, "timeline", "--stop-on", self._stop_on),
             reopening(self.app, look_now(self.app)),
         ]
-        return shared_replay(self._epochs, self.run_chosen, table, lines)
+        drawn = [(chart.shown.title, chart.chart) for chart in self.charts if chart.display]
+        charts = [(title, chart) for title, chart in drawn if chart is not None]
+        return shared_replay(self._epochs, self.run_chosen, table, lines)._replace(charts=charts)
 
     # What is shown.
 

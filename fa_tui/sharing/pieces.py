@@ -29,6 +29,7 @@ from fa_tui.views.words import runs_words as runs_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
+    from fa_tui.widgets.chart import Chart
 
 
 _NOTE = 40
@@ -81,6 +82,7 @@ class Shared(NamedTuple):
         thresholds: what judges them.
         traces: of these runs; reads them when asked.
         table: what else can be exported.
+        charts: those on screen, with their titles.
     """
 
     pieces: Sequence[Piece]
@@ -89,6 +91,7 @@ class Shared(NamedTuple):
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     traces: Callable[[], Sequence[Trace]] = tuple
     table: Table | None = None
+    charts: Sequence[tuple[str, Chart]] = ()
 
 
 def cell_piece(text: str) -> Iterator[Piece]:

@@ -13,7 +13,7 @@ from asyncio import TimerHandle
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from textual.app import ComposeResult
@@ -121,12 +121,14 @@ class Curve:
         mark: a character at its last point, and for all of it where there is no braille: curves must
             be distinct without colour; ``""`` for one in the background.
         stays: whether the mark stays on that point even where other curves end.
+        name: of what it is drawn.
     """
 
     points: Sequence[tuple[float, float]]
     style: str
     mark: str
     stays: bool = False
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -328,6 +330,11 @@ class Canvas(PaintedWidget):
 
     _chart: Chart | None = None
 
+    @property
+    def chart(self) -> Chart | None:
+        """What it shows."""
+        return self._chart
+
     def set_chart(self, chart: Chart) -> None:
         """Show another chart."""
         self._chart = chart
@@ -347,31 +354,40 @@ class LayerCharts(Horizontal):
         super().__init__()
         self._canvases = {name: Canvas() for name, _ in _TITLES}
 
+    @property
+    def charts(self) -> list[tuple[str, Chart]]:
+        """What is drawn, with titles."""
+        drawn = ((title, self._canvases[name].chart) for name, title in _TITLES)
+        return [(title, chart) for title, chart in drawn if chart is not None]
+
     def compose(self) -> ComposeResult:
         for name, title in _TITLES:
             line = Line()
             line.set((f" {title}", "strong"), (" log", "dim"))
             yield Vertical(line, self._canvases[name])
 
-    def show(self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None) -> None:
-        """Draw the runs' norms on these scales; nothing where there is no scale."""
+    def show(
+        self, reports: Sequence[DiagnosticReport], h: Scale | None, g: Scale | None, names: Sequence[str] = ()
+    ) -> None:
+        """Draw the runs' norms on these scales, named so; nothing where there is no scale."""
         for name, norms, scale in (
             ("h", [report.stream("residual_norms") for report in reports], h),
             ("g", [report.stream("bp_grad_norms") for report in reports], g),
         ):
-            self._canvases[name].set_chart(layer_chart(norms, scale))
+            self._canvases[name].set_chart(layer_chart(norms, scale, names))
 
 
-def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None) -> Chart:
+def layer_chart(norms: Sequence[Sequence[float]], scale: Scale | None, names: Sequence[str] = ()) -> Chart:
     """One curve per run over l = 0..L, marked 1, 2, …
 
     Args:
         norms: per run, one value per layer.
         scale: None draws nothing.
+        names: of the runs.
     """
     curves = [
-        Curve([(float(layer), norm) for layer, norm in enumerate(run)], f"curve-{number}", str(number))
-        for number, run in enumerate(norms, 1)
+        Curve([*enumerate(map(float, run))], f"curve-{number}", str(number), name=name)
+        for number, (run, name) in enumerate(zip_longest(norms, names, fillvalue=""), 1)
         if scale is not None
     ]
     depth = max(map(len, norms), default=0)
@@ -424,6 +440,11 @@ class LineCharts(Vertical):
             self.follow()
 
     @property
+    def charts(self) -> list[tuple[str, Chart]]:
+        """What is drawn now, with titles; nothing where there is no room."""
+        return self._charts.charts if self.display else []
+
+    @property
     def is_due(self) -> bool:
         """Whether the cursor has just come to the line and it is still to be drawn."""
         return self._waiting is not None
@@ -465,10 +486,11 @@ class LineCharts(Vertical):
         reports = [self._session.rows[row].report for row in rows]
         self._drawn = (self._count, reports)
         told = told_apart([self._session.rows[row] for row in rows])
-        names = "  ".join(f"{number} {method}{rest}" for number, (method, rest) in enumerate(told, 1))
+        runs = ["".join(name) for name in told]
+        names = "  ".join(f"{number} {name}" for number, name in enumerate(runs, 1))
         # in front: the names may be cut
         self._title.set((self._count, "warn"), (f" {names}", "dim"))
-        self._charts.show(reports, *self._scales(reports))
+        self._charts.show(reports, *self._scales(reports), runs)
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
         rows = self._session.rows

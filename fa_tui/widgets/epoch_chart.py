@@ -194,6 +194,11 @@ class EpochChart(Vertical):
         self._title = Line()
         self._canvas = EpochCanvas()
 
+    @property
+    def chart(self) -> Chart | None:
+        """What it shows."""
+        return self._canvas.chart
+
     def compose(self) -> ComposeResult:
         yield self._title
         yield self._canvas
@@ -226,7 +231,7 @@ class EpochChart(Vertical):
         seen = bright or {run: points[run] for run in drawn.runs}
         scale = scale_of(([point for point in run if x.contains(point[0])] for run in seen.values()), line, shown)
         chart = Chart(
-            list(_curves(shown, points, drawn, scale, self._glyphs)),
+            list(_curves(epochs, shown, points, drawn, scale, self._glyphs)),
             x,
             scale,
             limit=line,
@@ -508,16 +513,18 @@ def drawn_runs(runs: Iterable[int], bright: Collection[int], chosen: int | None,
     return kept if chosen is None else [*kept, chosen]
 
 
-def _curves(shown: Shown, points: Points, drawn: Drawn, scale: Scale, glyphs: Glyphs) -> Iterator[Curve]:
+def _curves(
+    epochs: EpochSession, shown: Shown, points: Points, drawn: Drawn, scale: Scale, glyphs: Glyphs
+) -> Iterator[Curve]:
     """The runs' curves, the chosen one's on top, and above all of them the marks of first fires of the bright ones."""
     looks = list(zip(drawn.runs, drawn.looks, strict=True))
     for run, look in looks:
         # what lies beyond the axes is not drawn at their ends
         seen = [(x, y if look.mark or scale.contains(y) else math.nan) for x, y in points[run] if drawn.x.contains(x)]
         if run == drawn.chosen:
-            yield Curve(seen, "strong", glyphs.knob if glyphs.braille else look.mark)
+            yield Curve(seen, "strong", glyphs.knob if glyphs.braille else look.mark, name=epochs.label(run))
         else:
-            yield Curve(seen, look.style, look.mark)
+            yield Curve(seen, look.style, look.mark, name=epochs.label(run) if look.mark else "")
     for run, look in looks:
         first = drawn.first[run].get(shown.letter) if look.mark else None
         mark = fire_point(points[run], first, scale, glyphs) if first is not None and drawn.x.contains(first) else None

@@ -84,7 +84,9 @@ async def test_text_that_is_cut_at_the_edge_has_a_sign_there_and_the_header_tell
         assert header.rstrip().endswith("›")
         await pilot.press(*["right"] * 11)
         await pilot.pause()
-        assert all(sign in table.render_line(1).text[: table.frozen_width] for sign in ("bp", "42", "✓---·")), "in sight"
+        assert all(sign in table.render_line(1).text[: table.frozen_width] for sign in ("bp", "42", "✓---·")), (
+            "in sight"
+        )
         lines = [table.render_line(y).text for y in range(4)]
         assert lines[0][table.frozen_width] == "‹"
         assert [line.rstrip()[-1] for line in lines] == ["›", "y", "›", "›"], "trustworthy, and two that are longer"
