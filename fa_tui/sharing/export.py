@@ -144,8 +144,9 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
     Curves of a method have its colour; other curves those of Matplotlib.
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
 
-    from fa_core.reporting.figures import fixed_style, rendered
+    from fa_core.reporting.figures import fixed_style, power_of_ten, rendered
 
     with fixed_style():
         columns = min(2, len(charts))
@@ -165,12 +166,12 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
                 )
             if math.isfinite(chart.limit):
                 axes.axhline(chart.limit, linestyle="--", color="grey")
-            for scale, set_scale, set_ends in (
-                (chart.x, axes.set_xscale, axes.set_xlim),
-                (chart.y, axes.set_yscale, axes.set_ylim),
-            ):
-                set_scale("log" if scale.log else "linear")
-                set_ends(scale.lo, scale.hi)
+            axes.set(xlim=(chart.x.lo, chart.x.hi), ylim=(chart.y.lo, chart.y.hi))
+            axes.set(xscale="log" if chart.x.log else "linear", yscale="log" if chart.y.log else "linear")
+            for scale, axis in ((chart.x, axes.xaxis), (chart.y, axes.yaxis)):
+                if scale.log:
+                    axis.set_major_formatter(lambda value, _: power_of_ten(round(math.log10(value))))
+                    axis.set_minor_formatter(NullFormatter())
             if 0 < sum(bool(curve.name or curve.mark) for curve in chart.curves) <= _NAMED:
                 axes.legend(fontsize="x-small")
         figure.draw_without_rendering()
