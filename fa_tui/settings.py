@@ -11,6 +11,7 @@ import json
 import re
 import typing
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
@@ -57,6 +58,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         show: what the matrix shows at first: letters, or a number.
         live: follow folders by events of the system (auto: by polling on network disks), by polling, or not at all.
         poll_seconds: how often to look where polling is needed.
+        side: cells of the run's pane, next to the runs; 0: by the window's width.
         thresholds: where the sliders start.
     """
 
@@ -66,6 +68,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     show: Quantity = "letters"
     live: Literal["auto", "polling", "off"] = "auto"
     poll_seconds: Annotated[float, msgspec.Meta(ge=0.1, le=3600)] = 2.0
+    side: Annotated[int, msgspec.Meta(ge=0)] = 0
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
 
 
@@ -100,11 +103,12 @@ def load_settings(path: Path | None = None) -> Loaded:
     return Loaded(settings, file.problems)
 
 
-def remember_theme(name: str, path: Path | None = None) -> Path:
-    """Keep a theme for the next time; nothing else in the settings file is changed.
+def remember(name: str, value: object, path: Path | None = None) -> Path:
+    """Keep a setting for the next time; nothing else in the settings file is changed.
 
     Args:
-        name: of the theme.
+        name: of the setting.
+        value: of it.
         path: the file (default: `settings_file()`).
 
     Returns:
@@ -114,8 +118,11 @@ def remember_theme(name: str, path: Path | None = None) -> Path:
         FaError: it cannot be read or written.
     """
     path = path or settings_file()
-    _rewrite(path, TomlFile(path).text, name="theme", value=name)
+    _rewrite(path, TomlFile(path).text, name=name, value=value)
     return path
+
+
+remember_theme = partial(remember, "theme")
 
 
 GROUPS = ("healthy", "degenerate", "neither")

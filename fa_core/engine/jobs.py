@@ -17,6 +17,7 @@ import fa_core
 from fa_core.errors import FaError, MeasureError, UnreadableInput, UsageError
 from fa_core.formats.checkpoint_file import damage, files_of
 from fa_core.option_values import check_data_set, network_spec
+from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, is_run, read_manifest
 
@@ -182,6 +183,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
         note: the last note of the worker, e.g. that it halved the batch.
         error: one line, why it failed.
         log: the log file of the worker it ran on.
+        pid: the process of that worker, on this machine (0 = none, or on another one).
+        report: what was measured, once it is done.
     """
 
     job: Job
@@ -192,6 +195,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     note: str = ""
     error: str = ""
     log: str = ""
+    pid: int = 0
+    report: DiagnosticReport | None = None
 
 
 def check_options(options: MeasureOptions) -> None:

@@ -115,7 +115,7 @@ _STYLING = threading.Lock()
 
 
 @contextmanager
-def _fixed_style() -> Iterator[None]:
+def fixed_style() -> Iterator[None]:
     """Matplotlib's defaults with `_STYLE`, whatever the user's own settings are; they belong to the whole process."""
     import matplotlib
 
@@ -137,7 +137,7 @@ def rendered(figure: Figure, kind: str = ".svg") -> bytes:
     from matplotlib.backend_bases import get_registered_canvas_class
 
     content, ending = io.BytesIO(), kind[1:]
-    with _fixed_style():
+    with fixed_style():
         canvas = get_registered_canvas_class(ending)(figure)
         figure.dpi = _DOTS_PER_INCH
         # not savefig, which draws twice, for a layout that is final here
@@ -174,7 +174,7 @@ _COURSES = (_ACCURACY._replace(title="(d) accuracy"), _GROWTH, _GRADIENT)
 """What follows an axis, conditions or the epochs."""
 
 
-@_fixed_style()
+@fixed_style()
 def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """The four-panel audit figure: growth, ‖g_L‖, drift and accuracy, a marker per run, by ascending accuracy.
 
@@ -204,7 +204,7 @@ def audit_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = No
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """‖h_l‖ and ‖g_l‖ over layers, a curve per run."""
     thresholds = thresholds or DiagnosticThresholds()
@@ -215,7 +215,7 @@ def layers_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """‖h_L‖, ‖g_L‖ and accuracy (rows) by architecture (columns), the methods side by side, a marker per seed."""
     thresholds = thresholds or DiagnosticThresholds()
@@ -243,7 +243,7 @@ def architecture_figure(table: AuditTable, thresholds: DiagnosticThresholds | No
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """The penalty's rescue: accuracy, growth and ‖g_L‖ of every condition (method and λ), a marker per seed.
 
@@ -278,7 +278,7 @@ def rescue_figure(table: AuditTable, thresholds: DiagnosticThresholds | None = N
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Accuracy, growth and ‖g_L‖ against a second axis (the penalty λ, width, depth), in the order of its values.
 
@@ -316,7 +316,7 @@ def axis_figure(table: AuditTable, axis: str, thresholds: DiagnosticThresholds |
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresholds | None = None) -> Figure:
     """Accuracy, growth and ‖g_L‖ over epochs, a curve per run; dotted where a run's diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
@@ -337,7 +337,7 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     return _laid_out(figure)
 
 
-@_fixed_style()
+@fixed_style()
 def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     """Deep Γ and Γ_l over epochs, a curve per run; shaded: two standard deviations of the widest null.
 

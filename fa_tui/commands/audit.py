@@ -124,7 +124,7 @@ def audit_command(
 
     targets = measurable(found.rows)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
-    with stoppable() as stop, AuditProgress(names) as progress:
+    with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
             found.rows,
             out,

@@ -117,6 +117,7 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
         runs_words(len(exported)),
         session.thresholds,
         lambda: session.traces if indices is None else traces_of(exported, session.traces),
+        charts=app.explorer.charts.charts if app.explorer.charts is not None else (),
     )
 
 

@@ -152,6 +152,7 @@ class JudgedScreen(SlidersScreen):
     def compose(self) -> ComposeResult:
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
+        self.app.painter.settle()
         # known before the first layout, so that nothing is laid out and sent twice
         size = self.app.size
         for length, breaks in ((size.width, self.HORIZONTAL_BREAKPOINTS), (size.height, self.VERTICAL_BREAKPOINTS)):

@@ -150,11 +150,11 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
     return grid, said
 
 
-def reordered(grid: Grid, first: Sequence[str]) -> Grid:
-    """The table with some columns moved to the front, all set left."""
+def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
+    """The table with some columns moved to the front; all set left where they line up so."""
     order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
     headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
-    return replace(grid, headings=headings, rows=tuple(rows), words=len(order))
+    return replace(grid, headings=headings, rows=tuple(rows), words=len(order) if lines_up else grid.words)
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
