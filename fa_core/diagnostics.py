@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -30,6 +30,15 @@ NEVER_NEGATIVE: Mapping[str, str] = {
 }
 """Thresholds below 0 of which every run fires, or none → what they are compared with, which is never negative."""
 
+Protocol = Literal["v1", "v2"]
+"""A reading of the numbers: this protocol's, or its successor's (`CHECKS`)."""
+
+CHECKS: Mapping[str, str] = {"a": "D1", "b": "D2", "d": "D3"}
+"""Diagnostic → the successor's check on the same number: scale growth, reference validity, depth utility.
+
+(c) is no check there. The successor's own thresholds are not published: these are ours. Source: docs/protocol.md §3.
+"""
+
 _FromZero = Annotated[float, msgspec.Meta(ge=0.0)]
 """A threshold of `NEVER_NEGATIVE`, for decoders, which report where it is."""
 
@@ -42,6 +51,7 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         h_norm_explosion_ratio: (a) fires above this growth per block (a ratio).
         stability_drift_ceiling: (c) fires above this mean pairwise cosine (in [-1, 1]).
         frozen_acc_margin_pp: (d) fires below this margin over the frozen baseline (percentage points).
+        protocol: which diagnostics are judged, and how a verdict is worded.
 
     Raises:
         ValueError: if a threshold is NaN, or negative where that makes no sense (`NEVER_NEGATIVE`).
@@ -51,9 +61,10 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
     h_norm_explosion_ratio: _FromZero = 50.0
     stability_drift_ceiling: float = 0.30
     frozen_acc_margin_pp: float = 2.0
+    protocol: Protocol = "v1"
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for name in self.numbers():
             if math.isnan(getattr(self, name)):
                 raise ValueError(f"threshold {name} is NaN: give a number")
             if not getattr(self, name):
@@ -62,6 +73,20 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
         for name, compared in NEVER_NEGATIVE.items():
             if getattr(self, name) < 0:
                 raise ValueError(f"threshold {name} is {getattr(self, name):g}: {compared} is never negative")
+
+    def numbers(self) -> dict[str, float]:
+        """The thresholds by name."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if name != "protocol"}
+
+    @property
+    def judges(self) -> str:
+        """The letters of the diagnostics that the protocol judges."""
+        return LETTERS if self.protocol == "v1" else "".join(CHECKS)
+
+    @property
+    def mask(self) -> int:
+        """`judges` as bits."""
+        return sum(BIT[letter] for letter in self.judges)
 
 
 Number = TypeVar("Number")
@@ -84,6 +109,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         pattern: format of its number.
         log: whether differences are ratios (a, b) or distances (c, d).
         span: what a track of it shows at least.
+        calibration: what is published of its number, to choose a threshold by (docs/protocol.md §5).
         step: an arrow key's step on a linear track.
     """
 
@@ -100,6 +126,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str
     log: bool
     span: tuple[float, float]
+    calibration: str
     step: float = 0.0
 
     @property
@@ -108,7 +135,9 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         return self.limit(DiagnosticThresholds())
 
     def limit(self, thresholds: DiagnosticThresholds) -> float:
-        """Its threshold in a threshold set."""
+        """Its threshold in a threshold set; one that nothing is beyond where the protocol does not judge it."""
+        if self.letter not in thresholds.judges:
+            return math.inf if self.fires_above else -math.inf
         value: float = getattr(thresholds, self.threshold)
         return value
 
@@ -147,6 +176,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:.4g}",
             log=True,
             span=(1.0, 1e4),
+            calibration="BP late below 5×, vision transformers in early epochs 13–25×, DFA 100–4,000×",
         ),
         Diagnostic(
             letter="b",
@@ -162,6 +192,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:.3g}",
             log=True,
             span=(1e-10, 1e-3),
+            calibration="healthy ~1e-4, collapsed below 5e-9; F.cosine_similarity's eps is 1e-8, float32's floor 1e-38",
         ),
         Diagnostic(
             letter="c",
@@ -177,6 +208,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:+.3f}",
             log=False,
             span=(-0.2, 1.0),
+            calibration="BP and EP below 0.2, failures 0.5–0.99, bimodal over seeds: an interpreter, no detector",
             step=0.01,
         ),
         Diagnostic(
@@ -193,6 +225,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:+.2f} pp",
             log=False,
             span=(-10.0, 10.0),
+            calibration="DFA −5.2 to −3.8 pp; with penalty λ = 1e-2 +1.35 to +1.45 (fires), λ = 1e-3 +2.31 (passes)",
             step=0.1,
         ),
     )
@@ -200,6 +233,9 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
 """The diagnostics by letter, in the order of the verdict text."""
 
 LETTERS = "".join(DIAGNOSTICS)
+
+CALIBRATION = tuple(f"({letter}) {diagnostic.calibration}" for letter, diagnostic in DIAGNOSTICS.items())
+"""What is published of every diagnostic's number."""
 """The letters in the order of the verdict text."""
 
 BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
@@ -215,26 +251,44 @@ def letters_of(mask: int) -> str:
     return "".join(letter for letter in LETTERS if mask & BIT[letter])
 
 
-def verdict_text(flags: Iterable[str], coverage: Iterable[str]) -> str:
+def verdict_text(flags: Iterable[str], coverage: Iterable[str], protocol: Protocol = "v1") -> str:
     """The fixed verdict text.
 
     Args:
         flags: letters that fire.
         coverage: letters that were measured.
+        protocol: whose words.
 
     Returns:
         ``"trustworthy"``, ``"not measured"`` (empty coverage), or ``"needs walk-back: "`` and the
-        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``.
+        phrases of the fired letters in the order a, b, c, d, joined by ``"; "``. Of the successor ``"PASS"``,
+        ``"not measured"``, or the checks that fail: ``"FAIL(D1+D2)"``.
 
     Source: docs/protocol.md §3.
 
     >>> verdict_text({"b", "a"}, "abc")
     'needs walk-back: residual stream exploded; BP grad at numerical floor'
+    >>> verdict_text("ba", "abc", "v2"), verdict_text("", "c", "v2")
+    ('FAIL(D1+D2)', 'not measured')
     """
     fired = set(flags)
+    if protocol == "v2":
+        failed = "+".join(check for letter, check in CHECKS.items() if letter in fired)
+        return f"FAIL({failed})" if failed else "PASS" if set(coverage) & set(CHECKS) else NOT_MEASURED
     if fired:
         return WALK_BACK + "; ".join(d.phrase for d in DIAGNOSTICS.values() if d.letter in fired)
     return TRUSTWORTHY if any(True for _ in coverage) else NOT_MEASURED
+
+
+def counts_text(passing: int, failing: int, protocol: Protocol = "v1") -> str:
+    """How many runs pass and fail, in the protocol's words.
+
+    >>> counts_text(6, 1), counts_text(6, 9, "v2")
+    ('6 trustworthy, 1 needs walk-back', '6 PASS, 9 FAIL (protocol v2: thresholds of a, b, d)')
+    """
+    if protocol == "v2":
+        return f"{passing} PASS, {failing} FAIL (protocol v2: thresholds of a, b, d)"
+    return f"{passing} trustworthy, {failing} {'needs' if failing == 1 else 'need'} walk-back"
 
 
 CELL_LEGEND = "✗ walk-back ✓ trustworthy: letter fires, - passes, ~ undecided, · not measured"
@@ -275,22 +329,37 @@ def doubt_text(undecided: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=256)
+def short_verdict(flags: Collection[str], coverage: str) -> str:
+    """The verdict as published lists have it.
+
+    >>> short_verdict("ba", "abc"), short_verdict("", "ab"), short_verdict("", "")
+    ('walk-back: (a), (b)', 'trustworthy', 'not measured')
+    """
+    fired = ", ".join(f"({letter})" for letter in sorted(flags))
+    return f"walk-back: {fired}" if fired else TRUSTWORTHY if coverage else NOT_MEASURED
+
+
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     """The letters a recorded verdict names, or None where that is not known.
 
-    Reads this project's text and the short form of published lists.
+    Reads this project's text, the short form of published lists and the successor's.
 
     >>> sorted(recorded_flags("walk-back: (a), (d)") or ())
     ['a', 'd']
     >>> sorted(recorded_flags("needs walk-back: BP grad at numerical floor") or ())
     ['b']
+    >>> sorted(recorded_flags("FAIL(D1+D3)") or ())
+    ['a', 'd']
     """
     if verdict is None:
         return None
     text = verdict.strip()
-    if text in (TRUSTWORTHY, NOT_MEASURED):
+    if text in (TRUSTWORTHY, NOT_MEASURED, "PASS"):
         return frozenset()
     start, found, named = text.partition("walk-back:")
+    if text.startswith("FAIL(") and text.endswith(")"):
+        letters_of_check = {check: letter for letter, check in CHECKS.items()}
+        start, found, named = "", "FAIL", ",".join(letters_of_check.get(check, "") for check in text[5:-1].split("+"))
     if not found or start not in ("", "needs "):
         return None
     letters_by = {name: d.letter for d in DIAGNOSTICS.values() for name in (d.phrase, d.letter, f"({d.letter})")}

@@ -28,6 +28,7 @@ from fa_core.diagnostics import (
     verdict_text,
 )
 from fa_core.errors import InvalidReport
+from fa_core.gain import failure_mode, floor_in_words
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
 
 Axis: TypeAlias = str | int | float | bool | None
@@ -319,7 +320,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         """The diagnostics that are judged, in order, e.g. ``"abc"`` (``""`` = nothing): all of `measured`, and (d)
         where its baseline is assumed."""
         nonfinite, numbers = self.nonfinite, self.numbers
-        return "".join(letter for letter in LETTERS if numbers[letter] is not None or letter in nonfinite)
+        judges = self.thresholds.judges
+        return "".join(letter for letter in judges if numbers[letter] is not None or letter in nonfinite)
 
     @property
     def measured(self) -> str:
@@ -336,7 +338,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         """The diagnostics that fire under `thresholds`, e.g. ``{"a", "b"}``."""
         nonfinite, numbers, thresholds = self.nonfinite, self.numbers, self.thresholds
         fired = [d.letter for d in DIAGNOSTICS.values() if d.fires(numbers[d.letter], thresholds)]
-        return frozenset([*fired, *nonfinite])
+        return frozenset(fired).union(set(nonfinite).intersection(thresholds.judges))
 
     def interval(self, letter: str) -> Interval | None:
         """The 95 % interval of a diagnostic's number; None where it has none.
@@ -379,7 +381,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     @property
     def verdict(self) -> str:
         """The verdict text under `thresholds` (see `verdict_text`)."""
-        return verdict_text(self.flags, self.coverage)
+        return verdict_text(self.flags, self.coverage, self.thresholds.protocol)
 
     @property
     def recorded_differs(self) -> bool:
@@ -387,7 +389,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         recorded = recorded_flags(self.recorded_verdict)
         if recorded is None:
             return self.recorded_verdict is not None
-        return recorded != self.flags or (self.recorded_verdict == NOT_MEASURED) != (self.coverage == "")
+        unmeasured = self.recorded_verdict == NOT_MEASURED
+        return recorded & set(self.thresholds.judges) != self.flags or unmeasured != (self.coverage == "")
 
     def with_thresholds(self, thresholds: DiagnosticThresholds) -> DiagnosticReport:
         """The same measurements judged by other thresholds."""
@@ -413,7 +416,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         return msgspec.structs.replace(self, assumed_baseline_acc=None)
 
     def check(self, where: str = "") -> DiagnosticReport:
-        """Return self, or refuse numbers that contradict each other.
+        """Return self, or refuse numbers that contradict each other; a NaN where `unmeasured` names (c) is no number.
 
         Args:
             where: file and JSON path, for the message.
@@ -452,6 +455,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
                     what, _, place = str(error).partition(" - at `$")
                     raise InvalidReport(f"{name}{place.rstrip('`')}: {what}", where=where) from error
         cosine = self.cross_batch_stability
+        if cosine is not None and math.isnan(cosine) and "c" in self.unmeasured:
+            return msgspec.structs.replace(self, cross_batch_stability=None)
         if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
             raise InvalidReport(f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]")
         return self
@@ -509,7 +514,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         layers = [
             f"{name}: {', '.join(f'{l}: {v:.4g}' for l, v in values.items())}" for name, values in norms if values
         ]
-        lines = [*self.describe(), *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
+        cause = [
+            f"{name}: {words}"
+            for name, words in (("cause of (b)", floor_in_words(self)), ("mode", failure_mode(self)))
+            if words
+        ]
+        lines = [*self.describe(), *cause, *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
         return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
 
     residual_stream_exploded = property(_fires("a"), doc="Whether (a) fires; None where it was not measured.")
@@ -538,7 +548,9 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         for letter in letters:
             diagnostic = DIAGNOSTICS[letter]
             value = diagnostic.measured(self)
-            if letter in nonfinite:
+            if letter not in self.thresholds.judges:
+                lines.append(f"({letter}) is no check of protocol {self.thresholds.protocol}")
+            elif letter in nonfinite:
                 lines.append(f"({letter}) FIRES: non-finite: {nonfinite[letter]}")
             elif letter not in coverage or value is None:
                 lines.append(f"({letter}) not measured: {self.unmeasured.get(letter) or _why_missing(self, letter)}")
@@ -662,7 +674,7 @@ _FIXED_FIELDS = 10
 def _plain(value: Any) -> Any:
     """A field's value for JSON: a struct as a dict, a list as one of its own."""
     if isinstance(value, msgspec.Struct):
-        return msgspec.structs.asdict(value)
+        return value.numbers() if isinstance(value, DiagnosticThresholds) else msgspec.structs.asdict(value)
     return list(value) if isinstance(value, list) else value
 
 

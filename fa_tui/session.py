@@ -98,6 +98,7 @@ class Session:
         self._traces = traces
         self.marked: set[int] = set()
         self.healthy: tuple[str, ...] | None = None
+        self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None
@@ -271,7 +272,7 @@ class Session:
 
     def verdict(self, index: int) -> str:
         """The verdict text of a run under the thresholds."""
-        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]))
+        return verdict_text(letters_of(self.flags[index]), letters_of(self.coverage[index]), self.thresholds.protocol)
 
     def doubt(self, index: int) -> str:
         """What is undecided of a run, as `doubt_text` says it."""
@@ -283,7 +284,7 @@ class Session:
 
     def cell(self, index: int, *, ascii_only: bool = False) -> str:
         """The verdict of a run in five characters, as `cell_text` gives it."""
-        masks = (self.flags[index], self.coverage[index], self.undecided[index])
+        masks = (self.flags[index], self.coverage[index] & self.thresholds.mask, self.undecided[index])
         return cell_text(*map(letters_of, masks), ascii_only=ascii_only)
 
     @property
@@ -300,7 +301,8 @@ class Session:
         letters = recorded_flags(text)
         if letters is None:
             return True
-        return mask_of(letters) != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
+        judged = mask_of(letters) & self.thresholds.mask
+        return judged != self.flags[index] or (text == NOT_MEASURED) != (not self.coverage[index])
 
     def recorded(self, index: int) -> str | None:
         """The verdict that the file recorded."""

@@ -233,8 +233,8 @@ def _fix(field: msgspec.structs.FieldInfo) -> str:
     return f"write {field.name} = {json.dumps([*examples, field.default][0])}, for example"
 
 
-PROTOCOL = "protocol"
-"""The preset that is always there: the protocol's defaults."""
+PROTOCOLS = {"protocol": DiagnosticThresholds(), "protocol v2": DiagnosticThresholds(protocol="v2")}
+"""The presets that are always there: the default thresholds, read by the protocol and by its successor."""
 
 _HEAD = "# Threshold presets of fa-tui; each may leave out what it does not change.\n"
 _LONGEST_NAME = 40
@@ -253,15 +253,15 @@ class Presets:
         self._text = ""
 
     def read(self) -> dict[str, DiagnosticThresholds]:
-        """Name → thresholds, `PROTOCOL` first. What is wrong with the file is in `problems` then."""
-        presets = {PROTOCOL: DiagnosticThresholds()}
+        """Name → thresholds, `PROTOCOLS` first. What is wrong with the file is in `problems` then."""
+        presets = {**PROTOCOLS}
         try:
             file = TomlFile(self.path)
         except FaError as error:
             self.problems = [Problem(str(self.path), str(error))]
             return presets
         for name, table in file.tables.items():
-            if isinstance(table, Mapping) and name != PROTOCOL:
+            if isinstance(table, Mapping) and name not in PROTOCOLS:
                 presets[name] = file.fitted(DiagnosticThresholds, table, [name])
         self.problems, self._text = file.problems, file.text
         return presets
@@ -286,7 +286,7 @@ class Presets:
             UsageError: there is none of that name, or the file must be fixed first.
             FaError: the file cannot be written.
         """
-        if name not in self._read_to_write() or name == PROTOCOL:
+        if name not in self._read_to_write() or name in PROTOCOLS:
             raise UsageError(f"no preset {name!r} to remove", where=self.path)
         _rewrite(self.path, self._text, name, None)
 
@@ -306,8 +306,8 @@ def name_problem(name: str) -> str:
     name = name.strip()
     if not name:
         return "a preset needs a name"
-    if name == PROTOCOL:
-        return f"{PROTOCOL!r} is the protocol's own: choose another name"
+    if name in PROTOCOLS:
+        return f"{name!r} is the protocol's own: choose another name"
     if len(name) > _LONGEST_NAME or not name.isprintable():
         return f"a name has at most {_LONGEST_NAME} characters, all of them printable"
     return ""

@@ -35,7 +35,7 @@ NAMES: Mapping[str, tuple[str, ...]] = {
     "error_norm": ("error_norm",),
     "lr": ("lr", "learning_rate", "lr_adam", "lr_adamw", "lr_sgd"),
     "seconds": ("seconds", "time", "elapsed"),
-    "growth": ("max_per_block", "growth", "max_growth", "max_per_block_growth", "growth_per_block"),
+    "growth": ("max_per_block", "growth", "max_growth", "max_per_block_growth", "growth_per_block", "d1_scale_growth"),
     "parameters_grad_norm": (
         "grad_norm",
         "gradient_norm",
@@ -102,9 +102,9 @@ def given_in(fields: Mapping[str, object]) -> Columns:
 
 
 def is_measured(fields: Mapping[str, object]) -> bool:
-    """Whether an entry has an accuracy, or norms of the stream."""
+    """Whether an entry has an accuracy, norms of the stream or their growth."""
     columns = given_in(fields)
-    return not {"test_acc", "residual_norms", "bp_grad_norms"}.isdisjoint((*columns.whole, *columns.layers))
+    return not {"test_acc", "residual_norms", "bp_grad_norms", "growth"}.isdisjoint((*columns.whole, *columns.layers))
 
 
 def is_log(names: Iterable[object]) -> bool:

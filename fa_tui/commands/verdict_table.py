@@ -26,12 +26,15 @@ from fa_core.diagnostics import (
     DIAGNOSTICS,
     LETTERS,
     NOT_MEASURED,
-    TRUSTWORTHY,
     DiagnosticThresholds,
+    Protocol,
+    counts_text,
     letters_of,
+    verdict_text,
 )
 from fa_core.errors import printable
-from fa_core.gain import floor_in_words
+from fa_core.gain import failure_mode, floor_in_words
+from fa_core.gamma import aggregation_collapse
 from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_tui.commands import inputs
@@ -192,6 +195,19 @@ def record(row: AuditRow) -> dict[str, Any]:
         **({"noise_scale": report.noise_scale} if report.noise_scale is not None else {}),
         **({"margins_by_rule": report.margins_by_rule} if report.margins_by_rule else {}),
         **({"undecided": "".join(sorted(report.undecided)), "intervals": intervals} if intervals else {}),
+        **(_successors(report) if report.thresholds.protocol == "v2" else {}),
+    }
+
+
+def _successors(report: DiagnosticReport) -> dict[str, Any]:
+    """What the successor's report holds beside; a cosine per layer is required there, so it is named if missing."""
+    collapse = aggregation_collapse(report.credit)
+    return {
+        "D1_scale_growth": report.max_per_block_growth,
+        "D2_ref_validity": report.g_L,
+        "D3_depth_utility": report.margin_pp,
+        "per_layer_cosine": (report.credit or {}).get("gamma"),
+        "aggregation_collapse": None if isnan(collapse) else collapse,
     }
 
 
@@ -250,10 +266,13 @@ class Remarks:
 
     def __init__(self) -> None:
         self._verdicts: Counter[str] = Counter()
+        self._protocol: Protocol = "v1"
+        self._per_layer = 0
         self._assumed: Counter[str] = Counter()
         self._reasons: Counter[tuple[str, str]] = Counter()
         self._unexplained: dict[str, list[str]] = {}
         self._causes: list[str] = []
+        self._modes: dict[str, list[str]] = {}
         self._oddities: list[str] = []
         self._has_evidence = False
         self._doubts = Doubts()
@@ -268,6 +287,8 @@ class Remarks:
             self._caveats.setdefault(words, []).append(with_seed(label, row))
         coverage, cause, nonfinite = report.coverage, floor_in_words(report), report.nonfinite
         self._verdicts[report.verdict] += 1
+        self._per_layer += bool((report.credit or {}).get("gamma"))
+        self._protocol = report.thresholds.protocol
         self._doubts.add(row, label)
         self._has_evidence = self._has_evidence or any(kind != ASSUMED for kind in evidence(row).values())
         if report.assumed_baseline_acc is not None and "d" in coverage:
@@ -276,6 +297,8 @@ class Remarks:
             self._causes.append(f"{with_seed(label, row)}: (b) fires: {cause}")
         elif cause is not None:
             self._unexplained.setdefault(cause, []).append(with_seed(label, row))
+        if mode := failure_mode(report, brief=True):
+            self._modes.setdefault(mode, []).append(with_seed(label, row))
         if nonfinite:
             self._oddities += [f"{with_seed(label, row)}: {what}" for what in nonfinite.values()]
         if coverage:
@@ -292,13 +315,15 @@ class Remarks:
         if not runs:
             yield "0 runs"
             return
-        trusted, unmeasured = self._verdicts[TRUSTWORTHY], self._verdicts[NOT_MEASURED]
-        walked = runs - trusted - unmeasured
-        parts = [f"{trusted} trustworthy", f"{walked} {'needs' if walked == 1 else 'need'} walk-back"]
+        trusted, unmeasured = self._verdicts[verdict_text("", LETTERS, self._protocol)], self._verdicts[NOT_MEASURED]
+        parts = [counts_text(trusted, runs - trusted - unmeasured, self._protocol)]
         if unmeasured:
             parts.append(f"{unmeasured} not measured (`fa-tui audit` measures them)")
         yield f"{runs_words(runs)}: " + ", ".join(parts)
         yield CELL_LEGEND
+        if self._protocol == "v2" and self._per_layer < runs:
+            missing = runs_words(runs - self._per_layer)
+            yield f"protocol v2 requires Γ per layer: missing on {missing} (`fa-tui audit` where feedback was saved)"
         if self._has_evidence:
             yield EVIDENCE_LEGEND
         for baseline, count in sorted(self._assumed.items()):
@@ -310,9 +335,12 @@ class Remarks:
         if len(caveats) > NAMED_AT_MOST:
             yield f"{len(caveats) - NAMED_AT_MOST} more of this kind: see --format json, or a run in the explorer"
         yield from self._causes
-        # one line for all runs whose source lacks the same numbers
-        for cause, names in self._unexplained.items():
-            yield f"{some(names)}: (b) fires: {cause}"
+        # one line for all runs whose source lacks the same numbers, or that fail alike
+        for words, names in [
+            *((f"(b) fires: {cause}", each) for cause, each in self._unexplained.items()),
+            *self._modes.items(),
+        ]:
+            yield f"{some(names)}: {words}"
         for (letter, why), count in sorted(self._reasons.items()):
             yield f"({letter}) not measured: {printable(why)} ({runs_words(count)})"
         yield from self._oddities

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import typer
 
-from fa_core.diagnostics import TRUSTWORTHY
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
@@ -74,7 +73,7 @@ def check_command(
     criteria.baseline.check(row.method for row in found.rows)
     lines, doubts, code = list[str](), Doubts(), 0
     for row, label in named(found.rows, criteria):
-        if row.report.verdict != TRUSTWORTHY:
+        if row.report.flags or not row.report.coverage:
             lines += _walk_back(row, label)
             code = 1
         elif row.report.undecided:

@@ -124,7 +124,9 @@ class Results:
 
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
-            write_json(checkpoint / AUDIT, row.report.to_dict())
+            from fa_core.formats.audit_table_writer import printable_drift
+
+            write_json(checkpoint / AUDIT, printable_drift(row.report))
             return checkpoint / AUDIT
         with self._lock:
             rows = self._kept()

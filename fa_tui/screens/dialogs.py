@@ -14,7 +14,7 @@ from fa_core.errors import FaError, UsageError
 from fa_tui.options import parse_frozen_baseline
 from fa_tui.screens.questions import Choice, ask, choose
 from fa_tui.session import Session
-from fa_tui.settings import PROTOCOL, Presets, name_problem
+from fa_tui.settings import PROTOCOLS, Presets, name_problem
 from fa_tui.sharing import export as exporting
 from fa_tui.sharing.clipboard import copy
 from fa_tui.sharing.pieces import (
@@ -175,7 +175,7 @@ async def choose_preset(app: ExplorerApp) -> None:
     if answer == "save":
         await _save_preset(app, presets, known)
     elif answer == "remove":
-        mine = [Choice("", name, _values(known[name]), name) for name in known if name != PROTOCOL]
+        mine = [Choice("", name, _values(known[name]), name) for name in known if name not in PROTOCOLS]
         name = await choose(app, "Remove", mine)
         if name is not None:
             presets.remove(name)
@@ -193,7 +193,7 @@ def use_preset(app: ExplorerApp, name: str, thresholds: DiagnosticThresholds) ->
 
 async def _save_preset(app: ExplorerApp, presets: Presets, known: Mapping[str, DiagnosticThresholds]) -> None:
     def check(text: str) -> str:
-        taken = text.strip() in known and text.strip() != PROTOCOL
+        taken = text.strip() in known and text.strip() not in PROTOCOLS
         return f"there is one called {text.strip()}: remove it first" if taken else name_problem(text)
 
     name = await ask(app, "save thresholds as", hint=_values(app.session.thresholds), check=check)
@@ -228,6 +228,24 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     said = f"frozen baseline {text}" if text else "frozen baselines as recorded"
     flipped = flip_text(app.session, flips, shown=app.explorer.shown_runs.rows)
     app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
+
+
+async def ask_factor(app: ExplorerApp) -> None:
+    """Ask from which factor on compared runs diverge."""
+
+    def check(text: str) -> str:
+        try:
+            return "" if float(text) > 1 else "a factor above 1, such as 10"
+        except ValueError:
+            return f"{text} is not a number"
+
+    now = f"{app.session.diverges_at:g}"
+    text = await ask(
+        app, "runs diverge where max/min is above", text=now, hint="10: an order of magnitude", check=check
+    )
+    if text is not None:
+        app.session.diverges_at = float(text)
+        app.rows_changed()
 
 
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
@@ -269,6 +287,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "export": export_something,
     "presets": choose_preset,
     "what_if": ask_what_if,
+    "factor": ask_factor,
     "columns": partial(choose_axis, place="columns"),
     "lines": partial(choose_axis, place="lines"),
     "order": choose_order,

@@ -240,7 +240,7 @@ def command_line(
     protocol = DiagnosticThresholds()
     for name, value in msgspec.structs.asdict(thresholds).items():
         if not value == getattr(protocol, name) == getattr(usual or protocol, name):
-            words += [f"--{name.replace('_', '-')}", _number(value)]
+            words += [f"--{name.replace('_', '-')}", value if name == "protocol" else _number(value)]
     given = baseline_text(baseline)
     return shlex.join([*words, "--frozen-baseline", given] if given else words)
 

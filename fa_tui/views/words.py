@@ -61,6 +61,7 @@ def title_pieces(view: Overview, session: Session, width: int, opened: Callable[
         (session.uneven, "  mixed settings", "" if session.problems else "P", "warn"),
         (session.gone, f"  {len(session.gone)} gone", "", "warn"),
         (session.baseline is not None, "  baseline assumed", "w", "warn"),
+        (session.thresholds.protocol != "v1", "  protocol v2: no c", "p", "warn"),
         (view.axes, f"  {view.axes}", "x X", "accent"),
         (view.quantity, f"  showing {view.quantity}", "v", "accent"),
         (view.order, f"  by {view.order}", "s S", "accent"),
@@ -217,13 +218,14 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
     return [printable(label) for label in found]
 
 
-def told_apart(rows: Sequence[AuditRow]) -> list[tuple[str, str]]:
+def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
     """A name per row in two parts, of which the first may be cut short: ``("dfa", " s42 λ=0.1")``.
 
-    The axes that differ, the place and a number stand only behind names that would repeat without them.
+    The axes that differ, the place and a number stand only behind names that would repeat without them; the last two
+    only `by_place`.
     """
     found = [(row.method, "" if row.seed is None else f" s{row.seed}") for row in rows]
-    for more in (_differing, _source, _numbers):
+    for more in (_differing, _source, _numbers) if by_place else (_differing,):
         shared: dict[tuple[str, str], list[int]] = {}
         for place, name in enumerate(found):
             shared.setdefault(name, []).append(place)

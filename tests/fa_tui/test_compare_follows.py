@@ -70,7 +70,7 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         screen.runs_changed()
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]
-        assert "part at layer 0" in screen_text(app)
+        assert "diverge at layer 0" in screen_text(app)
 
 
 async def test_the_copied_comparison_has_all_runs() -> None:

@@ -19,7 +19,7 @@ from fa_tui.screens import dialogs
 from fa_tui.screens.help import ExplorerCommands
 from fa_tui.screens.questions import ChoiceList, ChoiceScreen, EntryScreen
 from fa_tui.session import Session
-from fa_tui.settings import PROTOCOL, Loaded, Presets, Settings, load_settings
+from fa_tui.settings import Loaded, Presets, Settings, load_settings
 from fa_tui.sharing import clipboard
 from fa_tui.sharing.clipboard import Copied
 from fa_tui.terminal.abilities import Terminal
@@ -176,13 +176,13 @@ async def test_a_preset_is_saved_used_and_removed(app: ExplorerApp) -> None:
         assert Presets().read()["mine"] == STRICT
         await ask(pilot, "p", "1")
         await until(pilot, lambda: app.session.walk_backs() == 9)
-        await ask(pilot, "p", "2")
+        await ask(pilot, "p", "3")
         await until(pilot, lambda: app.session.walk_backs() == 11)
         await pilot.press("u")
         await until(pilot, lambda: app.session.walk_backs() == 9)
         await ask(pilot, "p", "x", "enter")
         await until(pilot, lambda: "mine removed" in said(app))
-    assert list(Presets().read()) == ["protocol"]
+    assert list(Presets().read()) == ["protocol", "protocol v2"]
 
 
 async def test_a_broken_presets_file_is_told(app: ExplorerApp) -> None:
@@ -279,7 +279,7 @@ async def test_a_change_takes_back_what_was_said_of_the_one_before(app: Explorer
         await until(pilot, lambda: app.session.thresholds != DiagnosticThresholds())
         await until(pilot, lambda: "nothing to undo" not in said(app))
         await ask(pilot, "p", "1")
-        await until(pilot, lambda: said(app) == f" thresholds: {PROTOCOL}")
+        await until(pilot, lambda: said(app) == " thresholds: protocol")
         assert app.session.thresholds == DiagnosticThresholds()
         await pilot.press("u")
         await until(pilot, lambda: app.session.thresholds != DiagnosticThresholds())

@@ -1,0 +1,93 @@
+"""Protocol v2: the successor's checks D1, D2, D3 on the numbers of (a), (b), (d)."""
+
+from __future__ import annotations
+
+import json
+import math
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from fa_core.diagnostics import CHECKS, DiagnosticThresholds, recorded_flags, verdict_text
+from fa_core.formats import scan
+from fa_core.gamma import aggregation_collapse
+from fa_core.report import DiagnosticReport
+from fa_core.table import AuditTable
+from fa_tui.cli import main
+
+V2 = DiagnosticThresholds(protocol="v2")
+EXPLODED = {"residual_norms": [1.0, 100.0], "bp_grad_norms": [1.0, 1e-9]}
+QUIET = {"residual_norms": [1.0, 1.0], "bp_grad_norms": [1.0, 1.0]}
+
+
+@pytest.mark.parametrize(
+    ("norms", "drift", "baseline", "verdict"),
+    [
+        (EXPLODED, 0.9, 0.5, "FAIL(D1+D2+D3)"),
+        (EXPLODED, 0.0, 0.1, "FAIL(D1+D2)"),
+        (QUIET, 0.9, 0.1, "PASS"),
+        (QUIET, math.nan, 0.1, "PASS"),
+        (QUIET, None, None, "PASS"),
+        ({"residual_norms": [1.0, math.nan], "bp_grad_norms": [1.0, 1.0]}, None, None, "FAIL(D1)"),
+        ({"residual_norms": [], "bp_grad_norms": []}, 0.9, None, "not measured"),
+    ],
+)
+def test_only_three_numbers_are_judged(norms, drift, baseline, verdict) -> None:
+    report = DiagnosticReport(
+        method_name="dfa",
+        headline_acc=0.5,
+        cross_batch_stability=drift,
+        frozen_baseline_acc=baseline,
+        thresholds=V2,
+        **norms,
+    )
+    assert report.verdict == verdict
+    assert "c" not in report.flags | set(report.coverage) | report.undecided
+
+
+def test_a_table_says_what_its_reports_say(sample_runs: Path) -> None:
+    rows = scan([sample_runs]).rows
+    table = AuditTable.from_rows(rows)
+    assert table.verdicts(V2) == [row.report.with_thresholds(V2).verdict for row in rows]
+    assert {"PASS", "FAIL(D1+D2+D3)"} <= set(table.verdicts(V2))
+
+
+def test_its_verdicts_are_read_back_and_differ_from_no_judgement_of_c() -> None:
+    for fired in product(*((letter, "") for letter in CHECKS)):
+        assert recorded_flags(verdict_text(fired, "abd", "v2")) == frozenset("".join(fired))
+    assert recorded_flags("FAIL(D4)") is None
+    recorded = "needs walk-back: BP grad direction is drift-dominated"
+    report = DiagnosticReport(cross_batch_stability=0.9, recorded_verdict=recorded, **QUIET)
+    assert not report.recorded_differs
+    assert not report.with_thresholds(V2).recorded_differs
+
+
+def test_its_report_is_written_and_read(tmp_path: Path, sample_runs: Path, capsys) -> None:
+    main(["show", str(sample_runs / "floor"), "--protocol", "v2", "--format", "json"])
+    written = json.loads(capsys.readouterr().out)
+    assert {"D1_scale_growth", "D2_ref_validity", "D3_depth_utility", "per_layer_cosine"} <= set(written[0])
+    (tmp_path / "theirs.json").write_text(
+        json.dumps([{name: one[name] for name in ("method", "seed", "verdict", "D1_scale_growth", "D2_ref_validity")}
+                    for one in written])
+    )  # fmt: skip
+    read = scan([tmp_path]).rows
+    assert [row.report.max_per_block_growth for row in read] == [one["D1_scale_growth"] for one in written]
+    assert [row.report.g_L for row in read] == [one["D2_ref_validity"] for one in written]
+    assert [row.report.recorded_verdict for row in read] == [one["verdict"] for one in written]
+
+
+def test_a_check_exits_by_three_numbers(tmp_path: Path) -> None:
+    drifting = DiagnosticReport(method_name="dfa", cross_batch_stability=0.9, **QUIET)
+    (tmp_path / "dfa_s1.json").write_text(json.dumps(drifting.to_dict()))
+    assert [main(["check", str(tmp_path), "--protocol", each]) for each in ("v1", "v2")] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("gamma", "share"),
+    [([0.5, 0.0], 1.0), ([0.1, 0.1, -0.1], 1 / 3), ([0.0, 0.4, 0.0], 0.0), ([0.3], math.nan), ([0.0, 0.0], math.nan),
+     ([None, math.nan, 0.2], math.nan), ("no", math.nan)],
+)  # fmt: skip
+def test_how_far_one_end_carries_the_mean(gamma, share) -> None:
+    assert aggregation_collapse({"gamma": gamma}) == pytest.approx(share, nan_ok=True)
+    assert math.isnan(aggregation_collapse(None))
