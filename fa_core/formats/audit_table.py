@@ -1,4 +1,4 @@
-"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``; its parts; its journal.
+"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, a part of it, a journal.
 
 Of a big table the numbers become columns at once, and the rest of a report is decoded when its row is looked at.
 """

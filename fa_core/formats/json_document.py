@@ -92,13 +92,18 @@ def open_document(path: str, data: bytes) -> Document:
             with suppress(msgspec.ValidationError):  # one pass over a table of a hundred megabytes instead of two
                 return Document(path=path, kind="object", data=data, members={"reports": _reports(data)})
         if first == b"{":
-            members = _MEMBERS.decode(data) if _REPORTS in data else loads(data)
+            members = _MEMBERS.decode(data) if _may_be_table(data) else loads(data)
             return Document(path=path, kind="object", data=data, members=members)
         if first == b"[":
             return Document(path=path, kind="list", data=data, items=list(enumerate(_ITEMS.decode(data))))
     except (ValueError, RecursionError):
         pass
     return _lines(path, data) if first == b"{" and _one_per_line(data) else _by_json(path, data)
+
+
+def _may_be_table(data: bytes) -> bool:
+    """Whether an object may hold several reports: its members stay undecoded, and a key twice is one more report."""
+    return _REPORTS in data or max(data.count(b'"method_name"'), data.count(b'"residual_norms"')) > 1
 
 
 def _reports(data: bytes) -> dict[str, msgspec.Raw]:
@@ -210,7 +215,7 @@ def _by_json(path: str, data: bytes) -> Document:
     import json
 
     try:
-        value = loads(data, repeats=_REPORTS in data and data.lstrip()[:1] == b"{")
+        value = loads(data, repeats=_may_be_table(data) and data.lstrip()[:1] == b"{")
     except json.JSONDecodeError as error:
         if error.pos >= len(error.doc.rstrip()) or error.msg.startswith("Unterminated"):
             raise UnreadableInput(
@@ -224,7 +229,7 @@ def _by_json(path: str, data: bytes) -> Document:
         raise UnreadableInput(f"not UTF-8 text at byte {error.start}", where=path) from error
     except ValueError as error:
         raise UnreadableInput(f"malformed JSON: {error}", where=path) from error
-    if isinstance(value, RepeatedKeys):
+    if isinstance(value, RepeatedKeys) and "reports" in value:
         raise UnreadableInput("malformed JSON: a key of the table stands more than once", where=path)
     if isinstance(value, dict):
         return Document(path=path, kind="object", data=data, members=value)
