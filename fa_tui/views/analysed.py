@@ -12,6 +12,7 @@ from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
+from fa_core.baseline import CONTROLS
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
@@ -103,8 +104,9 @@ class Analysed:
         return {method: (analysed[method], count) for method, count in every.items()}
 
     def measured(self) -> dict[str, int]:
-        """Method → how many of its runs are measured, those with none left out."""
-        return Counter(self.table.method[self.table.coverage != 0].tolist())
+        """Method → how many of its runs are measured; controls and methods with none left out."""
+        counts = Counter(self.table.method[self.table.coverage != 0].tolist())
+        return {method: count for method, count in counts.items() if method not in CONTROLS}
 
     def healthy(self) -> tuple[str, ...] | None:
         """The healthy methods that the user chose, as far as runs of them are analysed; None for the default."""
