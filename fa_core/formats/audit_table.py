@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -38,7 +37,6 @@ _BATCH = 2000
 """Reports decoded at a time: so many are in memory at once."""
 
 _REMEMBERED = 1024
-_CREDIT = attrgetter("credit")
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
 
@@ -95,7 +93,6 @@ class StoredReports:
         source: the file.
         keys: their names in it.
         nodes: the reports.
-        has_credit: whether any has a credit table.
         numbers: what was measured, as columns.
     """
 
@@ -105,7 +102,6 @@ class StoredReports:
         self.source = source
         self.keys: list[str] = []
         self.nodes: list[Node] = []
-        self.has_credit = False
         self._decoded: dict[int, DiagnosticReport] = {}
 
     def report(self, slot: int) -> DiagnosticReport:
@@ -172,7 +168,6 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
             )
         store.keys += [key for key, _ in batch]
         store.nodes += [node for _, node in batch]
-        store.has_credit = store.has_credit or any(map(_CREDIT, reports))
     del keys, nodes
     store.numbers = AuditTable.concat(parts)
     yield rows
