@@ -249,7 +249,8 @@ class AuditTable:
     def measured(self, name: str) -> Mask:
         """Where a column was measured (named as for `numbers`)."""
         if name in CREDIT:
-            return np.isfinite(getattr(self, name))
+            defined: Mask = np.isfinite(getattr(self, name))
+            return defined
         measured: Mask = {
             "growth": (self.coverage & BIT["a"]) != 0,
             "h_L": self.residual_norms.lengths > 0,
