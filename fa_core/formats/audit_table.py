@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -35,8 +34,6 @@ _BATCH = 2000
 _REMEMBERED = 1024
 _DECIDING = tuple(b'"%s"' % name.encode() for name in (*MEASURED, "frozen_baseline_acc", "growth_bound", "axes"))
 """Keys that decide a verdict, or which run it is of."""
-
-_CREDIT = attrgetter("credit")
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
 
@@ -118,7 +115,6 @@ class StoredReports:
         source: the file.
         keys: their names in it.
         nodes: the reports.
-        has_credit: whether any has a credit table.
         numbers: what was measured, as columns.
     """
 
@@ -128,7 +124,6 @@ class StoredReports:
         self.source = source
         self.keys: list[str] = []
         self.nodes: list[Node] = []
-        self.has_credit = False
         self._decoded: dict[int, DiagnosticReport] = {}
 
     def report(self, slot: int) -> DiagnosticReport:
@@ -195,7 +190,6 @@ def _lazy_rows(source: str, members: dict[str, Node]) -> Iterator[Finding]:
             )
         store.keys += [key for key, _ in batch]
         store.nodes += [node for _, node in batch]
-        store.has_credit = store.has_credit or any(map(_CREDIT, reports))
     del keys, nodes
     store.numbers = AuditTable.concat(parts)
     yield rows

@@ -59,6 +59,7 @@ _NAMES_AT_MOST = 120
 _LARGEST, _WIDEST = 1e300, 301
 """Numbers beyond are drawn at this; the exponent where an axis ends. Floats end at 1e308."""
 
+_NULL = "#dde1e6"
 _INK, _MUTED, _LIMIT = "#1b1f24", "#57606a", "#c1121f"
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -321,17 +322,13 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     """Accuracy, growth and ‖g_L‖ over epochs, a curve per run; dotted where a run's diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = _variants((one.method, one.axes) for one in timelines)
-    epochs = [point.epoch for one in timelines for point in one.points]
     figure, panels = _page("Diagnostics over epochs", styles, 1, 3, {"first fires": {"linestyle": ":"}})
     for panel, what in zip(panels, _COURSES, strict=True):
-        values = [_number(getattr(point, what.column)) for one in timelines for point in one.points]
-        panel.set(title=what.title, xlabel="epoch", ylabel=what.unit)
-        _prepare(panel, values, what, thresholds, "not in these traces")
-        panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
-        panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+        curves = [[_number(getattr(point, what.column)) for point in one.points] for one in timelines]
+        panel.set(title=what.title, ylabel=what.unit)
+        _prepare(panel, [*itertools.chain(*curves)], what, thresholds, "not in these traces")
+        _over_epochs(panel, timelines, curves, [styles[name] for name in names])
         for one, name in zip(timelines, names, strict=True):
-            ys = [_number(getattr(point, what.column)) for point in one.points]
-            _line(panel, [point.epoch for point in one.points], ys, styles[name], at=[-1])
             if what.limit and (fire := one.first_fire.get(what.letter)) is not None:
                 panel.axvline(fire, color=styles[name].colour, linewidth=0.8, linestyle=":")
     return _laid_out(figure)
@@ -344,27 +341,37 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     A layer's null is √m times as wide as that of a mean over m layers. A single Γ that a log holds is of no layer.
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
-    styles = method_styles(one.method for one in drawn)
+    names, styles = _variants((one.method, one.axes) for one in drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     ends = [mean + side * 2 * std for one in drawn if one.null for mean, std in [one.null] for side in (-1, 1)]
-    epochs = [point.epoch for one in drawn for point in one.points]
     shown = [-1, *np.unique(np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)).tolist()]
-    figure, panels = _page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3)
+    figure, panels = _page(
+        "Γ over epochs", styles, math.ceil(len(shown) / 3), 3, {"null ± 2 std": _NULL} if ends else {}
+    )
     for panel, layer in itertools.zip_longest(panels, shown):
         if layer is None:
             panel.set_visible(False)
             continue
-        panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", xlabel="epoch", ylabel="cosine")
+        panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", ylabel="cosine")
         curves = [[_number(_gamma_at(point, layer)) for point in one.points] for one in drawn]
         band = [end * math.sqrt(max(layers - 1, 1)) if layer >= 0 else end for end in ends]
         _fit(panel, [*itertools.chain(*curves), *band, 0.0])
         if band:
-            panel.axhspan(min(band), max(band), color=_MUTED, alpha=0.15, linewidth=0)
-        panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
-        panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-        for one, ys in zip(drawn, curves, strict=True):
-            _line(panel, [point.epoch for point in one.points], ys, styles[one.method], at=[-1])
+            panel.axhspan(min(band), max(band), color=_NULL, linewidth=0)
+        _over_epochs(panel, drawn, curves, [styles[name] for name in names])
     return _laid_out(figure)
+
+
+def _over_epochs(
+    panel: Axes, timelines: Sequence[Timeline], curves: Sequence[Sequence[float]], styles: Sequence[MethodStyle]
+) -> None:
+    """A curve per run, each with its last point marked."""
+    epochs = [point.epoch for one in timelines for point in one.points]
+    panel.set_xlabel("epoch")
+    panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
+    panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    for one, ys, style in zip(timelines, curves, styles, strict=True):
+        _line(panel, [point.epoch for point in one.points], ys, style, at=[-1])
 
 
 def _gamma_at(point: EpochPoint, layer: int) -> float | None:

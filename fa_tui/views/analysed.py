@@ -81,8 +81,9 @@ class Analysed:
         return {method: (analysed[method], count) for method, count in every.items()}
 
     def measured(self) -> dict[str, int]:
-        """Method → how many of its runs are measured, those with none left out."""
-        return Counter(self.table.method[self.table.coverage != 0].tolist())
+        """Method → how many of its runs are measured; controls and methods with none left out."""
+        counts = Counter(self.table.method[self.table.coverage != 0].tolist())
+        return {method: count for method, count in counts.items() if method not in CONTROLS}
 
     def groups(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
         """The methods chosen as healthy, and as neither, of which runs are analysed; None for the defaults."""
