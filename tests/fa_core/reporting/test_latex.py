@@ -21,7 +21,9 @@ def test_the_tables_of_a_paper_are_the_verdicts_and_the_seeds(published_table: P
     assert text.isascii() and text.count("\\begin{table}") == text.count("\\end{table}") == 2
     assert text.count("\\toprule") == text.count("\\midrule") == text.count("\\bottomrule")
     assert re.search(r"^dfa\\_s42 & \$\\times\$ab-d & walk-back \(a, b, d\) & 0\.3107", text, re.MULTILINE)
-    assert re.search(r"^dfa & walk-back & a 3/3, b 3/3, c 1/3, d 3/3 & c & 0\.3057 \$\\pm\$ 0\.0078", text, re.MULTILINE)
+    assert re.search(
+        r"^dfa & walk-back & a 3/3, b 3/3, c 1/3, d 3/3 & c & 0\.3057 \$\\pm\$ 0\.0078", text, re.MULTILINE
+    )
     for found in re.findall(r"\\begin{tabular}{@{}([lr]+)@{}}\n(.*?)\\end{tabular}", text, re.DOTALL):
         kinds, lines = found
         assert all(line.count(" & ") == len(kinds) - 1 for line in lines.splitlines() if line.endswith(r"\\"))
