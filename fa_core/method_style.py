@@ -39,6 +39,7 @@ METHOD_STYLES = {
     "frsf": MethodStyle("#999933", "v"),
     "kp": MethodStyle("#6f63d9", "o"),
     "weight_mirror": MethodStyle("#9467bd", "X"),
+    "dfa_layers": MethodStyle("#c7603a", "v"),
     "sparse_dfa": MethodStyle("#cc6677", "<"),
     "drtp": MethodStyle("#e0457b", "P"),
     "dtp": MethodStyle("#a0674b", ">"),

@@ -47,8 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         format: ``"fa-run/1"``.
-        method: canonical method name: ``bp``, ``fa``, ``dfa``, ``state_bridge``, ``credit_bridge``, ``ep``,
-            or a control: ``frozen``, ``shallow``, ``random_init``, ``random_targets``.
+        method: canonical method name, of a rule or a control (`fa_core.training.plan.METHODS`).
         arch: built-in network name (`fa_core.training.plan.ARCHS`).
         arch_args: its arguments (``input_dim``, ``d``, ``L``, ``terminal_ln``, ``num_classes``, ...).
         data: the data SPEC, e.g. ``"synthetic:alpha=1.0,input=16"``.

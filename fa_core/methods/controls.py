@@ -25,6 +25,7 @@ from fa_core.methods.weight_feedback import (
     BatchMagnitudes,
     FixedMagnitudes,
     KolenPollack,
+    LayerDirectFeedback,
     UniformSigns,
     WeightFeedback,
     WeightMirror,
@@ -34,7 +35,14 @@ from fa_core.models.base import StreamNet
 RULES: Named = by_name(
     *(Backprop, FeedbackAlignment, DirectFeedbackAlignment, StateBridge, CreditBridge, EquilibriumPropagation),
     *(WeightFeedback, UniformSigns, BatchMagnitudes, FixedMagnitudes, KolenPollack, WeightMirror),
-    *(SparseDirectFeedback, DirectRandomTargetProjection, TargetPropagation, PredictiveCoding, LocalLoss),
+    *(
+        LayerDirectFeedback,
+        SparseDirectFeedback,
+        DirectRandomTargetProjection,
+        TargetPropagation,
+        PredictiveCoding,
+        LocalLoss,
+    ),
     *(Pepita, ForwardForward),
 )
 """The built-in rules; the controls, which train by one of them, are not among them."""

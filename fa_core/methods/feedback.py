@@ -42,7 +42,8 @@ class RandomFeedback(Method):
             order = sorted(found, key=lambda name: (int((re.findall(r"\d+", name) or ["0"])[-1]), name))
             drawn = zip(names[missing:], (found[name] for name in order), strict=True)
             found = {name: torch.zeros_like(needed[name]) for name in names[:missing]} | dict(drawn)
-        return {name: B.T if B.T.shape == needed[name].shape != B.shape else B for name, B in found.items()}
+        turned = {name: B.mT for name, B in found.items() if B.ndim == 2 and name in needed}
+        return found | {name: B for name, B in turned.items() if B.shape == needed[name].shape != found[name].shape}
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():
@@ -86,8 +87,8 @@ class DirectFeedbackAlignment(RandomFeedback):
     """a_l = e_T·B_l with fixed Gaussian B_l (C × d_l) of variance 1/C, l = 0..L.
 
     On a token stream every token gets its sample's vector; on a feature map every unit has its own column of B_l. The
-    error enters at the end of every block; within a block the gradient goes back through the true weights. BioTorch's
-    DFA enters at every layer.
+    error enters at the end of every block; within a block the gradient goes back through the true weights. `dfa_layers`
+    has it enter at every layer.
 
     Source: docs/protocol.md §5; Nøkland, NeurIPS 2016.
     """

@@ -6,9 +6,10 @@ import math
 from abc import abstractmethod
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
+from fa_core.errors import UsageError
 from fa_core.methods.base import (
     Credit,
     Method,
@@ -30,10 +31,18 @@ class ForwardOnly(Method):
 
     Args:
         scale: deviation of an entry of F; the default is the rule's.
+
+    Raises:
+        UsageError: the network takes token numbers, to which nothing can be added.
     """
 
     def __init__(self, net: StreamNet, generator: torch.Generator, scale: float) -> None:
         super().__init__(net, generator)
+        if any(isinstance(module, nn.Embedding) for module in net.embed.modules()):
+            raise UsageError(
+                f"{self.name} adds numbers to the input, and {net.arch} takes token numbers",
+                hint="train it with a method that has a credit",
+            )
         self.scale = scale
         self.register_buffer("F", torch.empty(net.num_classes, math.prod(net.input_shape)))
         self.redraw(generator)

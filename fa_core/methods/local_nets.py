@@ -60,6 +60,8 @@ class TargetPropagation(BridgeMethod):
     ‖V_l(h_{l+1}) − h_l‖²/‖h_l‖² at states h_l + ξ, ξ Gaussian of σ times the root mean square of h_l, by AdamW, a step
     per training step.
 
+    In a residual network V_l starts near the identity, so fresh inverses, the null of Γ, already have a high Γ.
+
     Args:
         eta: η.
         sigma: σ.
@@ -111,7 +113,7 @@ class TargetPropagation(BridgeMethod):
 
     def extra_targets(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> dict[str, Tensor]:
         """Noisy states, and what the blocks make of them."""
-        found = {}
+        found: dict[str, Tensor] = {}
         with torch.no_grad():
             for l, h in enumerate(stream[:-1]):
                 noisy = h + self.sigma * h.square().mean().sqrt() * torch.randn_like(h)

@@ -1,7 +1,7 @@
 """Backward passes of the network itself, in which every weight is replaced by feedback of its own shape.
 
 FA per weight, sign symmetry (uSF, brSF, frSF) and learned feedback (Kolen–Pollack, weight mirror) differ only in that
-feedback; on a convolution it is a kernel.
+feedback; on a convolution it is a kernel. DFA per layer cuts the graph at the same places.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from torch.nn.modules.conv import _ConvNd
 from torch.overrides import TorchFunctionMode
 
 from fa_core.errors import UsageError
-from fa_core.methods.base import Credit, StepInfo, gaussian_, untracked_statistics
-from fa_core.methods.bp import Backprop
+from fa_core.methods.base import Credit, StepInfo, gaussian_, local_term, output_error, untracked_statistics
+from fa_core.methods.bp import Backprop, summed_gradients
 from fa_core.methods.feedback import RandomFeedback
 from fa_core.models.base import StreamNet
 
@@ -57,7 +57,7 @@ class WeightMode(TorchFunctionMode):
         if func in LINEAR and len(args) > 1:
             i = self.places.get(_place(args[1]))
             if i is not None:
-                return self.linear(lambda *given: func(*given, **(kwargs or {})), i, *args[:2], args[2:])
+                return self.linear(lambda *given: func(*given, **(kwargs or {})), i, args[0], args[1], args[2:])
         return func(*args, **(kwargs or {}))
 
 
@@ -245,6 +245,54 @@ class WeightMirror(LearnedFeedback):
             if i in mirror.seen:
                 B.lerp_(mirror.seen[i].to(B), self.rate)
         return None
+
+
+class LayerInputs(WeightMode):
+    """Cuts the graph in front of every weight; `seen` holds what each was given, with the graph behind it."""
+
+    def __init__(self, weights: Sequence[Tensor]) -> None:
+        super().__init__(weights)
+        self.seen: dict[int, Tensor] = {}
+
+    def linear(self, operation: Operation, i: int, x: Tensor, weight: Tensor, rest: Sequence[Any]) -> Tensor:
+        self.seen[i] = x
+        return operation(x.detach(), weight, *rest)
+
+
+class LayerDirectFeedback(RandomFeedback, Backprop):
+    """DFA at every layer: e_T·B_i, projected on the whole activation, is the credit of what weight i is given.
+
+    From there it goes back through norms, nonlinearities and shortcuts to the weights before, and no further. a_l is
+    what reaches h_l: the sum over the layers that it is given to. B_i (C × values per sample) has variance 1/C.
+
+    Source: docs/protocol.md §5; Nøkland, NeurIPS 2016; on convolutions: Sanfiz & Akrout, 2021 (BioTorch).
+    """
+
+    name = "dfa_layers"
+
+    def __init__(self, net: StreamNet, generator: torch.Generator) -> None:
+        layers = LayerInputs(carrying_weights(net))
+        with torch.no_grad(), untracked_statistics(net), layers:
+            net(torch.zeros(2, *net.input_shape).to(net.head.weight))
+        sizes = [x[0].numel() for _, x in sorted(layers.seen.items())]
+        super().__init__(net, generator, [(net.num_classes, size) for size in sizes])
+
+    def _projected(self, layers: LayerInputs, logits: Tensor, y: Tensor) -> Tensor:
+        """Σ_i mean over the batch of ⟨what weight i was given, e_T·B_i⟩."""
+        given = [x for _, x in sorted(layers.seen.items())]
+        error = output_error(logits, y)
+        projected = [(error @ B.to(error.dtype)).view_as(x) for x, B in zip(given, self.buffers(), strict=True)]
+        return local_term(given, projected)
+
+    def credit(self, net: StreamNet, stream: list[Tensor], logits: Tensor, y: Tensor) -> Credit:
+        with LayerInputs(carrying_weights(net)) as layers:
+            return list(summed_gradients(net, stream[0], y, lambda z: len(y) * self._projected(layers, z, y)))
+
+    def loss(self, net: StreamNet, x: Tensor, y: Tensor, lam: float = 0.0) -> tuple[Tensor, StepInfo]:
+        with LayerInputs(carrying_weights(net)) as layers:
+            loss, info = super().loss(net, x, y, lam)
+        local = self._projected(layers, info.logits, y)
+        return loss + local, replace(info, local=local.detach())
 
 
 class Mirror(WeightMode):

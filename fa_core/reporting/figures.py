@@ -6,6 +6,7 @@ The same input gives the same bytes: style, font and ids are fixed, and no date 
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import threading
 import warnings
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from fa_core.analysis.timeline import Timeline
+    from fa_core.analysis.timeline import EpochPoint, Timeline
     from fa_core.table import AuditTable
 
 FIGURE_KINDS = (".svg", ".pdf", ".png")
@@ -40,6 +41,9 @@ POINTS_AT_MOST = 200
 
 CURVES_AT_MOST = 80
 """More runs than this are drawn as each method's median and range per layer."""
+
+LAYERS_AT_MOST = 11
+"""More layers than this are drawn as that many of them, first and last included."""
 
 NAMED_AT_MOST = 45
 """Runs side by side that still have names; also those whose missing numbers are noted."""
@@ -331,6 +335,43 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
             if what.limit and (fire := one.first_fire.get(what.letter)) is not None:
                 panel.axvline(fire, color=styles[name].colour, linewidth=0.8, linestyle=":")
     return _laid_out(figure)
+
+
+@_fixed_style()
+def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
+    """Deep Γ and Γ_l over epochs, a curve per run; shaded: two standard deviations of the widest null.
+
+    A layer's null is √m times as wide as that of a mean over m layers. A single Γ that a log holds is of no layer.
+    """
+    drawn = [one for one in timelines if one.gamma_per_layer]
+    styles = method_styles(one.method for one in drawn)
+    layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
+    ends = [mean + side * 2 * std for one in drawn if one.null for mean, std in [one.null] for side in (-1, 1)]
+    epochs = [point.epoch for one in drawn for point in one.points]
+    shown = [-1, *np.unique(np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)).tolist()]
+    figure, panels = _page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3)
+    for panel, layer in itertools.zip_longest(panels, shown):
+        if layer is None:
+            panel.set_visible(False)
+            continue
+        panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", xlabel="epoch", ylabel="cosine")
+        curves = [[_number(_gamma_at(point, layer)) for point in one.points] for one in drawn]
+        band = [end * math.sqrt(max(layers - 1, 1)) if layer >= 0 else end for end in ends]
+        _fit(panel, [*itertools.chain(*curves), *band, 0.0])
+        if band:
+            panel.axhspan(min(band), max(band), color=_MUTED, alpha=0.15, linewidth=0)
+        panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
+        panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+        for one, ys in zip(drawn, curves, strict=True):
+            _line(panel, [point.epoch for point in one.points], ys, styles[one.method], at=[-1])
+    return _laid_out(figure)
+
+
+def _gamma_at(point: EpochPoint, layer: int) -> float | None:
+    """Γ_l of an epoch; deep Γ for −1."""
+    if layer < 0:
+        return point.deep_gamma
+    return point.gamma[layer] if layer < len(point.gamma) else None
 
 
 FIGURES: Mapping[str, Callable[[AuditTable, DiagnosticThresholds | None], Figure]] = {

@@ -29,6 +29,7 @@ from fa_core.reporting.figures import (
     FIGURES,
     architectures,
     axis_figure,
+    gamma_figure,
     rendered,
     timeline_figure,
 )
@@ -138,6 +139,9 @@ def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: Diagnosti
     if any(point.coverage or point.acc is not None for one in found for point in one.points):
         caption = "Diagnostics over epochs; dotted: first fires."
         yield Figure("timeline", partial(timeline_figure, found, thresholds), caption)
+    if any(one.gamma_per_layer for one in found):
+        caption = "Γ over epochs; shaded: two standard deviations of Γ under random feedback."
+        yield Figure("gamma", partial(gamma_figure, found), caption)
     yield from analyses.timeline_blocks(found)
 
 
@@ -186,6 +190,9 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
     yield from confidence_credit.credit_table(measured)
 
 
+_OVER_EPOCHS = ("timeline", "gamma")
+
+
 def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
     """The tables that a paper prints: verdicts and numbers over seeds, per file."""
     table, blocks = _in_order(table), list[Block]()
@@ -217,8 +224,8 @@ def write_report(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``, or the name of an axis
-            (``lam``: the penalty).
+        figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``, ``gamma``, or the name of an
+            axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
 
     Returns:
@@ -282,10 +289,13 @@ def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
 
 
 def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], figure: str) -> Drawing:
-    if figure == "timeline":
+    if figure in _OVER_EPOCHS:
         if not traces:
-            raise UsageError("no traces here to draw over epochs", where="--figure timeline")
-        return timeline_figure(timelines(traces, table, thresholds), thresholds)
+            raise UsageError("no traces here to draw over epochs", where=f"--figure {figure}")
+        found = timelines(traces, table, thresholds)
+        if figure == "gamma" and not any(one.gamma_per_layer for one in found):
+            raise UsageError("no trace here holds Γ per layer", where="--figure gamma")
+        return timeline_figure(found, thresholds) if figure == "timeline" else gamma_figure(found)
     if not len(table):
         raise UsageError("no audited run to draw", where=f"--figure {figure}")
     if figure in FIGURES:
@@ -294,7 +304,7 @@ def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequenc
         return FIGURES[figure](table, thresholds)
     axes = varying_axes(table)
     if figure not in axes:
-        known = ", ".join(dict.fromkeys(("audit", "timeline", *FIGURES, *axes)))
+        known = ", ".join(dict.fromkeys(("audit", *_OVER_EPOCHS, *FIGURES, *axes)))
         raise UsageError(f"no figure {figure!r} for these runs", where="--figure", hint=f"there are: {known}")
     if not families(table, figure):
         raise UsageError(f"no two runs differ in {figure} alone", where=f"--figure {figure}")

@@ -201,7 +201,7 @@ def _text(value: Any) -> str:
 METHODS = (
     *("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"),
     *("fa_weights", "usf", "brsf", "frsf", "kp", "weight_mirror"),
-    *("sparse_dfa", "drtp", "dtp", "pc", "local_loss", "pepita", "ff"),
+    *("dfa_layers", "sparse_dfa", "drtp", "dtp", "pc", "local_loss", "pepita", "ff"),
     *CONTROLS,
 )
 """The built-in credit rules and controls (`fa_core.methods.METHODS`)."""

@@ -229,8 +229,8 @@ FigureOption = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, or an "
-        "axis such as lam.",
+        help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, gamma "
+        "(over epochs), or an axis such as lam.",
     ),
 ]
 TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]

@@ -64,7 +64,7 @@ _ANSI_METHODS = (
     "yellow",
     "bright_magenta",
     *("bright_blue", "bright_green", "bright_cyan", "yellow", "bright_blue", "magenta"),
-    *("bright_red", "bright_magenta", "red", "magenta", "cyan", "bright_yellow", "green"),
+    *("red", "bright_red", "bright_magenta", "red", "magenta", "cyan", "bright_yellow", "green"),
 )
 """The nearest of a terminal's own colours, in the order of `METHOD_STYLES`."""
 

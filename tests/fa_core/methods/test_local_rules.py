@@ -18,7 +18,20 @@ from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 from tests.fa_core.methods.test_controls import moved
 
-NEW = ["fa_weights", "usf", "brsf", "frsf", "kp", "weight_mirror", "sparse_dfa", "drtp", "dtp", "pc", "local_loss"]
+NEW = [
+    "fa_weights",
+    "usf",
+    "brsf",
+    "frsf",
+    "kp",
+    "weight_mirror",
+    "dfa_layers",
+    "sparse_dfa",
+    "drtp",
+    "dtp",
+    "pc",
+    "local_loss",
+]
 FORWARD_ONLY = ["pepita", "ff"]
 
 
@@ -189,6 +202,12 @@ def test_a_forward_only_rule_has_no_credit_and_says_why(name: str, net: StreamNe
     assert "pass" in METHODS[name].no_credit and found.deep() is None
     of_it = method_credit_quality(net, make_method("random_targets", net, of=name), x, y, directions=2)
     assert of_it.missing == found.missing
+
+
+@pytest.mark.parametrize("name", FORWARD_ONLY)
+def test_token_numbers_cannot_be_added_to(name: str) -> None:
+    with pytest.raises(UsageError, match=f"{name} adds numbers to the input, and decoder takes token numbers"):
+        make_method(name, build("decoder", vocab=5, length=3, d=8, L=1, heads=2))
 
 
 def test_pepitas_update_is_the_difference_of_two_passes_times_the_second_input(batch: Batch) -> None:

@@ -107,6 +107,33 @@ def test_a_transposed_weight_has_transposed_feedback() -> None:
     assert torch.allclose(B, net.head.weight, atol=0.1)
 
 
+@pytest.mark.parametrize("arch", ["resmlp", "resnet20"])
+def test_dfa_per_layer_hands_every_weight_the_projected_error_of_what_follows_it(arch: str, batch: Batch) -> None:
+    """As backward hooks do it: the gradient of every layer's input is replaced by e_T·B_i on its way."""
+    net = network(arch)
+    x, y = batch(net, 6)
+    rule = make_method("dfa_layers", net, seed=1).double()
+    found = torch.autograd.grad(rule.loss(net, x, y)[0], list(net.parameters()))
+    logits, stream = net(x, return_hidden=True)
+    credit = rule.credit(net, stream, logits, y)
+    error = output_error(logits, y) / 6
+    given = dict(zip(map(id, carrying_weights(net)), rule.buffers(), strict=True))
+
+    def replaced(module: nn.Module, by_input: Any, by_output: Any) -> Any:
+        return ((error @ given[id(module.weight)]).view_as(by_input[0]),) if by_input[0] is not None else None
+
+    layers = [module for module in net.modules() if id(getattr(module, "weight", None)) in given]
+    assert len(layers) == len(given)
+    hooks = [module.register_full_backward_hook(replaced) for module in layers]
+    logits, stream = net(x, return_hidden=True)
+    loss = F.cross_entropy(logits, y)
+    expected = torch.autograd.grad(loss, [*net.parameters(), *stream])
+    for hook in hooks:
+        hook.remove()
+    for a, e in zip([*found, *(a / 6 for a in credit if a is not None)], expected, strict=True):
+        assert torch.allclose(a, e, atol=1e-12)
+
+
 class OtherKernel(torch.autograd.Function):
     """A convolution whose backward pass, written out, uses another kernel for the input."""
 

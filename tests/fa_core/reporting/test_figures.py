@@ -16,9 +16,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
+from fa_core.analysis.timeline import Timeline, timeline
 from fa_core.errors import UsageError
-from fa_core.formats import Trace, TraceEpoch, load_audits
+from fa_core.formats import Trace, TraceEpoch, load_audits, scan
 from fa_core.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.reporting.blocks import Figure
 from fa_core.reporting.figures import (
@@ -26,6 +28,7 @@ from fa_core.reporting.figures import (
     FIGURES,
     audit_figure,
     axis_figure,
+    gamma_figure,
     layers_figure,
     rendered,
     timeline_figure,
@@ -278,6 +281,7 @@ DRAWN: dict[str, Callable[[AuditTable], Drawing]] = {
     "audit": audit_figure,
     "axis": lambda runs: axis_figure(runs, "lam"),
     "timeline": lambda runs: timeline_figure([]),
+    "gamma": lambda runs: gamma_figure([]),
     **{name: partial(draw, thresholds=None) for name, draw in FIGURES.items()},
 }
 
@@ -327,3 +331,44 @@ def test_matplotlib_is_imported_only_where_a_figure_is_drawn(published_table: Pa
     subprocess.run([sys.executable, "-c", program, str(published_table)], check=True)
     program = "import sys, fa_core.reporting.numbers; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def aligned(method: str, gammas: list[list[float | None]], null: tuple[float, float] | None = None) -> Timeline:
+    """A replayed run with Γ_l per epoch."""
+    epochs = [TraceEpoch(epoch=i, gamma=gamma) for i, gamma in enumerate(gammas, 1)]
+    return replace(timeline(Trace(source="t", key=method, method=method, epochs=epochs)), null=null)
+
+
+def test_gamma_over_epochs_has_a_panel_per_layer_and_the_null_shaded() -> None:
+    dfa = aligned("dfa", [[0.9, 0.1, 0.3], [0.8, 0.2, None]], null=(0.01, 0.02))
+    logged = aligned("fa", [[0.5], [0.6]], null=(0.5, 0.5))
+    figure = gamma_figure([dfa, logged, aligned("bp", [[1.0] * 3])])
+    panels = {panel.get_title(loc="left"): panel for panel in figure.axes if panel.get_visible()}
+    assert list(panels) == ["deep Γ", "Γ at l = 0", "Γ at l = 1", "Γ at l = 2"]
+    drawn = {title: list(panel.lines[0].get_ydata()) for title, panel in panels.items()}
+    assert drawn["deep Γ"] == pytest.approx([0.2, 0.2])
+    assert drawn["Γ at l = 1"] == [0.1, 0.2]
+    assert drawn["Γ at l = 2"][0] == 0.3 and math.isnan(drawn["Γ at l = 2"][1])
+    assert all(len(panel.lines) == 2 for panel in panels.values())  # a single logged Γ is of no layer
+    bands = {
+        title: panel.patches[0].get_extents().transformed(panel.transData.inverted()) for title, panel in panels.items()
+    }
+    assert [bands["deep Γ"].y0, bands["deep Γ"].y1] == pytest.approx([-0.03, 0.05])
+    assert bands["Γ at l = 1"].y1 == pytest.approx(0.05 * math.sqrt(2))
+
+
+def test_of_very_many_layers_some_are_drawn_first_and_last_included() -> None:
+    figure = gamma_figure([aligned("dfa", [[0.1] * 40])])
+    titles = [panel.get_title(loc="left") for panel in figure.axes]
+    assert len(titles) == 12 and titles[1] == "Γ at l = 0" and titles[-1] == "Γ at l = 39"
+
+
+def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_path: Path) -> None:
+    found = scan([sample_runs / "main" / "dfa_s42"])
+    table = AuditTable.from_rows(found.rows)
+    assert write_report(tmp_path / "g.svg", table, traces=found.traces, figure="gamma") == [tmp_path / "g.svg"]
+    (names,) = [[b.name for b in reporting_form(table, traces=found.traces) if isinstance(b, Figure)]]
+    assert names == ["audit-1", "layers-1", "timeline", "gamma"]
+    bare = [Trace(source="t", key="bp", method="bp", epochs=[TraceEpoch(epoch=1, gamma=[0.5])])]
+    with pytest.raises(UsageError, match="no trace here holds Γ per layer"):
+        write_report(tmp_path / "h.svg", table, traces=bare, figure="gamma")
