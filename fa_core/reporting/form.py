@@ -25,15 +25,14 @@ from fa_core.replication import experiments, source
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
 from fa_core.reporting.figures import (
-    FIGURE_KINDS,
     FIGURES,
     architectures,
     axis_figure,
     gamma_figure,
-    rendered,
     timeline_figure,
 )
 from fa_core.reporting.latex import to_latex
+from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 from fa_core.rows import AuditRow

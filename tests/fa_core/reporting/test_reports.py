@@ -23,8 +23,9 @@ from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
 from fa_core.replication import source
 from fa_core.reporting.blocks import Block, Figure, Grid, Heading, Paragraph, to_html, to_markdown
-from fa_core.reporting.figures import audit_figure, axis_figure, rendered, timeline_figure
+from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
 from fa_core.reporting.form import blank_form, reporting_form, write_report
+from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
