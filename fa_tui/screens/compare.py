@@ -160,6 +160,7 @@ class CompareScreen(JudgedScreen):
             session.thresholds,
             lambda: traces_of(rows, session.traces),
             table,
+            "layers",
         )
 
     def _value_here(self) -> str:

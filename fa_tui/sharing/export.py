@@ -125,8 +125,9 @@ def export(kind: Kind, text: str, shared: Shared) -> list[Path]:
     from fa_core.reporting.form import write_report
     from fa_core.table import AuditTable
 
-    traces = shared.traces() if kind.ending in (".md", ".html") else ()
-    return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces)
+    over_epochs = kind == FIGURE and shared.figure == "timeline"
+    traces = shared.traces() if kind.ending in (".md", ".html") or over_epochs else ()
+    return write_report(path, AuditTable.from_rows(shared.rows), shared.thresholds, traces, shared.figure)
 
 
 def left_out_words(kind: Kind, shared: Shared) -> str:

@@ -81,6 +81,7 @@ class Shared(NamedTuple):
         thresholds: what judges them.
         traces: of these runs; reads them when asked.
         table: what else can be exported.
+        figure: what an exported figure shows (see `fa_core.reporting.form.write_report`).
     """
 
     pieces: Sequence[Piece]
@@ -89,6 +90,7 @@ class Shared(NamedTuple):
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     traces: Callable[[], Sequence[Trace]] = tuple
     table: Table | None = None
+    figure: str = "audit"
 
 
 def cell_piece(text: str) -> Iterator[Piece]:
@@ -303,4 +305,5 @@ def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequenc
         epochs.thresholds,
         lambda: traces,
         table,
+        "timeline",
     )
