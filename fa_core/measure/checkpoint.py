@@ -183,8 +183,8 @@ def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
         hint = "turn its NumPy arrays into tensors (torch.from_numpy)" if arrays else "save the network's state_dict()"
         raise UnreadableInput(f"holds {held}", where=path, hint=hint)
     stacked = tensor_of(root.get(kept))
-    held = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
-    matrices = ((name, one if stacked is not None else tensor_of(one)) for name, one in held.items())
+    kept_as = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
+    matrices = ((name, one if stacked is not None else tensor_of(one)) for name, one in kept_as.items())
     feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
     beside = () if "_modules" in root else (name for name in names if name not in {kept, *found.get("", ())})
     return Checkpoint(path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside))

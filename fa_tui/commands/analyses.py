@@ -250,6 +250,7 @@ def report_command(
     title: TitleOption = "Four-diagnostic audit",
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
+    blank: Annotated[bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")] = False,
     *,
     criteria: options.Criteria,
 ) -> None:
@@ -269,10 +270,15 @@ def report_command(
 
         fa-tui report audit_table.json --out tables.tex
 
+        fa-tui report --blank --out form.md
+
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
-    from fa_core.reporting.form import write_report
+    from fa_core.reporting.form import blank_form, write_blocks, write_report
 
+    if blank:
+        print(*write_blocks(out, blank_form(title)), sep="\n")
+        return
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
     for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
         print(file)

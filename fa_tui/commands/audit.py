@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -139,7 +139,10 @@ def audit_command(
         )
     inputs.report_problems(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
-    published = {"audit-list": audit_list, "penalty-log": partial(penalty_logs, traces=traces)}
+    published: dict[str, Callable[[Sequence[AuditRow]], Any]] = {
+        "audit-list": audit_list,
+        "penalty-log": partial(penalty_logs, traces=traces),
+    }
     if format in published and result.unsaved is None and not result.interrupted and out.exists():
         write_json(out, published[format](scan([out]).rows))
     print_rows(result.rows, "table" if format in published else cast(options.RowForm, format), as_recorded)

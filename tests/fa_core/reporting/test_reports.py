@@ -22,9 +22,11 @@ from msgspec.structs import replace
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
 from fa_core.gamma import CREDIT
+from fa_core.replication import source
 from fa_core.reporting.blocks import Block, Figure, Grid, Heading, Paragraph, to_html, to_markdown
-from fa_core.reporting.figures import audit_figure, axis_figure, rendered, timeline_figure
-from fa_core.reporting.form import reporting_form, write_report
+from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
+from fa_core.reporting.form import blank_form, reporting_form, write_report
+from fa_core.reporting.panels import rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
@@ -107,6 +109,7 @@ def test_the_form_has_every_part_a_paper_needs(published: AuditTable) -> None:
         "Timeline",
         "Pitfalls disclosure",
         "Provenance",
+        "Citations",
     ]
 
 
@@ -251,6 +254,27 @@ def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: P
     for figure in figures:
         assert f"(<{figure.name.replace(' ', '%20')}>)" in report.read_text()
         ElementTree.fromstring(figure.read_text())
+
+
+def test_the_blank_form_has_the_parts_and_columns_of_a_report_and_no_number(published: AuditTable) -> None:
+    blank, filled = blank_form(), reporting_form(published)
+    grids, known = ([one for one in blocks if isinstance(one, Grid)] for blocks in (blank, filled))
+    columns = [set(grid.headings) for grid in grids]
+    assert all(any(set(one.headings) <= headings for headings in columns) for one in known if one.rows)
+    assert all(cell == "" for grid in grids for row in grid.rows for cell in row)
+    titles, parts = ([one.text for one in blocks if isinstance(one, Heading)] for blocks in (blank, filled))
+    assert [title for title in parts if title not in titles] == ["audit_table_s42_s123_s456.json", "Citations"]
+    assert sum(text.count("[ ] ") for text in to_markdown(blank).splitlines()) == 7
+
+
+def test_reports_of_the_published_audits_cite_them_and_others_do_not(published: AuditTable) -> None:
+    cited = to_markdown(reporting_form(published))
+    assert (
+        "## Citations" in cited and "@misc{arxiv2606.21126, title = {What Accuracy and Gradient Cosine Miss}" in cited
+    )
+    assert "Citations" not in to_markdown(reporting_form(table(row(growth=2.0))))
+    cff = (Path(__file__).parents[3] / "CITATION.cff").read_text()
+    assert f"arXiv:{source().eprint}" in cff and source().title in cff
 
 
 def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: AuditTable, tmp_path: Path) -> None:
