@@ -109,6 +109,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         pattern: format of its number.
         log: whether differences are ratios (a, b) or distances (c, d).
         span: what a track of it shows at least.
+        calibration: what is published of its number, to choose a threshold by (docs/protocol.md §5).
         step: an arrow key's step on a linear track.
     """
 
@@ -125,6 +126,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str
     log: bool
     span: tuple[float, float]
+    calibration: str
     step: float = 0.0
 
     @property
@@ -174,6 +176,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:.4g}",
             log=True,
             span=(1.0, 1e4),
+            calibration="BP late below 5×, vision transformers in early epochs 13–25×, DFA 100–4,000×",
         ),
         Diagnostic(
             letter="b",
@@ -189,6 +192,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:.3g}",
             log=True,
             span=(1e-10, 1e-3),
+            calibration="healthy ~1e-4, collapsed below 5e-9; F.cosine_similarity's eps is 1e-8, float32's floor 1e-38",
         ),
         Diagnostic(
             letter="c",
@@ -204,6 +208,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:+.3f}",
             log=False,
             span=(-0.2, 1.0),
+            calibration="BP and EP below 0.2, failures 0.5–0.99, bimodal over seeds: an interpreter, no detector",
             step=0.01,
         ),
         Diagnostic(
@@ -220,6 +225,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:+.2f} pp",
             log=False,
             span=(-10.0, 10.0),
+            calibration="DFA −5.2 to −3.8 pp; with penalty λ = 1e-2 +1.35 to +1.45 (fires), λ = 1e-3 +2.31 (passes)",
             step=0.1,
         ),
     )
@@ -227,6 +233,9 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
 """The diagnostics by letter, in the order of the verdict text."""
 
 LETTERS = "".join(DIAGNOSTICS)
+
+CALIBRATION = tuple(f"({letter}) {diagnostic.calibration}" for letter, diagnostic in DIAGNOSTICS.items())
+"""What is published of every diagnostic's number."""
 """The letters in the order of the verdict text."""
 
 BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}

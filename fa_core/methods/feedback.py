@@ -42,7 +42,8 @@ class RandomFeedback(Method):
             order = sorted(found, key=lambda name: (int((re.findall(r"\d+", name) or ["0"])[-1]), name))
             drawn = zip(names[missing:], (found[name] for name in order), strict=True)
             found = {name: torch.zeros_like(needed[name]) for name in names[:missing]} | dict(drawn)
-        return {name: B.T if B.T.shape == needed[name].shape != B.shape else B for name, B in found.items()}
+        turned = {name: B.mT for name, B in found.items() if B.ndim == 2 and name in needed}
+        return found | {name: B for name, B in turned.items() if B.shape == needed[name].shape != found[name].shape}
 
     def redraw(self, generator: torch.Generator) -> None:
         for matrix in self.buffers():

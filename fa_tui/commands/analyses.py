@@ -223,11 +223,15 @@ def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
 
 
 OutOption = Annotated[
-    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .svg, .pdf, .png, .csv or .parquet.")
+    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet.")
 ]
 FigureOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."),
+    typer.Option(
+        metavar="NAME",
+        help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, gamma "
+        "(over epochs), or an axis such as lam.",
+    ),
 ]
 TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
 
@@ -244,7 +248,8 @@ def report_command(
 ) -> None:
     """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
-    Numbers in .md and .html are rounded; .csv and .parquet hold every digit. Prints the files it wrote.
+    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the tables of verdicts
+    and over seeds, to be \\input. Prints the files it wrote.
 
     In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed
     frozen baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
@@ -255,7 +260,9 @@ def report_command(
 
         fa-tui report runs/ --out appendix.md
 
-        fa-tui report penalty_runs/ --out rescue.pdf --figure lam
+        fa-tui report audit_table.json --out tables.tex
+
+        fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     from fa_core.reporting.form import write_report
 

@@ -207,7 +207,7 @@ class RunPage:
         assumed = "; d assumed" if measured != report.coverage else ""
         on = "" if measured == LETTERS else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
         lines = self._wrapped("; ".join(filter(None, [report.verdict + on, report.doubt])), self._tone)
-        if mode := failure_mode(report):
+        if mode := failure_mode(report, brief=True):
             lines += self._wrapped(f"mode: {mode}", "note")
         if found is not None:
             same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"

@@ -279,10 +279,11 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         words=2 + len(LETTERS),
     )
     aligned = any(point.deep_gamma is not None for one in timelines for point in one.points)
-    gamma = " Deep Γ: at the first epoch, halfway and at the last." if aligned else ""
+    gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback." if aligned else ""
+    credited = ("null Γ", "deep Γ")[: 2 * aligned]
     yield Grid(
-        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc", *["deep Γ"][:aligned]),
-        rows=tuple((*_run_row(one), *[_gammas(one)][:aligned]) for one in timelines),
+        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc", *credited),
+        rows=tuple((*_run_row(one), *(_null(one), _gammas(one))[: len(credited)]) for one in timelines),
         caption="Per run; in brackets the epoch since which it fires to the end." + basis + gamma,
         words=2 + len(LETTERS),
         marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
@@ -331,6 +332,10 @@ def _gammas(one: Timeline) -> str:
     """Deep Γ as the training goes on; N/A where it is not defined, as of a method without credit."""
     known = [point.deep_gamma for point in one.points if point.deep_gamma is not None]
     return " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1})) if known else MISSING
+
+
+def _null(one: Timeline) -> str:
+    return MISSING if one.null is None else f"{one.null[0]:+.3f} ± {one.null[1]:.3f}"
 
 
 def _fire_text(one: Timeline, letter: str) -> str:

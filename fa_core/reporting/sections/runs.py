@@ -10,6 +10,7 @@ from typing import Any
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
 from fa_core.diagnostics import (
+    CALIBRATION,
     CELL_LEGEND,
     DIAGNOSTICS,
     LETTERS,
@@ -38,7 +39,7 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
         f"{thresholds.stability_drift_ceiling:g}, (d) below a margin of {thresholds.frozen_acc_margin_pp:g} pp "
         "over the same net with frozen random blocks. Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A walk-back because of {phrases}."
+        f"A walk-back because of {phrases}. Published: {'; '.join(CALIBRATION)}."
     )
 
 
