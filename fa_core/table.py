@@ -219,7 +219,9 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         flags, none = self.flags(t), 1 << len(LETTERS)
         texts = [verdict_text(letters_of(mask), LETTERS, t.protocol) for mask in range(none)] + [verdict_text("", "")]
-        verdicts: list[str] = np.array(texts, object)[np.where(flags | self.coverage & np.uint8(t.mask), flags, none)].tolist()
+        verdicts: list[str] = np.array(texts, object)[
+            np.where(flags | self.coverage & np.uint8(t.mask), flags, none)
+        ].tolist()
         return verdicts
 
     def numbers(self, name: str) -> list[float | None]:

@@ -54,7 +54,7 @@ def guard(host: str) -> Middleware:
         # every WebSocket of a browser says where it comes from; a page that is opened does not
         origin = request.headers.get("Origin", "" if request.path.endswith("/ws") else ours)
         if request.host != host or origin != ours:
-            raise web.HTTPForbidden(text=f"Open the address as it was told: {ours}/...\n", headers=headers)
+            raise web.HTTPForbidden(text=f"Open the address as it was printed: {ours}/...\n", headers=headers)
         if request.path.endswith("/") and "/static/" in request.path:
             raise web.HTTPNotFound(headers=headers)  # no lists of files
         try:

@@ -195,7 +195,12 @@ def _group(
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
         evidence=table.kinds(rows),
         notes=_notes(
-            str(table.method[first]), seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())
+            str(table.method[first]),
+            seeds,
+            measured,
+            int((nonfinite != 0).sum()),
+            int((coverage == 0).sum()),
+            scored=bool(np.isfinite(table.acc[rows]).any()),
         ),
     )
 
@@ -241,7 +246,7 @@ def _verdict(flags: Bits, coverage: Bits) -> str:
 
 
 def _notes(
-    method: str, seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int
+    method: str, seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int, scored: bool
 ) -> tuple[str, ...]:
     n = len(seeds)
     said = []
@@ -256,7 +261,7 @@ def _notes(
         said.append(f"{unmeasured} of {n} runs not measured")
     for letter in LETTERS:
         if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(method)):
-            hint = " (give a baseline with --frozen-baseline)" if letter == "d" else ""
+            hint = " (give a baseline with --frozen-baseline)" if letter == "d" and scored else ""
             share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"
             said.append(f"({letter}) not measured {share}{hint}")
     return tuple(said)

@@ -30,7 +30,7 @@ ResultT = TypeVar("ResultT")
 
 def leaving(keys: str, tooltip: str, *, priority: bool = False) -> Binding:
     """The keys that close a question without an answer."""
-    return Binding(keys, "dismiss(None)", "Never mind", key_display="esc", tooltip=tooltip, priority=priority)
+    return Binding(keys, "dismiss(None)", "Cancel", key_display="esc", tooltip=tooltip, priority=priority)
 
 
 class Question(ModalScreen[ResultT]):
@@ -90,7 +90,7 @@ class ChoiceList(PaintedScroll, can_focus=True):
         Binding("down,j", "move(1)", "Down", show=False),
         Binding("home,g", "edge(-1)", "First", show=False),
         Binding("end,G", "edge(1)", "Last", show=False),
-        Binding("enter", "take", "Take", tooltip="take the line under the cursor"),
+        Binding("enter", "take", "Select", tooltip="select the line under the cursor"),
     ]
 
     def __init__(self, choices: Sequence[Choice], take: Callable[[Choice], object]) -> None:
@@ -212,7 +212,7 @@ class EntryScreen(Question[str | None]):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "take", "Take", priority=True, tooltip="take what is typed"),
+        Binding("enter", "take", "Select", priority=True, tooltip="take what is typed"),
         leaving("escape,ctrl+c,ctrl+q", "leave everything as it was", priority=True),
         Binding("f1", "app.help", "Help", key_display="F1", tooltip="what is typed here and its keys"),
     ]

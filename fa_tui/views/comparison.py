@@ -240,7 +240,7 @@ def parting_words(layers: Sequence[LayerSpread], where: str) -> str:
     ratios = [layer.ratio for layer in layers if layer.ratio is not None]
     if not ratios:
         return ""
-    return f": part at {where}" if where else f": together, at most ×{short(max(ratios))} apart"
+    return f": diverge at {where}" if where else f": agree within ×{short(max(ratios))}"
 
 
 def depth_words(norms: Sequence[Sequence[float]]) -> str:

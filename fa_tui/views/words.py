@@ -97,14 +97,14 @@ def problem_words(session: Session) -> str:
 
 
 def walk_back_words(session: Session) -> str:
-    """``9 of 15 walk back, 1 undecided``."""
+    """``9 of 15 need walk-back, 1 undecided``."""
     doubtful = session.doubtful()
     undecided = f", {doubtful} undecided" if doubtful else ""
-    return f"{session.walk_backs()} of {session.measured()} walk back{undecided}"
+    return f"{session.walk_backs()} of {session.measured()} need walk-back{undecided}"
 
 
 def count_words(session: Session, shown: Sequence[int] | None) -> str:
-    """``9 of 15 walk back, 1 undecided, 2 not measured``; under a filter also of those it leaves."""
+    """``9 of 15 need walk-back, 1 undecided, 2 not measured``; under a filter also of those it leaves."""
     measured, words = session.measured(), walk_back_words(session)
     if len(session) > measured:
         words += f", {len(session) - measured} not measured"

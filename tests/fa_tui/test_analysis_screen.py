@@ -95,7 +95,7 @@ async def test_thresholds_set_elsewhere_and_new_runs_are_taken_over(app: Explore
         screen.runs_changed()
         await settled(pilot, screen)
         assert "16 runs" in screen_text(app)
-        assert "11 of 16 walk back" in screen_text(app)
+        assert "11 of 16 need walk-back" in screen_text(app)
         assert screen.sliders.thresholds.h_norm_explosion_ratio == 5.0
         assert next(row for row in screen.table.text if row[0] == "S2")[2] == "11/16"
 
@@ -103,7 +103,7 @@ async def test_thresholds_set_elsewhere_and_new_runs_are_taken_over(app: Explore
 async def test_the_line_under_the_cursor_is_told_more_about(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "2", *["down"] * 4)
-        assert "lets pass what S_full walks back: dfa_s42, credit_bridge_s123, dfa_s456" in screen.about.text
+        assert "misses: dfa_s42, credit_bridge_s123, dfa_s456" in screen.about.text
         await pilot.press("3", "down")
         await settled(pilot, screen)
         assert "seeds disagree on (c)" in screen.about.text
@@ -215,7 +215,7 @@ async def test_f_turns_from_the_runs_that_pass_to_all_and_back(app: ExplorerApp)
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open_filtered(pilot, app, "method:dfa", "3")
         assert [row[0] for row in screen.table.text[1:]] == ["dfa"]
-        assert "9 of 15 walk back; shown: 3 of 3" in screen_text(app)
+        assert "9 of 15 need walk-back; shown: 3 of 3" in screen_text(app)
         await pilot.press("f")
         await settled(pilot, screen)
         assert "15 runs   all, not only those that pass the filter (f)" in screen_text(app).splitlines()[0]

@@ -55,7 +55,7 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
         screen = await opened(pilot, "C")
         text = screen_text(app)
         assert "s10" not in text.splitlines()[1] and "4000" not in text
-        assert "part at layer 2" in text and "×1329" in text
+        assert "diverge at layer 2" in text and "×1329" in text
         assert "seeds disagree: a fires on 1 of 10" in text
         spread = next(line.spread for line in screen.view.lines if line.kind == "h" and line.label == "2")
         assert spread is not None and len(spread.values) == 10 and spread.mean == pytest.approx(402.745)

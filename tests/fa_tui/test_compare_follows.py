@@ -38,7 +38,7 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: Ex
         assert app.screen is app.explorer
         assert app.explorer.sliders is not None
         assert app.explorer.sliders.thresholds.h_norm_explosion_ratio == 5.0
-        assert "11 of 15 walk back" in screen_text(app)
+        assert "11 of 15 need walk-back" in screen_text(app)
 
 
 async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
@@ -70,7 +70,7 @@ async def test_a_measured_run_appears_and_the_method_stays(app: ExplorerApp) -> 
         screen.runs_changed()
         await settled(pilot, screen)
         assert " dfa " in screen_text(app).splitlines()[0]
-        assert "part at layer 0" in screen_text(app)
+        assert "diverge at layer 0" in screen_text(app)
 
 
 async def test_the_copied_comparison_has_all_runs() -> None:

@@ -88,7 +88,7 @@ async def test_a_row_a_cell_and_the_command_line_are_copied(app: ExplorerApp, co
     assert cell == "✓---·"
     assert row.splitlines()[2].startswith("| bp | 42 | ✓---· |")
     assert command == "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"
-    assert "9 of 15 walk back" in screen
+    assert "9 of 15 need walk-back" in screen
 
 
 async def test_marked_runs_are_copied_together(app: ExplorerApp, copied: list[str]) -> None:

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
-from fa_core.reporting.blocks import Block, Figure, Grid, Heading, Paragraph, to_html, to_markdown
+from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
 from fa_core.reporting.figures import audit_figure, axis_figure, rendered, timeline_figure
 from fa_core.reporting.form import reporting_form, write_report
 from fa_core.reporting.records import to_csv, to_parquet
@@ -260,3 +260,8 @@ def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: Au
     with pytest.raises(UsageError, match="no audited run"):
         write_report(tmp_path / "x.svg", table())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_written_report_gives_no_hint_for_the_command_line() -> None:
+    said = Bullets(("(d) not measured on any run (give a baseline with --frozen-baseline)", "kept (as --by says)"))
+    assert to_markdown([said]) == "- (d) not measured on any run\n- kept (as --by says)\n"

@@ -30,7 +30,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
         assert "2 not measured" in screen_text(app)
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: app.session.walk_backs() == 2)
-        await until(pilot, lambda: "2 of 2 walk back" in screen_text(app))
+        await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: "results.json" in screen_text(app))
     app.close_jobs()

@@ -85,9 +85,9 @@ def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
 def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
     reports = [row_of("x", 1, *norms).report for norms in ([8.0, 9.0, 10.0], [8.0, 9.5, 1000.0])]
     headings = [line.label for line in compared_lines(reports) if line.kind == "heading"]
-    assert headings[0].endswith("part at layer 2")
-    assert headings[1].endswith("part at block 1→2")
-    assert "together, at most ×1 apart" in headings[2]
+    assert headings[0].endswith("diverge at layer 2")
+    assert headings[1].endswith("diverge at block 1→2")
+    assert "agree within ×1" in headings[2]
     assert [line.label for line in compared_lines(reports) if line.parts] == ["2", "1→2"]
 
 

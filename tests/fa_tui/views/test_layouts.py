@@ -81,9 +81,12 @@ def test_one_run_is_not_one_runs(session: Session) -> None:
 
 
 def test_the_count_tells_what_the_filter_leaves(session: Session) -> None:
-    assert count_words(session, None) == "9 of 15 walk back"
-    assert count_words(session, [0, 1, 2]) == "9 of 15 walk back; shown: 2 of 3"
-    assert count_words(Session([AuditRow(source="a", key="b", method="c")]), None) == "0 of 0 walk back, 1 not measured"
+    assert count_words(session, None) == "9 of 15 need walk-back"
+    assert count_words(session, [0, 1, 2]) == "9 of 15 need walk-back; shown: 2 of 3"
+    assert (
+        count_words(Session([AuditRow(source="a", key="b", method="c")]), None)
+        == "0 of 0 need walk-back, 1 not measured"
+    )
 
 
 def test_of_flips_and_queued_runs_it_is_said_which_the_filter_hides(session: Session) -> None:
