@@ -15,7 +15,7 @@ import msgspec
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, attempt, convert, loads_keeping_repeats
-from fa_core.formats.reports import decode_report, identity_of, row_of
+from fa_core.formats.reports import decode_report, identity_of, row_of, with_kept_verdict
 from fa_core.report import DiagnosticReport
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
 
@@ -82,7 +82,9 @@ class StoredReports:
         """One report. The last few are remembered: what is on screen is asked for again and again."""
         known = self._decoded.get(slot)
         if known is None:
-            known = decode_report(self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}")
+            # checked when the file was read
+            node, where = self.nodes[slot], f"{self.source}: $.reports.{self.keys[slot]}"
+            known = with_kept_verdict(convert(node, DiagnosticReport, where), node)
             if len(self._decoded) >= _REMEMBERED:
                 self._decoded.clear()
             self._decoded[slot] = known
