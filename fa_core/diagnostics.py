@@ -111,6 +111,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
         pattern: format of its number.
         log: whether differences are ratios (a, b) or distances (c, d).
         span: what a track of it shows at least.
+        calibration: what is published of its number, to choose a threshold by (docs/protocol.md §5).
         step: an arrow key's step on a linear track.
     """
 
@@ -127,6 +128,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True):
     pattern: str
     log: bool
     span: tuple[float, float]
+    calibration: str
     step: float = 0.0
 
     @property
@@ -176,6 +178,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:.4g}",
             log=True,
             span=(1.0, 1e4),
+            calibration="BP late below 5×, vision transformers in early epochs 13–25×, DFA 100–4,000×",
         ),
         Diagnostic(
             letter="b",
@@ -191,6 +194,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:.3g}",
             log=True,
             span=(1e-10, 1e-3),
+            calibration="healthy ~1e-4, collapsed below 5e-9; F.cosine_similarity's eps is 1e-8, float32's floor 1e-38",
         ),
         Diagnostic(
             letter="c",
@@ -206,6 +210,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:+.3f}",
             log=False,
             span=(-0.2, 1.0),
+            calibration="BP and EP below 0.2, failures 0.5–0.99, bimodal over seeds: an interpreter, no detector",
             step=0.01,
         ),
         Diagnostic(
@@ -222,6 +227,7 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
             pattern="{:+.2f} pp",
             log=False,
             span=(-10.0, 10.0),
+            calibration="DFA −5.2 to −3.8 pp; with penalty λ = 1e-2 +1.35 to +1.45 (fires), λ = 1e-3 +2.31 (passes)",
             step=0.1,
         ),
     )
@@ -229,6 +235,9 @@ DIAGNOSTICS: dict[str, Diagnostic] = {
 """The diagnostics by letter, in the order of the verdict text."""
 
 LETTERS = "".join(DIAGNOSTICS)
+
+CALIBRATION = tuple(f"({letter}) {diagnostic.calibration}" for letter, diagnostic in DIAGNOSTICS.items())
+"""What is published of every diagnostic's number."""
 """The letters in the order of the verdict text."""
 
 BIT: Mapping[str, int] = {letter: 1 << position for position, letter in enumerate(LETTERS)}
@@ -322,6 +331,16 @@ def doubt_text(undecided: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=256)
+def short_verdict(flags: Collection[str], coverage: str) -> str:
+    """The verdict as published lists have it.
+
+    >>> short_verdict("ba", "abc"), short_verdict("", "ab"), short_verdict("", "")
+    ('walk-back: (a), (b)', 'trustworthy', 'not measured')
+    """
+    fired = ", ".join(f"({letter})" for letter in sorted(flags))
+    return f"walk-back: {fired}" if fired else TRUSTWORTHY if coverage else NOT_MEASURED
+
+
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     """The letters a recorded verdict names, or None where that is not known.
 

@@ -1,16 +1,22 @@
-"""The backward gain γ, free of the loss and of B, and why (b) fired: the error cancelled, or the network converged."""
+"""The backward gain γ, free of the loss and of B, why (b) fired, and the mode in which a run fails. Pure Python."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from fa_core.report import DiagnosticReport
+if TYPE_CHECKING:
+    from fa_core.report import DiagnosticReport
 
 CANCELLED_BELOW = 1e-3
 """A deepest gain under this means that the backward pass loses the error on its way."""
 
 CONVERGED_BELOW = 1e-2
 """A median ‖e_T‖ under this means that there is hardly any error left to send back."""
+
+NOISE_BELOW = 0.1
+"""A mean cosine under this is what K = 10 batches without a shared direction have: 2·√(2/(K(K−1)(C−1))), C = 10."""
 
 
 def backward_gain(report: DiagnosticReport) -> list[float | None]:
@@ -27,6 +33,7 @@ def backward_gain(report: DiagnosticReport) -> list[float | None]:
 
     Source: docs/protocol.md §8. Healthy BP nets have γ_L ≥ 0.04, also at a loss near zero; collapsed DFA ≤ 3e-5.
 
+    >>> from fa_core.report import DiagnosticReport
     >>> backward_gain(DiagnosticReport(bp_grad_norms=[2e-3, 1e-3], batch_size=100, error_norm=0.5))
     [0.4, 0.2]
     """
@@ -38,14 +45,16 @@ def backward_gain(report: DiagnosticReport) -> list[float | None]:
 
 
 def cause_of_floor(report: DiagnosticReport) -> str | None:
-    """Why (b) fired: the error cancelled on its way back, or the network converged and there is no error.
+    """Why (b) fired: the error cancelled on its way back, or there is none.
 
     Returns:
-        ``"cancelled"`` (γ_L < 1e-3), ``"converged"`` (median ‖e_T‖ < 1e-2), ``"both"``, or ``"undetermined"``;
-        None where (b) did not fire. Show γ_L and ‖e_T‖ next to the word.
+        ``"cancelled"`` (γ_L < 1e-3); where median ‖e_T‖ < 1e-2, ``"saturated"`` if (a) fires (the logits grew with the
+        stream until the softmax was certain), else ``"converged"``; ``"both"``; or ``"undetermined"``. None where (b)
+        did not fire. Show γ_L and ‖e_T‖ next to the word.
 
     Source: docs/protocol.md §8.
 
+    >>> from fa_core.report import DiagnosticReport
     >>> collapsed = DiagnosticReport(bp_grad_norms=[1e-3, 4e-10], batch_size=128, error_norm=0.9)
     >>> cause_of_floor(collapsed)
     'cancelled'
@@ -57,12 +66,9 @@ def cause_of_floor(report: DiagnosticReport) -> str | None:
     gains = backward_gain(report)
     deepest = gains[-1] if gains else None
     cancelled = deepest is not None and deepest < CANCELLED_BELOW
-    converged = report.error_norm is not None and report.error_norm < CONVERGED_BELOW
-    if cancelled and converged:
-        return "both"
-    if cancelled or converged:
-        return "cancelled" if cancelled else "converged"
-    return "undetermined"
+    if report.error_norm is not None and report.error_norm < CONVERGED_BELOW:
+        return "both" if cancelled else "saturated" if "a" in report.flags else "converged"
+    return "cancelled" if cancelled else "undetermined"
 
 
 def floor_in_words(report: DiagnosticReport) -> str | None:
@@ -70,6 +76,7 @@ def floor_in_words(report: DiagnosticReport) -> str | None:
 
     A number that is missing is named; a gain that does not exist (no error) reads N/A.
 
+    >>> from fa_core.report import DiagnosticReport
     >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], batch_size=128, error_norm=0.9))
     'cancelled (γ_L 5.7e-08, ‖e_T‖ 0.9)'
     >>> floor_in_words(DiagnosticReport(bp_grad_norms=[4e-10], error_norm=0.9))
@@ -91,3 +98,33 @@ def _floor_numbers(report: DiagnosticReport) -> Iterator[str]:
         yield "γ_L N/A" if gains[-1] is None else f"γ_L {gains[-1]:.2g}"
     if error is not None:
         yield f"‖e_T‖ {error:.2g}"
+
+
+def failure_mode(report: DiagnosticReport, *, brief: bool = False) -> str:
+    """In which mode a run fails, as text; ``""`` where it does not, or what tells them apart was not measured.
+
+    *Scale*: (a) fires, or (b) does while there is an error to send back. *Direction*: (d) fires while (a) and (b) were
+    measured and do not fail so. Where (b) or (c) fires, (c) interprets the gradient: *drift* if it fires (one direction
+    in every batch), *noise* if it is below 0.1 (no common one), else neither.
+
+    Args:
+        report: judged by its thresholds.
+        brief: without the cosine.
+
+    Source: docs/protocol.md §9, modes.
+
+    >>> from fa_core.report import DiagnosticReport
+    >>> failure_mode(DiagnosticReport(residual_norms=[1, 400], bp_grad_norms=[4e-10], cross_batch_stability=0.992))
+    'scale failure; drift (cosine +0.992)'
+    >>> failure_mode(DiagnosticReport("", "", [1, 2], [4e-3], headline_acc=0.36, frozen_baseline_acc=0.349))
+    'direction failure'
+    """
+    flags, cosine, said = report.flags, report.cross_batch_stability, []
+    if "a" in flags or ("b" in flags and cause_of_floor(report) != "converged"):
+        said.append("scale failure")
+    elif "d" in flags and {"a", "b"} <= set(report.coverage):
+        said.append("direction failure")
+    if flags & {"b", "c"} and cosine is not None and math.isfinite(cosine):
+        word = "drift" if "c" in flags else "noise" if cosine < NOISE_BELOW else "neither drift nor noise"
+        said.append(word if brief else f"{word} (cosine {cosine:+.3f})")
+    return "; ".join(said)

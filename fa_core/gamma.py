@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+import statistics
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from fa_core.method_style import known_method
 from fa_core.runs import canonical_method
 
-FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge"})
+FREE_AT_L = frozenset({"bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss"})
 """Methods whose credit at l = L comes free: from the head's true weights, or by matching the gradient there."""
 
 
@@ -74,23 +75,21 @@ def aggregation_collapse(credit: Mapping[str, Any] | None) -> float:
     >>> aggregation_collapse({"gamma": [0.2, 0.2, 0.2, -0.2]}), aggregation_collapse({"gamma": [0.2, None]})
     (0.25, nan)
     """
-    layers = (credit or {}).get("gamma")
-    sizes = [abs(float(each)) for each in layers if _finite(each)] if isinstance(layers, (list, tuple)) else []
+    sizes = [abs(value) for value in _finite((credit or {}).get("gamma"))]
     return max(sizes[0], sizes[-1]) / sum(sizes) if len(sizes) > 1 and any(sizes) else math.nan
-
-
-def _finite(value: object) -> bool:
-    return isinstance(value, (int, float)) and math.isfinite(value)
 
 
 def _mean_over(credit: Mapping[str, Any] | None, metric: str, left_out: Collection[int]) -> float:
     """Mean of what is defined; NaN where nothing is."""
-    layers = (credit or {}).get(metric)
-    if not isinstance(layers, (list, tuple)):
-        return math.nan
-    kept = [value for l, value in enumerate(layers) if l not in left_out]
-    known = [float(value) for value in kept if _finite(value)]
+    known = _finite((credit or {}).get(metric), left_out)
     return sum(known) / len(known) if known else math.nan
+
+
+def _finite(layers: object, left_out: Collection[int] = ()) -> list[float]:
+    """The layers' numbers, without those that are left out or not defined."""
+    values = enumerate(layers) if isinstance(layers, (list, tuple)) else ()
+    kept = [value for l, value in values if l not in left_out and isinstance(value, (int, float))]
+    return [float(value) for value in kept if math.isfinite(value)]
 
 
 def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[float, float]:
@@ -109,3 +108,84 @@ def null_gamma(credit: Mapping[str, Any] | None, method: str = "") -> tuple[floa
     found = (null.get(name) for name in ("deep_gamma_mean", "deep_gamma_std"))
     mean, std = (float(value) if isinstance(value, (int, float)) else math.nan for value in found)
     return mean, std
+
+
+def null_band(
+    credit: Mapping[str, Any] | None, method: str, provenance: Mapping[str, Any]
+) -> tuple[float, float] | None:
+    """Mean and standard deviation of deep Γ under feedback that knows nothing of the network, at any epoch.
+
+    As drawn afresh where that was measured; else in closed form 0 and 1/√(d·(C−1)·m), m the layers that deep Γ is over:
+    a_l,i = e_i·B_l with B_l drawn has E Γ_l = 0 and Var Γ_l = (1/(d·n²))·Σ_ij cos(e_i, e_j)·cos(g_i, g_j), which is
+    1/(d·(C−1)) where gradients are spread as the errors are, in C−1 dimensions; layers are drawn independently.
+
+    Args:
+        credit: the run's credit table.
+        method: canonical name.
+        provenance: of its report, with ``arch_args`` (``d``) and ``classes`` (C); else None where nothing was drawn.
+
+    Source: docs/protocol.md §4.
+
+    >>> null_band({"gamma": [0.4, 0.1, 0.2]}, "dfa", {"arch_args": {"d": 50}, "classes": 10})[1] == 1 / 30
+    True
+    """
+    mean, std = null_gamma(credit, method)
+    if math.isfinite(std):
+        return mean, std
+    d, classes = (provenance.get("arch_args") or {}).get("d"), provenance.get("classes")
+    deep = [l for l, _ in enumerate((credit or {}).get("gamma") or ()) if l not in {0, *free_layers(credit, method)}]
+    if not (isinstance(d, int) and isinstance(classes, int) and classes > 1 and d > 0 and deep):
+        return None
+    return 0.0, 1 / math.sqrt(d * (classes - 1) * len(deep))
+
+
+Credit: TypeAlias = Mapping[str, Any] | None
+CREDIT: Mapping[str, tuple[str, Callable[[Credit, str], float]]] = {
+    "mean_gamma": ("Γ, all l", lambda credit, _: mean_gamma(credit)),
+    "deep_gamma": ("deep Γ", deep_gamma),
+    "null_gamma": ("null Γ", lambda credit, method: null_gamma(credit, method)[0]),
+    "deep_rho": ("deep ρ", lambda credit, method: deep_gamma(credit, method, "rho")),
+    "deep_nudge": ("deep nudge", lambda credit, method: deep_gamma(credit, method, "nudge")),
+}
+"""A run's credit as single numbers: name → heading, and the number of a credit table and a method; NaN for none.
+
+*Deep* is the mean over l ≥ 1 without layers whose credit comes free; the null is with fresh feedback.
+Source: docs/protocol.md §4.
+"""
+
+
+def credit_numbers(credit: Credit, method: str = "") -> list[float]:
+    """The numbers of `CREDIT` in its order.
+
+    >>> [round(x, 2) for x in credit_numbers({"gamma": [0.9, 0.1, 0.3], "rho": [0.8, 0.2, 0.4]}, "dfa")]
+    [0.43, 0.2, nan, 0.3, nan]
+    """
+    return [number(credit, method) for _, number in CREDIT.values()]
+
+
+AGGREGATIONS = (
+    "mean, all l",
+    "mean, l ≥ 1",
+    "median, all l",
+    "batch means, l ≥ 1",
+    "concatenated, l ≥ 1",
+)
+"""Five ways in which Γ is given as one number (docs/protocol.md §12.5)."""
+
+
+def aggregations(credit: Credit) -> list[float]:
+    """Γ by each of `AGGREGATIONS`; NaN for what the credit table does not hold.
+
+    >>> aggregations({"gamma": [0.75, 0.5, -0.5, None], "gamma_concatenated": 0.125})
+    [0.25, 0.0, 0.5, nan, 0.125]
+    """
+    credit = credit or {}
+    layers = _finite(credit.get("gamma"))
+    pooled = (_finite([credit.get(name)]) for name in ("gamma_of_batch_means", "gamma_concatenated"))
+    median = statistics.median(layers) if layers else math.nan
+    return [
+        mean_gamma(credit),
+        _mean_over(credit, "gamma", {0}),
+        median,
+        *(found[0] if found else math.nan for found in pooled),
+    ]

@@ -33,10 +33,25 @@ METHOD_STYLES = {
     "random_init": MethodStyle("#e69f00", "P"),
     "shallow": MethodStyle("#8a6d00", "X"),
     "random_targets": MethodStyle("#882255", "p"),
+    "fa_weights": MethodStyle("#5f7fb8", "D"),
+    "usf": MethodStyle("#3f8f4f", "^"),
+    "brsf": MethodStyle("#44aa99", "s"),
+    "frsf": MethodStyle("#999933", "v"),
+    "kp": MethodStyle("#6f63d9", "o"),
+    "weight_mirror": MethodStyle("#9467bd", "X"),
+    "dfa_layers": MethodStyle("#c7603a", "v"),
+    "sparse_dfa": MethodStyle("#cc6677", "<"),
+    "drtp": MethodStyle("#e0457b", "P"),
+    "dtp": MethodStyle("#a0674b", ">"),
+    "pc": MethodStyle("#b455a0", "p"),
+    "local_loss": MethodStyle("#4f8a8b", "o"),
+    "pepita": MethodStyle("#c08a3e", "s"),
+    "ff": MethodStyle("#6b8e23", "D"),
 }
-"""Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white), grey and wine."""
+"""Okabe and Ito's colours, which differ with any colour vision (yellow darkened to show on white), grey and wine; then
+shades that show on white and on black: so many differ by the marker too."""
 
-_COLOURS = tuple(style.colour for style in METHOD_STYLES.values())
+_COLOURS = tuple(style.colour for style in METHOD_STYLES.values())[: len(MARKERS)]
 
 
 def method_style(method: str) -> MethodStyle:

@@ -28,6 +28,7 @@ from fa_core.diagnostics import (
     verdict_text,
 )
 from fa_core.errors import InvalidReport
+from fa_core.gain import failure_mode, floor_in_words
 from fa_core.intervals import REFERENCE_BATCH, Interval, at_reference_batch, noise_scale
 
 
@@ -374,7 +375,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         return msgspec.structs.replace(self, assumed_baseline_acc=None)
 
     def check(self, where: str = "") -> DiagnosticReport:
-        """Return self, or refuse numbers that contradict each other.
+        """Return self, or refuse numbers that contradict each other; a NaN where `unmeasured` names (c) is no number.
 
         Args:
             where: file and JSON path, for the message.
@@ -402,6 +403,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
             if not low <= high:
                 raise InvalidReport(f"intervals.{name} is [{low}, {high}]", where=where, hint="low end first, no NaN")
         cosine = self.cross_batch_stability
+        if cosine is not None and math.isnan(cosine) and "c" in self.unmeasured:
+            return msgspec.structs.replace(self, cross_batch_stability=None)
         if cosine is not None and math.isfinite(cosine) and abs(cosine) > 1.0 + 1e-6:
             raise InvalidReport(f"cross_batch_stability is {cosine}", where=where, hint="a mean cosine lies in [-1, 1]")
         return self
@@ -459,7 +462,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         layers = [
             f"{name}: {', '.join(f'{l}: {v:.4g}' for l, v in values.items())}" for name, values in norms if values
         ]
-        lines = [*self.describe(), *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
+        cause = [
+            f"{name}: {words}"
+            for name, words in (("cause of (b)", floor_in_words(self)), ("mode", failure_mode(self)))
+            if words
+        ]
+        lines = [*self.describe(), *cause, *layers, *filter(None, [self.reduction(), self.own_backward(), self.notes])]
         return "\n".join([f"{self.method_name or 'run'}: {self.words}", *(f"  {line}" for line in lines)])
 
     residual_stream_exploded = property(_fires("a"), doc="Whether (a) fires; None where it was not measured.")

@@ -24,6 +24,7 @@ import msgspec
 
 from fa_core.baseline import WITHOUT_BASELINE
 from fa_core.errors import UnreadableInput
+from fa_core.method_style import known_method
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
@@ -46,8 +47,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     Attributes:
         format: ``"fa-run/1"``.
-        method: canonical method name: ``bp``, ``fa``, ``dfa``, ``state_bridge``, ``credit_bridge``, ``ep``,
-            or a control: ``frozen``, ``shallow``, ``random_init``, ``random_targets``.
+        method: canonical method name, of a rule or a control (`fa_core.training.plan.METHODS`).
         arch: built-in network name (`fa_core.training.plan.ARCHS`).
         arch_args: its arguments (``input_dim``, ``d``, ``L``, ``terminal_ln``, ``num_classes``, ...).
         data: the data SPEC, e.g. ``"synthetic:alpha=1.0,input=16"``.
@@ -98,14 +98,21 @@ def recorded_baseline(manifest: Manifest) -> float | None:
     return acc
 
 
-_KEY = re.compile(r"^(?P<method>.+?)[_-](?:s|seed[_-]?)(?P<seed>\d+)$", re.DOTALL)
-_SEEDED = re.compile(r"[_-](?:s|seed[_-]?)\d+")
+_SEED = re.compile(r"(?:^|[_-])(?:s|seed[_-]?)(\d{1,18})(?=[_-]|$)")
+_SEED_SAID = re.compile(r"\bseed[ =:#]*(\d{1,18})\b", re.IGNORECASE)
 _BETWEEN_WORDS = re.compile(r"[\s\-_\x00-\x1f\x7f-\x9f]+")
-_PENALTY = re.compile(r"[_-](?:pen[_-])?lam(?P<lam>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?)")
+_AXES: dict[str, tuple[type, re.Pattern[str]]] = {
+    "lam": (float, re.compile(r"[_-](?:pen[_-])?lam((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e-?[0-9]+)?)")),
+    "d": (int, re.compile(r"(?:^|[_-])(?:d|width)([0-9]{2,6})(?=[_-]|$)")),
+    "L": (int, re.compile(r"(?:^|[_-])(?:L|depth)([0-9]{1,4})(?=[_-]|$)")),
+}
+_ARCH = re.compile(
+    r"(?:^|_)(?:arch_?)?((?:res_?)?mlp(?:_wide)?|vit(?:_mini)?|student_?net|(?:small_?)?cnn|(?:small_)?resnet\d*)(?=_|$)"
+)
 
 
 def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
-    """Method, seed and axes from a name such as ``dfa_s42`` or ``dfa_pen_lam0.01_s42``.
+    """Method, seed and axes from a name such as ``dfa_s42``, ``bp_d512_s42`` or ``dfa_pen_lam0.01_s42``.
 
     >>> split_key("state_bridge_s123")
     ('state_bridge', 123, {})
@@ -114,22 +121,46 @@ def split_key(key: str) -> tuple[str, int | None, dict[str, Any]]:
     >>> split_key("model")
     ('model', None, {})
 
+    Of several seeds the one at the end counts; what follows a seed inside a name is a remark, unless it is an axis. A
+    network is one next to a known method only.
+
+    >>> split_key("bp_s7_d512_final"), split_key("vit_mini_dfa_s42"), split_key("vit_mini_s42")
+    (('bp', 7, {'d': 512}), ('dfa', 42, {'arch': 'vit_mini'}), ('vit_mini', 42, {}))
+
     What follows an ``@`` only distinguishes runs of one method and seed (see `fa_core.formats.audit_table_writer`).
 
     >>> split_key("bp_s1@bp_s100"), split_key("dfa@home_s42")
     (('bp', 1, {}), ('dfa@home', 42, {}))
     """
-    axes: dict[str, Any] = {}
     run, _, _ = key.partition("@")
-    if _SEEDED.search(run):
+    if _SEED.search(run):
         key = run
-    penalty = _PENALTY.search(key)
-    if penalty:
-        axes["lam"] = float(penalty["lam"])
-        key = key[: penalty.start()] + key[penalty.end() :]
-    match = _KEY.match(key)
-    name, seed = (match["method"], int(match["seed"])) if match else (key, None)
-    return canonical_method(name), seed, axes
+    seeds = list(_SEED.finditer(key))
+    at = seeds[-1] if seeds and (len(seeds) == 1 or seeds[-1].end() == len(key)) else None
+    axes: dict[str, Any] = {}
+    parts = []
+    for part in (key[: at.start()], key[at.end() :]) if at else (key,):
+        for axis, (kind, pattern) in _AXES.items():
+            if found := pattern.search(part):
+                axes[axis] = kind(found[1])
+                part = part[: found.start()] + part[found.end() :]
+        parts.append(canonical_method(part))
+    method = next((part for name in parts if (part := name.strip("_"))), "") if at else parts[0]
+    network = _ARCH.search(method)
+    rest = (method[: network.start()] + method[network.end() :]).strip("_") if network else ""
+    if network and known_method(rest):
+        axes["arch"], method = network[1], rest
+    return method or canonical_method(key), int(at[1]) if at else None, axes
+
+
+def seed_in_words(text: str) -> int | None:
+    """The one seed that a text names.
+
+    >>> seed_in_words("d=256 ResMLP, CIFAR-10, seed 42"), seed_in_words("seed 1 and seed 2")
+    (42, None)
+    """
+    said = set(_SEED_SAID.findall(text))
+    return int(said.pop()) if len(said) == 1 else None
 
 
 def canonical_method(name: str) -> str:

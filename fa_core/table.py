@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from fa_core.baseline import WITHOUT_BASELINE
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds, letters_of, verdict_text
 from fa_core.errors import UsageError
+from fa_core.gamma import CREDIT, credit_numbers
 from fa_core.option_values import listed, unknown_name
 from fa_core.report import NORM_RATIO_EPS, DiagnosticReport
 from fa_core.rows import AuditRow, LazyRow, Problem, RowStore, conditions_of, uneven
@@ -34,6 +35,12 @@ _MANY = 10_000
 def _of_rows(name: str) -> cached_property[Objects]:
     """An attribute of all rows as a column."""
     return cached_property(lambda table: read_only(objects([getattr(row, name) for row in table._rows.tolist()])))
+
+
+def _of_credit(name: str) -> property:
+    """A number of `CREDIT` as a column; NaN where a run has none."""
+    place = list(CREDIT).index(name)
+    return property(lambda table: table.credit[:, place] if table.credit.shape[1] else np.full(len(table), np.nan))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True, repr=False)
@@ -54,10 +61,12 @@ class AuditTable:
         low, high: (n, 5), the ends of the intervals of (a) to (d) and of the accuracy; NaN where a number has none,
             (n, 0) where none has any.
         classes: C, as measured; NaN where a report does not say.
+        credit: (n, 5), the numbers of `CREDIT`, columns by their names too; NaN for none, (n, 0) without any credit.
         problems: what could not be read.
     """
 
     source, key, method, seed, axes = map(_of_rows, ("source", "key", "method", "seed", "axes"))
+    mean_gamma, deep_gamma, null_gamma, deep_rho, deep_nudge = map(_of_credit, CREDIT)
 
     recorded_verdict: Objects
     residual_norms: Ragged
@@ -74,6 +83,7 @@ class AuditTable:
     low: Floats
     high: Floats
     classes: Floats
+    credit: Floats
     problems: tuple[Problem, ...] = ()
     _has_acc: Mask
     _has_baseline: Mask
@@ -136,6 +146,7 @@ class AuditTable:
             low=low,
             high=high,
             classes=optional([_classes(each) for each in column("provenance")])[0],
+            credit=_credit_of(column("credit"), column("method_name")),
             _has_acc=has_acc,
             _has_baseline=has_baseline,
             _rebased=rebased,
@@ -154,8 +165,9 @@ class AuditTable:
         columns: dict[str, Any] = {}
         for name, column in tables[0]._columns().items():
             parts = [getattr(table, name) for table in tables]
-            if name in ("low", "high") and any(part.shape[1] for part in parts):
-                parts = [part if part.shape[1] else np.full((len(part), len(_ENDS)), np.nan) for part in parts]
+            if name in ("low", "high", "credit"):
+                width = max(part.shape[1] for part in parts)
+                parts = [part if part.shape[1] else np.full((len(part), width), np.nan) for part in parts]
             columns[name] = Ragged.concat(parts) if isinstance(column, Ragged) else np.concatenate(parts)
         problems = tuple(problem for table in tables for problem in table.problems)
         return cls(**columns, problems=problems)
@@ -219,9 +231,8 @@ class AuditTable:
         t = thresholds or DiagnosticThresholds()
         flags, none = self.flags(t), 1 << len(LETTERS)
         texts = [verdict_text(letters_of(mask), LETTERS, t.protocol) for mask in range(none)] + [verdict_text("", "")]
-        verdicts: list[str] = np.array(texts, object)[
-            np.where(flags | self.coverage & np.uint8(t.mask), flags, none)
-        ].tolist()
+        measured = (self.coverage & np.uint8(t.mask)) != 0
+        verdicts: list[str] = np.array(texts, object)[np.where(measured, flags, none)].tolist()
         return verdicts
 
     def numbers(self, name: str) -> list[float | None]:
@@ -383,6 +394,13 @@ class AuditTable:
 def _classes(provenance: Mapping[str, Any]) -> float | None:
     found = provenance.get("classes") if provenance else None
     return float(found) if isinstance(found, int) and found > 0 else None
+
+
+def _credit_of(tables: Sequence[Mapping[str, Any] | None], methods: Sequence[str]) -> Floats:
+    """The numbers of `CREDIT` per run."""
+    if not any(tables):
+        return np.empty((len(tables), 0))
+    return np.array([credit_numbers(*each) for each in zip(tables, methods, strict=True)], np.float64)
 
 
 _ENDS = (*(diagnostic.column for diagnostic in DIAGNOSTICS.values()), "acc")

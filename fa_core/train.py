@@ -27,6 +27,7 @@ from fa_core.engine.group_runner import measure_run
 from fa_core.engine.jobs import Job, Watch, input_hashes, versions
 from fa_core.engine.loading import TEST_BATCH, Evaluation
 from fa_core.errors import FaError, UnreadableInput, UsageError
+from fa_core.formats.audit_table_writer import printable_drift
 from fa_core.measure.accuracy import accuracy
 from fa_core.measure.credit import method_gamma
 from fa_core.measure.diagnose import diagnose
@@ -375,7 +376,7 @@ def audit_run(folder: Path, device: torch.device, samples: Evaluation | None = N
     RunWriter(folder).manifest(msgspec.structs.replace(manifest, **found))
     provenance = {**report.provenance, "checkpoint": folder.name, "hashes": input_hashes(folder)}
     report = msgspec.structs.replace(report, provenance=provenance)
-    write_json(folder / AUDIT, report.to_dict())
+    write_json(folder / AUDIT, printable_drift(report))
     return report
 
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_type_hints
 import typer
 
 from fa_core.baseline import FrozenBaseline
-from fa_core.diagnostics import DiagnosticThresholds
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.runs import canonical_method
@@ -187,15 +187,14 @@ def _option(kind: Any, default: object, help: str, **more: Any) -> tuple[Any, ob
     return Annotated[kind, typer.Option(help=help, **more)], default
 
 
-_DEFAULTS = DiagnosticThresholds()
 _THRESHOLDS = {
-    name: _option(float, getattr(_DEFAULTS, name), text, metavar=metavar)
-    for name, metavar, text in (
-        ("g_norm_floor", "NORM", "(b) fires below this ‖g_L‖."),
-        ("h_norm_explosion_ratio", "RATIO", "(a) fires above this growth per block."),
-        ("stability_drift_ceiling", "COSINE", "(c) fires above this mean cosine."),
-        ("frozen_acc_margin_pp", "PP", "(d) fires below this margin, percentage points."),
+    each.threshold: _option(
+        float,
+        each.default,
+        f"({letter}) fires {'above' if each.fires_above else 'below'} this {each.name}. Published: {each.calibration}.",
+        metavar={"x": "RATIO"}.get(each.unit, each.unit.upper()),
     )
+    for letter, each in DIAGNOSTICS.items()
 }
 _THRESHOLDS["protocol"] = _option(
     Literal["v1", "v2"], "v1", "v2: its successor's checks D1, D2, D3 by the thresholds of a, b, d; no c."

@@ -98,6 +98,7 @@ class Session:
         self._traces = traces
         self.marked: set[int] = set()
         self.healthy: tuple[str, ...] | None = None
+        self.diverges_at = 10.0  # fa_core.analysis.comparison.PARTS_AT, which needs NumPy
         self.gone: set[int] = set()
         self._by_source: dict[str, dict[str, int]] | None = None
         self._table: AuditTable | None = None

@@ -68,18 +68,20 @@ def my_lab(site: Path) -> Path:
 
 
 def test_an_example_is_thirty_lines_at_most() -> None:
-    assert set(EXAMPLES) == {"signs.py", "nets.py", "task.py", "table.py"}
+    assert set(EXAMPLES) == {"signs.py", "near.py", "nets.py", "task.py", "table.py"}
     for name, text in EXAMPLES.items():
         assert len([line for line in text.splitlines() if line.strip()]) <= 30, name
 
 
 @pytest.mark.usefixtures("my_lab")
-def test_the_method_trains_and_gives_credit() -> None:
+@pytest.mark.parametrize("name", ["signs", "near"])
+def test_the_method_trains_and_gives_credit(name: str) -> None:
     net = build("resmlp", input_dim=16, d=8, L=2, seed=0)
-    method = make_method("signs", net, seed=1)
+    method = make_method(name, net, seed=1)
     loss, info = method.loss(net, torch.randn(8, 16), torch.arange(8))
     loss.backward()  # type: ignore[no-untyped-call]
-    assert [tuple(a.shape) for a in info.credit if a is not None] == [(8, 8)] * 3
+    credit = method.credit(net, info.stream, info.logits, info.y)
+    assert [tuple(a.shape) for a in credit if a is not None] == [(8, 8)] * 3
 
 
 @pytest.mark.usefixtures("my_lab")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+import numpy as np
+
 from fa_core.analysis import Result
+from fa_core.analysis.seeds import Stat, stat_of
 
 PARTS_AT = 10.0
 """Runs part where the largest is more than ten times the smallest: an order of magnitude is no seed noise."""
@@ -19,15 +22,15 @@ class LayerSpread(Result, frozen=True, kw_only=True):
         values: one per run, in the order given; None where a run has no such layer.
         ratio: largest over smallest; inf if some are finite and others NaN or ±inf, or if the smallest is 0;
             None with fewer than two values, or with no finite one.
-        mean: of the finite values; None without one.
-        std: their sample standard deviation; None with fewer than two.
     """
 
     layer: int
     values: tuple[float | None, ...]
     ratio: float | None
-    mean: float | None
-    std: float | None
+
+    def stat(self, geometric: bool) -> Stat:
+        """Mean and spread of the values, as over seeds; it says something of runs of one network only."""
+        return stat_of(np.array([value for value in self.values if value is not None]), geometric, marked=True)
 
 
 def across_runs(curves: Sequence[Sequence[float]]) -> tuple[LayerSpread, ...]:
@@ -65,11 +68,7 @@ def first_parting(layers: Sequence[LayerSpread], factor: float = PARTS_AT) -> La
 def _spread(layer: int, values: Sequence[float | None]) -> LayerSpread:
     known = [value for value in values if value is not None]
     finite = [value for value in known if math.isfinite(value)]
-    mean = math.fsum(finite) / len(finite) if finite else None
-    std = None
-    if mean is not None and len(finite) > 1:
-        std = math.sqrt(math.fsum((value - mean) ** 2 for value in finite) / (len(finite) - 1))
-    return LayerSpread(layer=layer, values=tuple(values), ratio=_ratio(known, finite), mean=mean, std=std)
+    return LayerSpread(layer=layer, values=tuple(values), ratio=_ratio(known, finite))
 
 
 def _ratio(known: Sequence[float], finite: Sequence[float]) -> float | None:

@@ -1,19 +1,24 @@
-"""One method over its seeds: mean and spread of every number, verdict counts, and what the seeds disagree on."""
+"""Conditions over their seeds: mean and spread of every number, verdict counts, what the seeds disagree on; and the
+differences between conditions."""
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections import Counter, defaultdict
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import combinations, product
+from typing import Any, TypeAlias
 
 import numpy as np
+from msgspec import structs
 
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import collections, varying_axes
-from fa_core.baseline import why_no_baseline
+from fa_core.baseline import CONTROLS, why_no_baseline
 from fa_core.diagnostics import BIT, LETTERS, NOT_MEASURED, TRUSTWORTHY, DiagnosticThresholds
 from fa_core.errors import UsageError
+from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval, exact_share_interval
 from fa_core.option_values import listed
 from fa_core.table import AuditTable, Bits, Floats, Indices, Mask
@@ -28,6 +33,7 @@ NUMBERS = {
     "g_L": ("g_L", "b", "(b) ‖g_L‖"),
     "stability": ("stability", "c", "(c) cosine"),
     "margin_pp": ("margin_pp", "d", "(d) pp"),
+    **{name: (name, "", heading) for name, (heading, _) in CREDIT.items()},
 }
 """Name in the result → column of the table, the diagnostic whose mark says that it is non-finite, heading."""
 
@@ -59,15 +65,26 @@ class Stat(Result, frozen=True, kw_only=True):
     factor: float | None = None
 
 
-class SeedGroup(Result, frozen=True, kw_only=True):
-    """The runs of one method (and one value of each second axis) over seeds.
+class Condition(Result, frozen=True, kw_only=True):
+    """One method at one value of each second axis.
 
     Attributes:
         method: canonical name.
         axes: second axes, e.g. ``{"lam": 0.01}``; values are None where a run has no such axis.
         collection: the file or folder the runs came from, where several hold the same runs; else ``""``.
+    """
+
+    method: str
+    axes: dict[str, Any]
+    collection: str
+
+
+class SeedGroup(Condition, frozen=True, kw_only=True):
+    """A condition over its seeds.
+
+    Attributes:
         seeds: in table order; None where a run names no seed.
-        stats: number → `Stat`: headline_acc, growth, h_L, g_L, stability, margin_pp.
+        stats: number of `NUMBERS` → `Stat`; one without values where no run has it.
         verdicts: verdict text → runs.
         fired: letter → runs it fires on.
         measured: letter → runs it was measured on.
@@ -79,9 +96,6 @@ class SeedGroup(Result, frozen=True, kw_only=True):
         notes: what could not be said, and why.
     """
 
-    method: str
-    axes: dict[str, Any]
-    collection: str
     seeds: tuple[int | None, ...]
     stats: dict[str, Stat]
     verdicts: dict[str, int]
@@ -93,6 +107,23 @@ class SeedGroup(Result, frozen=True, kw_only=True):
     disagree: str
     evidence: dict[str, str] = {}
     notes: tuple[str, ...] = ()
+
+
+class Difference(Result, frozen=True, kw_only=True):
+    """What one factor of a condition does to its numbers, or how far the effects of two factors depend on each other.
+
+    Attributes:
+        factors: ``method`` or a second axis: one, or the two of an interaction.
+        conditions: x and the one it is compared with, y: x − y; of two factors (x − y) − (z − w).
+        seeds: those that all conditions have, by which the runs are paired; none where they share none.
+        stats: number of `NUMBERS` → `Stat` of the differences, or, of `GEOMETRIC` numbers, of the ratios: its
+            ``geometric_mean`` and ``factor``.
+    """
+
+    factors: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    seeds: tuple[int, ...]
+    stats: dict[str, Stat]
 
 
 class SeedTable(Result, frozen=True, kw_only=True):
@@ -124,6 +155,20 @@ def over_seeds(
 
     Source: docs/protocol.md §9, seeds. Sample std (ddof = 1), as published.
     """
+    axes, members = _members(table, by)
+    flags, undecided = table.flags(thresholds), table.undecided(thresholds)
+    texts = table.verdicts(thresholds)
+    groups = tuple(_group(table, rows, axes, key[0], flags, undecided, texts) for key, rows in members.items())
+    notes = () if groups else ("no runs: nothing to average",)
+    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes))
+
+
+_Key: TypeAlias = tuple[str, ...]
+"""Collection, method, and the values of the second axes as text."""
+
+
+def _members(table: AuditTable, by: Sequence[str] | None) -> tuple[tuple[str, ...], dict[_Key, Indices]]:
+    """The second axes, and the rows of every condition."""
     axes_present = sorted({name for row in table.axes for name in row})
     for name in by or ():
         if name not in axes_present:
@@ -131,18 +176,98 @@ def over_seeds(
             raise UsageError(f"no run has an axis {name!r}", where="--by", hint=f"axes here: {listed}")
     axes = varying_axes(table) if by is None else tuple(by)
     homes = _telling_collections(table, axes)
-    members: dict[tuple[str, ...], array[int]] = defaultdict(lambda: array("q"))
+    members: dict[_Key, array[int]] = defaultdict(lambda: array("q"))
     for i, (method, row_axes, home) in enumerate(zip(table.method, table.axes, homes, strict=True)):
-        group = (home, method, *(repr(row_axes.get(name)) for name in axes))
-        members[group].append(i)
-    flags, undecided = table.flags(thresholds), table.undecided(thresholds)
-    texts = table.verdicts(thresholds)
-    groups = tuple(
-        _group(table, np.frombuffer(rows, np.int64), axes, homes[rows[0]], flags, undecided, texts)
-        for rows in members.values()
+        key = (home, method, *(repr(row_axes.get(name)) for name in axes))
+        members[key].append(i)
+    return axes, {key: np.frombuffer(rows, np.int64) for key, rows in members.items()}
+
+
+def differences(table: AuditTable, by: Sequence[str] | None = None) -> tuple[Difference, ...]:
+    """The effect of every factor of every condition, and the interaction of every two: the penalty's, the gap to BP.
+
+    A factor's reference is BP, or else the first method; of an axis the runs without it, or else its first value. With
+    x(c) a number of condition c, and c' the condition with factor f at its reference, the effect of f is x(c) − x(c');
+    the interaction of f and g is (x(c) − x(c_g)) − (x(c_f) − x(c_fg)), where all four are there. A method whose
+    reference was not run at its axes is compared with the reference without them. Numbers of `GEOMETRIC` are compared
+    by their logarithms. Paired by seed: mean and sample deviation over the n seeds that all conditions have; without a
+    common seed the difference of means and √(Σ s²) of the conditions' deviations. Controls are left out: see (d).
+
+    Args:
+        table: n runs.
+        by: as for `over_seeds`.
+
+    Source: docs/protocol.md §9, differences. Factorial contrasts: Box, Hunter & Hunter 2005, chapter 5.
+    """
+    axes, members = _members(table, by)
+    members = {key: rows for key, rows in members.items() if key[1] not in CONTROLS}
+    by_home: dict[str, list[_Key]] = defaultdict(list)
+    for key in members:
+        by_home[key[0]].append(key)
+    found = []
+    for keys in by_home.values():
+        reference = _reference(keys)
+        for key in keys:
+            moved = [place for place in range(1, len(key)) if key[place] != reference[place]]
+            for places in (*combinations(moved, 1), *combinations(moved, 2)):
+                terms = list(_terms(key, reference, places))
+                if places == (1,) and terms[1] not in members:
+                    terms[1] = reference
+                if all(term in members for term in terms):
+                    factors = tuple(("", "method", *axes)[place] for place in places)
+                    found.append(_difference(table, axes, factors, {term: members[term] for term in terms}))
+    return tuple(found)
+
+
+def _reference(keys: Sequence[_Key]) -> _Key:
+    """The level of every factor that others are compared with: BP, an axis that is not set, or what comes first."""
+    usual = ("", "bp", *["None"] * (len(keys[0]) - 2))
+    levels = zip(*keys, strict=True)
+    return tuple(level if level in found else found[0] for level, found in zip(usual, levels, strict=True))
+
+
+def _terms(key: _Key, reference: _Key, places: Sequence[int]) -> Iterator[_Key]:
+    """The conditions of a contrast: with no factor at its reference, the last one, the first one, both."""
+    for at_reference in product((False, True), repeat=len(places)):
+        chosen = {place for place, is_there in zip(places, at_reference, strict=True) if is_there}
+        yield tuple(reference[place] if place in chosen else level for place, level in enumerate(key))
+
+
+def _difference(
+    table: AuditTable, axes: tuple[str, ...], factors: tuple[str, ...], terms: dict[_Key, Indices]
+) -> Difference:
+    by_seed = [dict(zip(table.seed[rows], rows, strict=True)) for rows in terms.values()]
+    unique = all(len(rows) == len(seeds) for rows, seeds in zip(terms.values(), by_seed, strict=True))
+    shared = set.intersection(*map(set, by_seed)) - {None} if unique else set()
+    seeds = tuple(sorted(shared))
+    chosen = [np.array([rows[seed] for seed in seeds]) for rows in by_seed] if seeds else list(terms.values())
+    return Difference(
+        factors=factors,
+        conditions=tuple(_condition(table, axes, key[0], rows) for key, rows in terms.items()),
+        seeds=seeds,
+        stats={
+            name: _contrast([getattr(table, column)[rows] for rows in chosen], name in GEOMETRIC, bool(seeds))
+            for name, (column, *_) in NUMBERS.items()
+        },
     )
-    notes = () if groups else ("no runs: nothing to average",)
-    return SeedTable(by=axes, groups=groups, notes=(*table.assumed_notes, *table.uneven_notes, *notes))
+
+
+def _contrast(parts: Sequence[Floats], geometric: bool, paired: bool) -> Stat:
+    """x − y, or (x − y) − (z − w), of values that belong together one by one, or of their means."""
+    signs = (1, -1, -1, 1)[: len(parts)]
+    with np.errstate(all="ignore"):
+        parts = [np.where(part > 0, np.log(part), np.nan) for part in parts] if geometric else list(parts)
+        terms = [sign * part for sign, part in zip(signs, parts, strict=True)]
+        terms = [term[np.isfinite(term)] for term in ([np.sum(terms, axis=0)] if paired else terms)]
+        n = min(map(len, terms))
+        if not n:
+            return Stat(n=0)
+        mean = float(sum(term.mean() for term in terms))
+        std = math.sqrt(sum(term.var(ddof=1) for term in terms)) if n > 1 else None
+        if geometric:
+            factor = None if std is None else float(np.exp(std))
+            return Stat(n=n, geometric_mean=float(np.exp(mean)), factor=factor)
+    return Stat(n=n, mean=mean, std=std)
 
 
 def _telling_collections(table: AuditTable, axes: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,14 +301,12 @@ def _group(
         for bits in (flags[rows], coverage, undecided[rows])
     )
     seeds = tuple(table.seed[rows])
-    first = int(rows[0])
+    condition = _condition(table, axes, home, rows)
     return SeedGroup(
-        method=str(table.method[first]),
-        axes={name: table.axes[first].get(name) for name in axes},
-        collection=home,
+        **structs.asdict(condition),
         seeds=seeds,
         stats={
-            name: stat_of(getattr(table, column)[rows], name in GEOMETRIC, (nonfinite & BIT[letter]) != 0)
+            name: stat_of(getattr(table, column)[rows], name in GEOMETRIC, (nonfinite & BIT.get(letter, 0)) != 0)
             for name, (column, letter, _) in NUMBERS.items()
         },
         verdicts=dict(Counter(map(texts.__getitem__, rows.data))),
@@ -195,7 +318,7 @@ def _group(
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
         evidence=table.kinds(rows),
         notes=_notes(
-            str(table.method[first]),
+            condition.method,
             seeds,
             measured,
             int((nonfinite != 0).sum()),
@@ -203,6 +326,11 @@ def _group(
             scored=bool(np.isfinite(table.acc[rows]).any()),
         ),
     )
+
+
+def _condition(table: AuditTable, axes: tuple[str, ...], home: str, rows: Indices) -> Condition:
+    row = table.axes[rows[0]]
+    return Condition(method=str(table.method[rows[0]]), axes={name: row.get(name) for name in axes}, collection=home)
 
 
 def stat_of(values: Floats, geometric: bool, marked: Mask | bool = False) -> Stat:

@@ -18,7 +18,7 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.baseline import FrozenBaseline, why_no_baseline
 from fa_core.diagnostics import BIT, LETTERS, DiagnosticThresholds, letters_of
-from fa_core.gamma import deep_gamma
+from fa_core.gamma import deep_gamma, null_band
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import run_names, run_place
@@ -104,6 +104,8 @@ class Timeline(Result, frozen=True, kw_only=True):
         stop: the early stop; None if nothing chosen fires.
         final_acc: test accuracy at the last epoch that records one.
         points: the epochs.
+        null: mean and standard deviation of deep Γ under random feedback (`null_band`), by the audit of the same run;
+            None without one.
         unfinished: the trace was still being written.
         skipped: what could not be judged, and which input is missing; and what the trace's `notes` say.
     """
@@ -120,8 +122,14 @@ class Timeline(Result, frozen=True, kw_only=True):
     stop: EarlyStop | None
     final_acc: float | None
     points: tuple[EpochPoint, ...]
+    null: tuple[float, float] | None = None
     unfinished: bool = False
     skipped: tuple[str, ...] = ()
+
+    @property
+    def gamma_per_layer(self) -> bool:
+        """Whether some epoch has Γ layer by layer."""
+        return any(len(point.gamma) > 1 for point in self.points)
 
 
 def timeline(
@@ -281,10 +289,17 @@ def timelines(
         assumed: see `frozen_baselines`.
     """
     names = run_names([trace.key for trace in traces], [trace.source for trace in traces])
-    return [
-        timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
-        for trace, name, baseline in zip(traces, names, frozen_baselines(traces, table, assumed), strict=True)
-    ]
+    audits = _audits(table)
+    found = []
+    for trace, name, baseline in zip(traces, names, frozen_baselines(traces, table, assumed), strict=True):
+        replayed = timeline(msgspec.structs.replace(trace, key=name), thresholds, stop_on, baseline, total_epochs)
+        audit = audits.get(run_place(trace.source))
+        if audit is not None and any(epoch.gamma for epoch in trace.epochs):
+            report = table.report(audit)
+            null = null_band(report.credit, trace.method, report.provenance)
+            replayed = msgspec.structs.replace(replayed, null=null)
+        found.append(replayed)
+    return found
 
 
 def frozen_baselines(
@@ -307,15 +322,20 @@ def frozen_baselines(
     ]
 
 
-def _known_baselines(table: AuditTable) -> dict[str, Baseline]:
-    """Place of a run → its audit's frozen baseline, where one audit is of that place: no other is surely the run's."""
+def _audits(table: AuditTable) -> dict[str, int]:
+    """Place of a run → the row of its audit, where one audit is of that place: no other is surely the run's."""
     places = [run_place(source) for source in table.source.tolist()]
     runs_in = Counter(places)
-    rows = zip(places, table.method.tolist(), table.baseline.tolist(), table.assumed.tolist(), strict=True)
+    return {place: row for row, place in enumerate(places) if runs_in[place] == 1}
+
+
+def _known_baselines(table: AuditTable) -> dict[str, Baseline]:
+    """Place of a run → its audit's frozen baseline."""
+    rows = [(place, table.method[row], float(table.baseline[row]), row) for place, row in _audits(table).items()]
     return {
-        place: FrozenBaseline(by_method={method: acc}) if assumed else acc
-        for place, method, acc, assumed in rows
-        if runs_in[place] == 1 and math.isfinite(acc)
+        place: FrozenBaseline(by_method={method: acc}) if table.assumed[row] else acc
+        for place, method, acc, row in rows
+        if math.isfinite(acc)
     }
 
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Mapping
 from itertools import combinations
 from typing import Any
 
@@ -13,7 +11,6 @@ import numpy as np
 from fa_core.analysis import Result
 from fa_core.analysis.method_groups import run_names
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gamma import mean_gamma
 from fa_core.table import AuditTable, Mask
 
 CLASSES = 10
@@ -66,7 +63,6 @@ def decision_utility(
     table: AuditTable,
     thresholds: DiagnosticThresholds | None = None,
     chance: float | None = None,
-    gammas: Mapping[int, float] | None = None,
 ) -> Utility:
     """Runs walked back by accuracy (S0), by accuracy and Γ (S1), by S0 and one diagnostic (S2–S5), by all (S_full).
 
@@ -78,7 +74,6 @@ def decision_utility(
         table: n runs.
         thresholds: default: the protocol's.
         chance: accuracy of guessing, a fraction; None = 1/C of each run's own number of classes C.
-        gammas: row → that mean; None reads it from the reports' credit tables.
 
     Source: docs/protocol.md §9, decision utility.
     """
@@ -87,7 +82,7 @@ def decision_utility(
     flags = table.flags(thresholds)[runs]
     coverage = table.coverage[runs]
     acc = table.acc[runs]
-    gamma = _gammas(table, runs.tolist(), gammas)
+    gamma = table.mean_gamma[runs]
     classes = table.classes[runs]
     guessing = 1 / np.where(np.isnan(classes), CLASSES, classes) if chance is None else np.full(len(runs), chance)
     by_accuracy: Mask = acc <= guessing
@@ -147,13 +142,6 @@ def _smallest_covers(needs: list[int]) -> tuple[str, ...]:
         if covers:
             return covers
     raise AssertionError("all four letters cover every non-empty mask")
-
-
-def _gammas(table: AuditTable, runs: list[int], given: Mapping[int, float] | None) -> Any:
-    if given is not None:
-        return np.array([given.get(i, math.nan) for i in runs], dtype=np.float64)
-    reports = map(table.report, runs)
-    return np.array([mean_gamma(report.credit) for report in reports], dtype=np.float64)
 
 
 def _skipped(unmeasured: int, acc: Any, gamma: Any, coverage: Any) -> tuple[str, ...]:

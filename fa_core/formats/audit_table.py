@@ -1,4 +1,4 @@
-"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``.
+"""Format 1: the audit table, ``{"reports": {"<method>_s<seed>": report}, "summary": [...]}``, and either part alone.
 
 Of a big table the numbers become columns at once, and the rest of a report is decoded when its row is looked at.
 """
@@ -14,8 +14,17 @@ import msgspec
 
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
-from fa_core.formats.json_document import Document, Finding, Node, RepeatedKeys, attempt, convert, loads_keeping_repeats
-from fa_core.formats.reports import decode_report, identity_of, row_of, with_kept_verdict
+from fa_core.formats.json_document import (
+    Document,
+    Finding,
+    Node,
+    RepeatedKeys,
+    attempt,
+    convert,
+    loads_keeping_repeats,
+    plain,
+)
+from fa_core.formats.reports import decode_report, identity_of, read_list, row_of, sniff_list, with_kept_verdict
 from fa_core.report import DiagnosticReport
 from fa_core.rows import UNREAD, AuditRow, LazyRow, Problem
 
@@ -33,9 +42,26 @@ _CREDIT = attrgetter("credit")
 _BRACE = 64  # bytes in which an object's brace follows its last member
 
 
+_OF_A_REPORT = frozenset({"method_name", "residual_norms", "bp_grad_norms", "cross_batch_stability", "verdict"})
+"""Two of these in the first member of an object show that its members are reports."""
+
+
 def sniff(document: Document) -> bool:
-    """Whether the object has ``reports``."""
-    return document.kind == "object" and "reports" in document.members
+    """Whether the object has ``reports`` or a ``summary`` that lists runs, or is itself one of reports."""
+    if document.kind != "object" or "reports" in document.members:
+        return document.kind == "object"
+    if "summary" in document.members and _listed(document, "summary"):
+        return True
+    first = plain(next(iter(document.members.values()), None))
+    return isinstance(first, dict) and len(_OF_A_REPORT & first.keys()) > 1
+
+
+def _listed(document: Document, name: str) -> Document | None:
+    """A member that is a list of runs, as a document of format 3."""
+    found = plain(document.members[name])
+    items = list(enumerate(found)) if isinstance(found, list) else []
+    listed = Document(path=document.path, kind="list", items=items, at=f"$.{name}")
+    return listed if sniff_list(listed) else None
 
 
 def read(document: Document) -> Iterator[Finding]:
@@ -44,7 +70,11 @@ def read(document: Document) -> Iterator[Finding]:
     Raises:
         UnreadableInput: ``reports`` is not an object.
     """
-    place = f"{document.path}: $.reports"
+    known = [name for name in ("reports", "summary") if name in document.members]
+    if known and not _is_object(document.members[known[0]]) and (listed := _listed(document, known[0])):
+        yield from read_list(listed)
+        return
+    place = f"{document.path}: $.reports" if known else f"{document.path}: $"
     reports = _members(document, place)
     if isinstance(reports, RepeatedKeys):
         for key in reports.repeated:
@@ -173,15 +203,20 @@ def _report_or_problem(source: str, key: str, node: Node) -> DiagnosticReport | 
     return attempt(partial(decode_report, node, f"{source}: $.reports.{key}"), source, "report")
 
 
+def _is_object(node: Node) -> bool:
+    return bytes(memoryview(node)[:1]) == b"{" if isinstance(node, msgspec.Raw) else isinstance(node, dict)
+
+
 def _members(document: Document, place: str) -> dict[str, Node]:
-    """The members of ``reports``, one level deep; `RepeatedKeys` if a key occurs twice."""
-    node = document.members["reports"]
+    """The reports, one level deep; `RepeatedKeys` if a key occurs twice."""
+    node = document.members.get("reports", document.members)
     members = convert(node, dict[str, msgspec.Raw], place) if isinstance(node, msgspec.Raw) else node
     if not isinstance(members, dict):
         raise UnreadableInput(f"not an object but a {type(members).__name__}", where=place, hint="see `fa-tui schema`")
     undecoded = isinstance(next(iter(members.values()), None), msgspec.Raw)  # all are, or none
     if undecoded and not _is_gapless(document.data, members):
-        again = loads_keeping_repeats(document.data)["reports"]
+        again = loads_keeping_repeats(document.data)
+        again = again.get("reports", again)
         return again if isinstance(again, RepeatedKeys) else members
     return members
 

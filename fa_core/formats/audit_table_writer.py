@@ -1,7 +1,8 @@
-"""Writing the audit table (format 1), whole or not at all."""
+"""Writing audits, whole or not at all: the audit table (format 1); audit lists and penalty logs, which hold less."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -10,13 +11,15 @@ from typing import Any
 import msgspec
 
 from fa_core.atomic import write_json
+from fa_core.diagnostics import short_verdict
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.runs import canonical_method, numbered
+from fa_core.trace import Trace
 
 
 class SummaryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One line of ``summary``: a run at a glance (docs/protocol.md §10.1)."""
+    """One line of ``summary``: a run at a glance (docs/protocol.md §10.1); an unmeasured (c) as `printable_drift`."""
 
     method: str
     seed: int | None
@@ -45,19 +48,97 @@ def write_audit_table(path: Path | str, rows: Iterable[AuditRow], extra: Mapping
     rows = list(rows)
     for key, row in zip(unique_keys(rows), rows, strict=True):
         report = stored_report(row)
-        reports[key] = report.to_dict()
+        reports[key] = printable_drift(report)
         line = SummaryRow(
             method=row.method,
             seed=row.seed,
             acc=report.headline_acc,
             h_L=report.h_L,
             g_L=report.g_L,
-            stability=report.cross_batch_stability,
+            stability=reports[key]["cross_batch_stability"],
             frozen_acc=report.frozen_baseline_acc,
             verdict=report.verdict,
         )
         summary.append(msgspec.structs.asdict(line))
     write_json(Path(path), {**(extra or {}), "reports": reports, "summary": summary})
+
+
+def printable_drift(report: DiagnosticReport) -> dict[str, Any]:
+    """The report as JSON with a NaN for an unmeasured (c), which programs of the published files print as a number.
+
+    ``unmeasured`` says that it is none, and why; by that it is read back as not measured.
+    """
+    data = report.to_dict()
+    if report.cross_batch_stability is not None:
+        return data
+    reasons = {"c": report.unmeasured.get("c") or "not in the source", **report.unmeasured}
+    return {**data, "cross_batch_stability": math.nan, "unmeasured": reasons}
+
+
+def audit_list(rows: Sequence[AuditRow]) -> list[dict[str, Any]]:
+    """Format 3: an entry per run with its numbers and a short verdict, without what they were measured by."""
+    return [
+        _present(
+            method=row.method,
+            seed=row.seed,
+            **row.axes,
+            acc=row.report.headline_acc,
+            h_norms=row.report.residual_norms,
+            g_norms=row.report.bp_grad_norms,
+            max_per_block=row.report.max_per_block_growth,
+            stability_layer=row.report.stability_layer,
+            stability=row.report.cross_batch_stability,
+            frozen_acc=row.report.frozen_baseline_acc,
+            notes=row.report.notes,
+            verdict=short_verdict(row.report.flags, row.report.coverage),
+        )
+        for row in rows
+    ]
+
+
+def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
+    """Format 4: of one run an object, of several a list of them.
+
+    Args:
+        rows: audits.
+        traces: the epochs before the audited one, by checkpoint.
+    """
+    logs = []
+    for name, row in zip(unique_keys(rows), rows, strict=True):
+        known = traces[row.checkpoint].epochs if row.checkpoint in traces else []
+        last = row.report.provenance.get("epochs_done") or (known[-1].epoch if known else 1)
+        entries = [_logged(epoch.epoch, epoch.report()) for epoch in known if epoch.epoch < last]
+        logs.append(
+            _present(
+                run=name,
+                method=row.method,
+                **{"lam": 0.0, **row.axes},
+                seed=row.seed,
+                final_test_acc=row.report.headline_acc,
+                frozen_baseline_acc=row.report.frozen_baseline_acc,
+                verdict=row.report.verdict,
+                log=[*entries, _logged(last, row.report)],
+            )
+        )
+    return logs[0] if len(logs) == 1 else logs
+
+
+def _logged(epoch: int, report: DiagnosticReport) -> dict[str, Any]:
+    h, g = report.residual_norms, report.bp_grad_norms
+    layer = min(2, len(g) - 1)
+    return _present(
+        epoch=epoch,
+        test_acc=report.headline_acc,
+        h_L_norm=report.h_L,
+        **({f"g_{layer}_norm": g[layer]} if g else {}),
+        residual_norms=h,
+        bp_grad_norms=g,
+        cross_batch_stability=report.cross_batch_stability,
+    )
+
+
+def _present(**fields: Any) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value not in (None, "", [])}
 
 
 def stored_report(row: AuditRow) -> DiagnosticReport:

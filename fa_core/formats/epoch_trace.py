@@ -12,10 +12,11 @@ from typing import Any
 
 import msgspec
 
-from fa_core.errors import UnreadableInput
+from fa_core.errors import FaError, UnreadableInput, printable
 from fa_core.formats.json_document import Document, Finding, plain
-from fa_core.formats.log_names import is_log
+from fa_core.formats.log_names import columns_of, is_log
 from fa_core.formats.logged import Ends, axes_of, ends_of, epochs_of, named_by_place, owner, trace_of, traces_of
+from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
 
@@ -66,21 +67,24 @@ def _superseded(path: Path) -> bool:
 
 
 def sniff_log(document: Document) -> bool:
-    """Whether the object has a list ``log`` whose entries have epochs, or says what the log is of."""
-    if document.kind != "object" or "log" not in document.members:
+    """Whether the object, or the first one of a list, has a ``log`` of epochs, or says what the log is of."""
+    if document.kind == "lines":
         return False
-    log = plain(document.members["log"])
-    if "final_test_acc" in document.members or "lam" in document.members:
+    first = next(document.objects(1), (0, dict[str, Any]()))[1] if document.kind == "list" else document.members
+    if "log" not in first:
+        return False
+    log = plain(first["log"])
+    if "final_test_acc" in first or "lam" in first:
         return True
     return isinstance(log, list) and any(isinstance(entry, dict) and "epoch" in entry for entry in log)
 
 
 def read_log(document: Document) -> Iterator[Finding]:
-    """Of a penalty run's log (format 4): one audit row, judged at the last epoch, and the trace.
+    """Of a penalty run's log (format 4), or of each in a list: one audit row, judged at the last epoch, and the trace.
 
     (a) is a lower bound, the geometric mean (‖h_L‖/‖h_0‖)^{1/L}, where the file names ‖h_0‖ and L, and
     not measured otherwise; (b) is judged at the logged layer as a proxy; (d) is exact once a baseline is
-    given; (c) is not in such logs.
+    given; (c) is not in such logs. What is logged of all layers is exact.
 
     Raises:
         UnreadableInput: no list of epochs.
@@ -88,9 +92,30 @@ def read_log(document: Document) -> Iterator[Finding]:
 
     Source: docs/protocol.md §9 (partial audits) and §10.4.
     """
+    if document.kind == "object":
+        yield from _logged_run(document, row_of_file(document.path))
+        return
+    for index, header in document.objects():
+        place = f"$[{index}]"
+        name = header.get("run")
+        named = row_of_file(name) if isinstance(name, str) else row_of_file(document.path)
+        row = msgspec.structs.replace(named, source=document.path, key=named.key if name else f"{named.key}{place}")
+        try:
+            yield from _logged_run(Document(path=document.path, kind="object", members=header, at=place), row)
+        except FaError as error:
+            yield Problem(document.path, f"{error}; the log is skipped")
+
+
+_OF_THE_HEADER = frozenset(
+    {"run", "lam", "d", "L", "arch", "seed", "method", "method_name", "final_test_acc", "frozen_baseline_acc"}
+    | {"frozen_acc", "verdict", "config", "args"}
+)
+
+
+def _logged_run(document: Document, row: AuditRow) -> Iterator[Finding]:
     header = {key: plain(value) for key, value in document.members.items()}
-    where = f"{document.path}: $.log"
-    log = header.pop("log")
+    where = f"{document.path}: {document.at}.log"
+    log = header.pop("log", None)
     if not isinstance(log, list) or not log:
         raise UnreadableInput("not a list of epochs", where=where, hint="a penalty log has one entry per epoch")
     places = [(f"{where}[{index}]", entry) for index, entry in enumerate(log) if isinstance(entry, dict)]
@@ -101,12 +126,16 @@ def read_log(document: Document) -> Iterator[Finding]:
     yield from problems
     if not epochs:
         raise UnreadableInput("no epoch can be read", where=where, hint=problems[0].message if problems else "")
-    row = row_of_file(document.path)
+    unused = [printable(name) for name in header if name not in _OF_THE_HEADER and not any(columns_of((name,)))]
+    notes = (*notes, *([f"in the header, not used: {listed(unused, 6)}"] if unused else []))
     row.axes.update(axes_of(header))
     method, seed = owner(header, row)
     row = msgspec.structs.replace(row, method=method, seed=seed)
     yield msgspec.structs.replace(row, report=_final(header, epochs[-1].report(method, seed), row, notes))
     yield trace_of(row, epochs, notes=notes)
+
+
+_NO_DRIFT = {"c": "a penalty log holds no gradients of several batches"}
 
 
 def _final(header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes: tuple[str, ...]) -> DiagnosticReport:
@@ -122,6 +151,6 @@ def _final(header: dict[str, Any], last: DiagnosticReport, row: AuditRow, notes:
         last,
         axes=row.axes,
         notes="; ".join(("judged at the last of the logged epochs; norms are those the log holds", *notes)),
-        unmeasured={"c": "a penalty log holds no gradients of several batches", **last.unmeasured},
+        unmeasured={**(_NO_DRIFT if last.cross_batch_stability is None else {}), **last.unmeasured},
         **{name: value for name, value in given.items() if value is not None},
     )

@@ -60,6 +60,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
         items: of a list, with their index; or of lines, with their line number (from 1).
         problems: lines that are no JSON.
         unfinished: the last line was half written.
+        at: where the list is in the file.
     """
 
     path: str
@@ -69,10 +70,11 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     items: list[tuple[int, Node]] = []
     problems: list[Problem] = []
     unfinished: bool = False
+    at: str = "$"
 
     def place(self, index: int) -> str:
         """Where an item is, for messages: ``FILE: line 3`` or ``FILE: $[3]``."""
-        return f"{self.path}: line {index}" if self.kind == "lines" else f"{self.path}: $[{index}]"
+        return f"{self.path}: line {index}" if self.kind == "lines" else f"{self.path}: {self.at}[{index}]"
 
     def objects(self, limit: int | None = None) -> Iterator[tuple[int, dict[str, Any]]]:
         """The items that are JSON objects, decoded, with their index."""

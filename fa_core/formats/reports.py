@@ -5,7 +5,6 @@ An entry of a list has a method, a seed and verdicts like ``walk-back: (a)``.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache, partial
@@ -13,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from fa_core.errors import InvalidReport, UnreadableInput
+from fa_core.errors import InvalidReport, UnreadableInput, printable
 from fa_core.formats.json_document import (
     Document,
     Finding,
@@ -25,17 +24,15 @@ from fa_core.formats.json_document import (
 )
 from fa_core.formats.log_names import DEEPEST, given_in, is_measured
 from fa_core.formats.logged import axes_of, owner
+from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow, Problem, row_of_file
-from fa_core.runs import canonical_method, numbered, split_key
+from fa_core.runs import canonical_method, numbered, seed_in_words, split_key
 
 MEASURED = frozenset({"residual_norms", "bp_grad_norms", "cross_batch_stability", "headline_acc"})
 """A JSON object with one of these is a report."""
 
 _KEPT = b'"recorded_verdict"'
-
-_PLAIN = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
-"""A method's name as it is; `canonical_method` and `split_key` would find nothing to change in it."""
 
 _NO_AXES: dict[str, Any] = {}
 """The one dict of all rows without axes."""
@@ -96,7 +93,7 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
         method, seed, axes = split_key(key.rpartition("#")[0] or key)
         axes = {**axes, **(report.axes or {})}
     if seed is None:
-        seed = report.seed
+        seed = seed_in_words(report.notes) if report.seed is None else report.seed
         if report.method_name.strip():
             method = _canonical(report.method_name)
     checkpoint = report.provenance.get("checkpoint") if report.provenance else None
@@ -106,9 +103,7 @@ def identity_of(key: str, report: DiagnosticReport) -> tuple[str, int | None, di
 @lru_cache(maxsize=4096)
 def _method_before_seed(head: str) -> str | None:
     """The method, if the part of a key before its seed is one and nothing else."""
-    if _PLAIN.fullmatch(head) and "lam" not in head:
-        return sys.intern(head)
-    method = _canonical(head)
+    method = sys.intern(_canonical(head))
     return method if split_key(f"{head}_s0") == (method, 0, {}) and "#" not in head else None
 
 
@@ -167,6 +162,8 @@ def _entry_row(node: Node, source: str, where: str) -> AuditRow:
         raise UnreadableInput("no method with something measured", where=where)
     axes = axes_of(fields)
     report = _report(fields, axes, where)
+    if report.seed is None:
+        report = msgspec.structs.replace(report, seed=seed_in_words(report.notes))
     key = method if report.seed is None else f"{method}_s{report.seed}"
     return AuditRow(source=source, key=key, method=method, seed=report.seed, report=report, axes=axes)
 
@@ -183,4 +180,8 @@ def _report(fields: dict[str, Any], axes: dict[str, Any], where: str) -> Diagnos
         if not found.get(norms) and fields.get(deepest) is not None:
             found[norms], spelled[norms] = [fields[deepest]], deepest
             layers[norms] = DEEPEST
-    return convert_spelled({**found, "axes": axes, "layers": layers}, DiagnosticReport, where, spelled).check(where)
+    report = convert_spelled({**found, "axes": axes, "layers": layers}, DiagnosticReport, where, spelled).check(where)
+    used = {*spelled.values(), *given_in(fields).whole.values(), *axes, "h_L", "g_L"}
+    unused = [printable(name) for name in fields if name not in used and name not in _REPORTED]
+    said = f"in the list, not used: {listed(unused, 6)}" if unused else ""
+    return msgspec.structs.replace(report, notes="; ".join(filter(None, [report.notes, said])))

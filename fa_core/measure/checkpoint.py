@@ -36,8 +36,10 @@ WEIGHT_KEYS = ("model", "state_dict", "model_state_dict", "net", "network", "wei
 AVERAGED = re.compile(r"ema|swa|avg|average|shadow|teacher|target")
 """Where it keeps an average of them, taken after all others."""
 
-FEEDBACK_KEY = "Bs"
-"""Where it keeps its feedback matrices, next to the state dict."""
+FEEDBACK = re.compile(
+    r"_?(?:bs?|fb|(?:fixed_|random_)?(?:feedback|backward)(?:_?(?:weights|matrices|mats?|bs?))?)", re.I
+)
+"""Where it keeps its feedback matrices, next to the state dict: ``Bs``, ``feedback``, ``feedback_weights``."""
 
 INNER_WRAPPERS = {"_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module"}
 """What torch.compile, FSDP and activation checkpointing put into names, anywhere."""
@@ -89,7 +91,7 @@ def load_checkpoint(path: Path, weights: str | None = None) -> Checkpoint:
 
     Args:
         path: a ``.safetensors`` file, the index of several, or what torch wrote: a state dict, or anything that holds
-            one, or a whole network; feedback under ``Bs`` next to it.
+            one, or a whole network; feedback next to it (see `FEEDBACK`).
         weights: place of the mapping to take, or the end of it; None = the first that fits the network.
 
     Raises:
@@ -185,7 +187,8 @@ def _zipped(path: Path, archive: Archive) -> Any:
 
 def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
     found, root = mappings(content, size), inside(content)
-    found.pop(FEEDBACK_KEY, None)
+    kept = next((key for key in root if isinstance(key, str) and FEEDBACK.fullmatch(key)), None)
+    found.pop(kept or "-", None)
     names = [key for key in root if isinstance(key, str)]
     if not found:
         held = (
@@ -196,9 +199,11 @@ def _from_content(path: Path, content: Any, size: int) -> Checkpoint:
         arrays = any(getattr(value, "name", "").startswith("numpy") for value in root.values())
         hint = "turn its NumPy arrays into tensors (torch.from_numpy)" if arrays else "save the network's state_dict()"
         raise UnreadableInput(f"holds {held}", where=path, hint=hint)
-    matrices = ((name, tensor_of(one)) for name, one in inside(root.get(FEEDBACK_KEY)).items())
+    stacked = tensor_of(root.get(kept))
+    held = inside(root.get(kept)) if stacked is None else dict(enumerate(stacked))
+    matrices = ((name, one if stacked is not None else tensor_of(one)) for name, one in held.items())
     feedback = {n if isinstance(n, str) else f"B_{n}": matrix for n, matrix in matrices if matrix is not None}
-    beside = () if "_modules" in root else (name for name in names if name not in {FEEDBACK_KEY, *found.get("", ())})
+    beside = () if "_modules" in root else (name for name in names if name not in {kept, *found.get("", ())})
     return Checkpoint(path, dict(sorted(found.items(), key=_preference)), feedback, contents=tuple(beside))
 
 

@@ -211,6 +211,7 @@ class CreditQuality:
     directions: int
     missing: dict[str, str] = field(default_factory=dict)
     free: list[int] = field(default_factory=list)
+    pooled: dict[str, float | None] = field(default_factory=dict)
 
     def deep(self, metric: str = "gamma") -> float | None:
         """Mean over l ≥ 1, without the layers whose credit comes free, of a metric where it is defined."""
@@ -233,7 +234,7 @@ class CreditQuality:
             "free_layers": self.free,
             "aggregation": aggregation(self.free),
         }
-        return {**named, **summary, **facts, **({"missing": self.missing} if self.missing else {})}
+        return {**named, **summary, **self.pooled, **facts, **({"missing": self.missing} if self.missing else {})}
 
 
 NEEDS_DIRECTIONS = ("rho", "rho_relative", "deep_rho", "directions")
@@ -293,9 +294,39 @@ def credit_quality(
         rows = [_moves(done, y, reading, tail, l, a, directions, generator, largest) for l, a in enumerate(signal)]
     rhos, relative_rhos, nudges, relative_nudges = (list(series) for series in zip(*rows, strict=True))
     if all(a is None for a in credit):
-        missing = {"gamma, rho, nudge": "the method gives no credit signal"}
+        missing = {"gamma, rho, nudge": Method.no_credit}
     zeros = [None if a is None else share_of_zeros(a) for a in signal]
-    return CreditQuality(aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing)
+    pooled = pooled_gamma(signal, [vectors(g, reading) for g in done.gradients])
+    return CreditQuality(
+        aligned, rhos, relative_rhos, nudges, relative_nudges, zeros, len(y), directions, missing, pooled=pooled
+    )
+
+
+def pooled_gamma(credit: Sequence[Tensor | None], gradients: Sequence[Tensor]) -> dict[str, float | None]:
+    """Γ of the hidden layers l ≥ 1 by the two aggregations that per-layer values do not give.
+
+    ``gamma_of_batch_means``: per layer cos(Σ_i a_l,i, Σ_i g_l,i), mean over layers; ``gamma_concatenated``: per sample
+    the cosine of its layers' vectors one behind another, mean over samples.
+
+    Args:
+        credit: a_0..a_L, each (B, D_l); None where there is none.
+        gradients: g_0..g_L, likewise.
+
+    Returns:
+        Both in [−1, 1], None where undefined (see `gamma`); nothing where no hidden layer has credit.
+
+    Source: docs/protocol.md §12.5.
+
+    >>> a, b = torch.tensor([[3.0, 0.0]]), torch.tensor([[4.0, 0.0]])
+    >>> pooled_gamma([None, a, b], [a, a, b.flip(1)])
+    {'gamma_of_batch_means': 0.5, 'gamma_concatenated': 0.36}
+    """
+    pairs = [(wide(a), wide(g)) for a, g in list(zip(credit, gradients, strict=True))[1:] if a is not None]
+    if not pairs:
+        return {}
+    means = [gamma(a.mean(0, keepdim=True), g.mean(0, keepdim=True)) for a, g in pairs]
+    joined = gamma(*(torch.cat(parts, dim=1) for parts in zip(*pairs, strict=True)))
+    return {"gamma_of_batch_means": mean_over(means, first=0), "gamma_concatenated": joined}
 
 
 def true_pass(net: Borrowed, taps: Taps, x: Inputs, y: Tensor) -> Pass:
@@ -464,7 +495,10 @@ def method_credit_quality(
     """
     with _training_credit(net, x, y) as credit_of:
         credit = credit_of(copy.deepcopy(method))
-    return replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
+    found = replace(credit_quality(net, credit, x, y, directions, seed), free=_free(method, credit))
+    if all(a is None for a in credit):
+        found.missing["gamma, rho, nudge"] = getattr(method, "no_credit", Method.no_credit)
+    return found
 
 
 def _free(method: Method, layers: Sequence[object]) -> list[int]:

@@ -70,6 +70,7 @@ def restore_method(name: str, net: StreamNet, tensors: Mapping[str, Tensor], /, 
     needed = method.state_dict()
     if needed and not tensors:
         raise MeasureError("its feedback was not saved with the run")
+    tensors = method.as_saved_elsewhere(tensors)
     for key in [*needed, *(key for key in tensors if key not in needed)]:
         want = tuple(needed[key].shape) if key in needed else None
         have = tuple(tensors[key].shape) if key in tensors else None

@@ -57,6 +57,25 @@ Credit = list[Tensor | None]
 """a_0..a_L, per sample (the gradient of the summed CE has this scale); None = no credit at that layer."""
 
 
+def local_pass(net: StreamNet, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """embed(x), f_0(sg[h_0])..f_{L-1}(sg[h_{L-1}]), each with its own graph, and the stream h_0..h_L without one."""
+    outputs = [net.embed_input(x)]
+    stream = [outputs[0].detach()]
+    for l in range(net.n_blocks):
+        outputs.append(net.branch(l, stream[l]))
+        stream.append((stream[l] + outputs[-1] if net.residual else outputs[-1]).detach())
+    return outputs, stream
+
+
+def local_term(outputs: Sequence[Tensor], credit: Sequence[Tensor | None]) -> Tensor:
+    """Σ over layers of the batch mean of ⟨output, sg[a]⟩; a layer whose credit is None has no term."""
+    total = outputs[0].new_zeros(())
+    for output, a in zip(outputs, credit, strict=True):
+        if a is not None:
+            total = total + (output * a.detach()).flatten(1).sum(1).mean()
+    return total
+
+
 @dataclass(frozen=True)
 class StepInfo:
     """What one training step saw, detached.
@@ -96,12 +115,14 @@ class Method(nn.Module, ABC):
     Attributes:
         name: the canonical name.
         draws_feedback: whether the credit depends on something drawn at random (see `fresh`).
+        no_credit: why no hidden state has a credit, for a rule that learns without one.
         trains: False for a control that is never trained.
     """
 
     name: ClassVar[str]
     trains: ClassVar[bool] = True
     draws_feedback: bool = False
+    no_credit: str = "the method gives no credit signal"
 
     @property
     def free_at_L(self) -> bool:
@@ -142,11 +163,7 @@ class Method(nn.Module, ABC):
 
         Source: docs/protocol.md §5.
         """
-        embedded = net.embed_input(x)
-        stream, branches = [embedded.detach()], []
-        for l in range(net.n_blocks):
-            branches.append(net.branch(l, stream[l]))
-            stream.append((stream[l] + branches[l] if net.residual else branches[l]).detach())
+        outputs, stream = local_pass(net, x)
         logits = net.readout(stream[-1])
         ce = F.cross_entropy(logits, y)
 
@@ -154,11 +171,8 @@ class Method(nn.Module, ABC):
         with untracked_statistics(net):
             credit = self.credit(net, stream, seen, y)
             targets = self.extra_targets(net, stream, seen, y)
-        local = logits.new_zeros(())
-        for output, a in zip([embedded, *branches], credit, strict=True):
-            if a is not None:
-                local = local + (output * a.detach()).flatten(1).sum(1).mean()
-        penalty = branch_penalty(branches) if branches else logits.new_zeros(())
+        local = local_term(outputs, credit)
+        penalty = branch_penalty(outputs[1:]) if net.n_blocks else logits.new_zeros(())
         total = ce + local + lam * penalty if lam else ce + local
         return total, StepInfo(seen, y, stream, credit, ce.detach(), local.detach(), penalty.detach(), targets)
 
@@ -182,6 +196,10 @@ class Method(nn.Module, ABC):
     def redraw(self, generator: torch.Generator) -> None:
         """Draw again, in place, everything that is random in this rule."""
         return
+
+    def as_saved_elsewhere(self, tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """What another program saved of the method's ``state_dict``, as this one has it; else as it was saved."""
+        return tensors
 
     def fresh(self, generator: torch.Generator) -> Self:
         """The same rule with freshly drawn feedback, for the null of Γ; the generator lives on the CPU."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -35,11 +37,14 @@ class Backprop(Method):
         return total, StepInfo(logits.detach(), y, seen, [], ce.detach(), ce.new_zeros(()), penalty.detach())
 
 
-def summed_gradients(net: StreamNet, h_0: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-    """g_0..g_L of the summed CE (per sample, no 1/B), by a pass of its own from h_0."""
+def summed_gradients(
+    net: StreamNet, h_0: Tensor, y: Tensor, objective: Callable[[Tensor], Tensor] | None = None
+) -> tuple[Tensor, ...]:
+    """g_0..g_L of the summed CE (per sample, no 1/B), or of another objective of the logits, by a pass of its own."""
     with torch.enable_grad():
         stream = [h_0.detach().requires_grad_()]
         for l in range(net.n_blocks):
             stream.append(net.advance(l, stream[l]))
-        ce = F.cross_entropy(net.readout(stream[-1]), y, reduction="sum")
-        return torch.autograd.grad(ce, stream)
+        logits = net.readout(stream[-1])
+        total = objective(logits) if objective else F.cross_entropy(logits, y, reduction="sum")
+        return torch.autograd.grad(total, stream)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -65,15 +65,29 @@ class BridgeNet(nn.Module):
         out: Tensor = self.output(self.activation(self.hidden(u)))
         return out
 
-    @torch.no_grad()
     def redraw(self, generator: torch.Generator) -> None:
-        """PyTorch's initial weights of a linear layer, U(±1/√inputs), drawn from `generator` on the CPU."""
-        layers = [*(self.inputs[str(size)] for size in sorted(set(self.sizes))), self.hidden, self.output]
-        for layer in layers:
-            assert isinstance(layer, nn.Linear)
-            bound = layer.in_features**-0.5
+        """All layers as `draw_linear_` does."""
+        draw_linear_(
+            [*(self.inputs[str(size)] for size in sorted(set(self.sizes))), self.hidden, self.output], generator
+        )
+
+
+class LayerNets(nn.ModuleList):
+    """A small net per layer of the stream, of linear layers."""
+
+    def redraw(self, generator: torch.Generator) -> None:
+        """All layers as `draw_linear_` does."""
+        draw_linear_(self.modules(), generator)
+
+
+@torch.no_grad()
+def draw_linear_(layers: Iterable[nn.Module], generator: torch.Generator) -> None:
+    """PyTorch's initial weights of the linear ones, U(±1/√inputs), drawn from `generator` on the CPU."""
+    for layer in layers:
+        if isinstance(layer, nn.Linear):
             for parameter in (layer.weight, layer.bias):
-                parameter.copy_((2 * torch.rand(parameter.shape, generator=generator) - 1) * bound)
+                drawn = 2 * torch.rand(parameter.shape, generator=generator) - 1
+                parameter.copy_(drawn * layer.in_features**-0.5)
 
 
 class BridgeMethod(Method):
@@ -93,7 +107,7 @@ class BridgeMethod(Method):
 
     @property
     @abstractmethod
-    def bridge(self) -> BridgeNet:
+    def bridge(self) -> BridgeNet | LayerNets:
         """The net that learns."""
 
     @abstractmethod

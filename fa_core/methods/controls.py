@@ -12,11 +12,38 @@ from fa_core.methods.base import Credit, Method, Named, StepInfo, by_name, check
 from fa_core.methods.bp import Backprop
 from fa_core.methods.bridge import CreditBridge, StateBridge
 from fa_core.methods.ep import EquilibriumPropagation
-from fa_core.methods.feedback import DirectFeedbackAlignment, FeedbackAlignment
+from fa_core.methods.feedback import (
+    DirectFeedbackAlignment,
+    DirectRandomTargetProjection,
+    FeedbackAlignment,
+    SparseDirectFeedback,
+)
+from fa_core.methods.forward_only import ForwardForward, Pepita
+from fa_core.methods.local_nets import LocalLoss, TargetPropagation
+from fa_core.methods.predictive_coding import PredictiveCoding
+from fa_core.methods.weight_feedback import (
+    BatchMagnitudes,
+    FixedMagnitudes,
+    KolenPollack,
+    LayerDirectFeedback,
+    UniformSigns,
+    WeightFeedback,
+    WeightMirror,
+)
 from fa_core.models.base import StreamNet
 
 RULES: Named = by_name(
-    Backprop, FeedbackAlignment, DirectFeedbackAlignment, StateBridge, CreditBridge, EquilibriumPropagation
+    *(Backprop, FeedbackAlignment, DirectFeedbackAlignment, StateBridge, CreditBridge, EquilibriumPropagation),
+    *(WeightFeedback, UniformSigns, BatchMagnitudes, FixedMagnitudes, KolenPollack, WeightMirror),
+    *(
+        LayerDirectFeedback,
+        SparseDirectFeedback,
+        DirectRandomTargetProjection,
+        TargetPropagation,
+        PredictiveCoding,
+        LocalLoss,
+    ),
+    *(Pepita, ForwardForward),
 )
 """The built-in rules; the controls, which train by one of them, are not among them."""
 
@@ -37,7 +64,7 @@ class Control(Method):
         rule = find_class(of, RULES)
         check_options(rule, args)
         self.rule = rule(net, generator, **args)
-        self.draws_feedback = self.rule.draws_feedback
+        self.draws_feedback, self.no_credit = self.rule.draws_feedback, self.rule.no_credit
 
     @property
     def free_at_L(self) -> bool:

@@ -141,7 +141,7 @@ class StudentNet(ResidualMLP):
     """h_0 = W·x + b; L residual GELU blocks without LayerNorm; linear head.
 
     Under DFA its stream explodes too, (a), but no LayerNorm shrinks its gradient: (b) fires only where the softmax is
-    saturated at the right labels, and its cause then is ``converged``. Published: never.
+    saturated at the right labels, and its cause then is ``saturated``. Published: never.
 
     Args:
         input_dim: values per sample.

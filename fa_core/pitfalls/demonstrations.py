@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from torch import Tensor
 from fa_core.data import eval_batches, load_data
 from fa_core.errors import MeasureError, UsageError
 from fa_core.measure.checkpoint import load_checkpoint, network_for
+from fa_core.measure.credit import pooled_gamma
 from fa_core.methods import METHODS, Method, make_method, restore_method
 from fa_core.models import StreamNet, build
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, canonical_method, read_manifest
@@ -260,21 +262,15 @@ def aggregate(credit: Stream, grads: Sequence[Tensor]) -> dict[str, float]:
     Source: docs/protocol.md §12.5; the published four range from −0.028 to +0.074.
     """
     per_layer = cosines(credit, grads)
-    pairs = [
-        (a.flatten(1).double(), g.flatten(1).double())
-        for a, g in list(zip(credit, grads, strict=True))[1:]
-        if a is not None
-    ]
-    if not pairs:
+    pooled = pooled_gamma([None if a is None else a.flatten(1) for a in credit], [g.flatten(1) for g in grads])
+    if not pooled:
         raise ValueError("no hidden layer has credit to compare with the gradient")
-    batch_means = torch.stack([_cosine(a.mean(0), g.mean(0)) for a, g in pairs])
-    a_all, g_all = (torch.cat(parts, dim=1) for parts in zip(*pairs, strict=True))
-    concatenated = (a_all * g_all).sum(1) / (a_all.norm(dim=1) * g_all.norm(dim=1))
+    batch_means, concatenated = (math.nan if value is None else value for value in pooled.values())
     return {
         "mean over samples, all layers": _mean([c.mean() for c in per_layer if len(c)]),
         "mean over samples, hidden layers": _mean([c.mean() for c in per_layer[1:] if len(c)]),
-        "cosine of batch means, hidden layers": float(batch_means.mean()),
-        "cosine of concatenated hidden layers": float(concatenated.nanmean()),
+        "cosine of batch means, hidden layers": batch_means,
+        "cosine of concatenated hidden layers": concatenated,
     }
 
 
@@ -322,11 +318,6 @@ def layer_zero(credit: Stream, grads: Sequence[Tensor], ran_on: str = "given cre
         instead="report Γ_0 apart; “deep Γ” is the mean over l ≥ 1",
         ran_on=ran_on,
     )
-
-
-def _cosine(a: Tensor, g: Tensor) -> Tensor:
-    cosine: Tensor = (a @ g) / (a.norm() * g.norm())
-    return cosine
 
 
 def _mean(values: Sequence[Tensor]) -> float:

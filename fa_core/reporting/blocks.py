@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -104,6 +104,28 @@ _BAR = re.compile(r"(\\*)\|")
 _OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
 """A hint for the command line, which no written report gives."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+GAP = 2
+"""Blanks between two columns of text."""
+
+
+def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
+    """Columns in groups that fit side by side, each led by the first column, which names the row.
+
+    >>> fitting([10, 30, 30, 5], 52)
+    [[0, 1], [0, 2, 3]]
+    """
+    groups: list[list[int]] = []
+    used = 0
+    for i in range(1, len(widths)):
+        needed = widths[i] + GAP
+        if not groups or used + needed > available:
+            groups.append([0])
+            used = widths[0]
+        groups[-1].append(i)
+        used += needed
+    return groups or [[0]]
 
 
 def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None = None) -> str:

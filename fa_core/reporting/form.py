@@ -12,7 +12,7 @@ from urllib.parse import quote
 import numpy as np
 
 from fa_core.analysis.method_groups import collections, families, varying_axes
-from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.seeds import differences, over_seeds
 from fa_core.analysis.threshold_sweep import sensitivities
 from fa_core.analysis.timeline import timelines
 from fa_core.analysis.utility import decision_utility
@@ -20,7 +20,16 @@ from fa_core.atomic import write_bytes
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
 from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph, to_html, to_markdown
-from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, rendered, timeline_figure
+from fa_core.reporting.figures import (
+    FIGURE_KINDS,
+    FIGURES,
+    architectures,
+    axis_figure,
+    gamma_figure,
+    rendered,
+    timeline_figure,
+)
+from fa_core.reporting.latex import to_latex
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
 
@@ -58,6 +67,10 @@ def reporting_form(
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
+    measured = table.select(np.asarray(table.coverage) != 0)
+    if len(set(architectures(measured))) > 1:
+        caption = "‖h_L‖, ‖g_L‖ and accuracy by architecture, a marker per seed."
+        blocks.append(Figure("architectures", partial(FIGURES["architectures"], measured, thresholds), caption))
     homes = np.asarray(collections(table))
     for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
         blocks += _collection(table.select(homes == home), home, thresholds, number)
@@ -83,6 +96,9 @@ def _timelines(traces: Sequence[Trace], table: AuditTable, thresholds: Diagnosti
     if any(point.coverage or point.acc is not None for one in found for point in one.points):
         caption = "Diagnostics over epochs; dotted: first fires."
         yield Figure("timeline", partial(timeline_figure, found, thresholds), caption)
+    if any(one.gamma_per_layer for one in found):
+        caption = "Γ over epochs; shaded: two standard deviations of Γ under random feedback."
+        yield Figure("gamma", partial(gamma_figure, found), caption)
     yield from analyses.timeline_blocks(found)
 
 
@@ -95,9 +111,16 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
         return
     yield Figure(
         f"audit-{number}",
-        partial(audit_figure, measured, thresholds),
-        "The four diagnostics. Dashed: thresholds, the side that fires shaded; filled markers in (c) and (d): fires.",
+        partial(FIGURES["audit"], measured, thresholds),
+        "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side that fires shaded; filled "
+        "markers: the panel's diagnostic fires; background: healthy and degenerate group.",
     )
+    yield Figure(
+        f"layers-{number}", partial(FIGURES["layers"], measured, thresholds), "Median norms per layer, a curve per run."
+    )
+    if families(measured, "lam"):
+        caption = "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; growth; ‖g_L‖."
+        yield Figure(f"rescue-{number}", partial(FIGURES["rescue"], measured, thresholds), caption)
     for axis in varying_axes(measured):
         if not families(measured, axis):
             continue
@@ -109,6 +132,7 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
         )
     yield Heading("Over seeds", 3)
     yield from analyses.seeds_blocks(over_seeds(measured, thresholds))
+    yield from analyses.differences_blocks(differences(measured))
     yield Heading("Threshold sensitivity", 3)
     yield from analyses.sensitivity_blocks(sensitivities(measured, thresholds))
     yield Heading("Decision utility", 3)
@@ -123,7 +147,22 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
     yield from confidence_credit.credit_table(measured)
 
 
-KINDS = (".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
+_OVER_EPOCHS = ("timeline", "gamma")
+
+
+def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
+    """The tables that a paper prints: verdicts and numbers over seeds, per file."""
+    table, blocks = _in_order(table), list[Block]()
+    homes = np.asarray(collections(table))
+    for home in dict.fromkeys(homes.tolist()):
+        mine = table.select(homes == home)
+        measured = mine.select(np.asarray(mine.coverage) != 0)
+        blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
+        blocks += analyses.seeds_blocks(over_seeds(measured, thresholds)) if len(measured) else []
+    return blocks
+
+
+KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
 """File endings that `write_report` knows."""
 
 
@@ -142,8 +181,8 @@ def write_report(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: what ``.svg``, ``.pdf`` and ``.png`` show: ``audit``, ``timeline``, or the name of an axis (``lam``:
-            the penalty).
+        figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``, ``gamma``, or the name of an
+            axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
 
     Returns:
@@ -162,6 +201,8 @@ def write_report(
         return _write_markdown(path, table, thresholds, traces, title)
     if kind == ".html":
         content = to_html(reporting_form(table, thresholds, traces, title)).encode()
+    elif kind == ".tex":
+        content = to_latex(paper_tables(table, thresholds)).encode()
     elif kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure), kind)
     elif kind == ".csv":
@@ -185,17 +226,22 @@ def _write_markdown(
 
 
 def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], figure: str) -> Drawing:
-    if figure == "timeline":
+    if figure in _OVER_EPOCHS:
         if not traces:
-            raise UsageError("no traces here to draw over epochs", where="--figure timeline")
-        return timeline_figure(timelines(traces, table, thresholds), thresholds)
+            raise UsageError("no traces here to draw over epochs", where=f"--figure {figure}")
+        found = timelines(traces, table, thresholds)
+        if figure == "gamma" and not any(one.gamma_per_layer for one in found):
+            raise UsageError("no trace here holds Γ per layer", where="--figure gamma")
+        return timeline_figure(found, thresholds) if figure == "timeline" else gamma_figure(found)
     if not len(table):
         raise UsageError("no audited run to draw", where=f"--figure {figure}")
-    if figure == "audit":
-        return audit_figure(table, thresholds)
+    if figure in FIGURES:
+        if figure == "rescue" and not families(table, "lam"):
+            raise UsageError("no two runs differ in the penalty λ alone", where="--figure rescue")
+        return FIGURES[figure](table, thresholds)
     axes = varying_axes(table)
     if figure not in axes:
-        known = ", ".join(("audit", "timeline", *axes))
+        known = ", ".join(dict.fromkeys(("audit", *_OVER_EPOCHS, *FIGURES, *axes)))
         raise UsageError(f"no figure {figure!r} for these runs", where="--figure", hint=f"there are: {known}")
     if not families(table, figure):
         raise UsageError(f"no two runs differ in {figure} alone", where=f"--figure {figure}")

@@ -5,15 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fa_core.analysis.margins import partial_audit
-from fa_core.analysis.seeds import SeedTable
+from fa_core.analysis.seeds import Difference, SeedTable
 from fa_core.analysis.threshold_sweep import Sensitivity, verdict_curve
 from fa_core.analysis.timeline import Timeline, by_method
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import missing_package
+from fa_core.gamma import CREDIT, credit_numbers
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
 from fa_core.table import AuditTable
@@ -38,7 +40,7 @@ _ENDS = {
 
 
 def records(table: AuditTable, thresholds: DiagnosticThresholds | None = None) -> list[dict[str, Any]]:
-    """One flat dict per run; None where something was not measured.
+    """One flat dict per run; None where something was not measured. The names of `CREDIT` are its credit.
 
     ``frozen_baseline_acc`` is the recorded one; where (d) is judged by an assumed one, that is
     ``assumed_baseline_acc``, and (d) is not in ``coverage`` but, where it fires, in ``flags``. ``evidence`` is as
@@ -80,7 +82,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
         raise missing_package("pyarrow", "writing Parquet", "or write .csv") from None
     kinds = {
         "seed": pa.int64(),
-        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc", *_ENDS], pa.float64()),
+        **dict.fromkeys([*_NUMBERS, "assumed_baseline_acc", *_ENDS, *CREDIT], pa.float64()),
         "residual_norms": pa.list_(pa.float64()),
         "bp_grad_norms": pa.list_(pa.float64()),
     }
@@ -92,7 +94,7 @@ def to_parquet(table: AuditTable, thresholds: DiagnosticThresholds | None = None
 
 
 def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
-    ends = report.judged_intervals
+    ends, credit = report.judged_intervals, credit_numbers(report.credit, report.method_name)
     inexact = (f"{letter}={kind}" for letter, kind in sorted(report.kinds.items()) if letter in report.coverage)
     return {
         **{name: getattr(row, name) for name in _IDENTITY},
@@ -108,6 +110,7 @@ def _record(row: AuditRow, report: DiagnosticReport) -> dict[str, Any]:
         "evidence": " ".join(inexact) or None,
         "undecided": "".join(sorted(report.undecided)) if report.intervals else None,
         **{column: ends[name][place] if name in ends else None for column, (name, place) in _ENDS.items()},
+        **{name: None if math.isnan(value) else value for name, value in zip(CREDIT, credit, strict=True)},
     }
 
 
@@ -127,10 +130,12 @@ def sweep_record(
     return [{**one.to_dict(), "counts": verdict_curve(table, one.letter, thresholds).to_dict()} for one in analysis]
 
 
-def seeds_record(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable) -> dict[str, Any]:
-    """Every method over its seeds, and what the runs' numbers rest on where they are not exact."""
+def seeds_record(
+    rows: Sequence[AuditRow], thresholds: DiagnosticThresholds, analysis: SeedTable, apart: Sequence[Difference]
+) -> dict[str, Any]:
+    """Every condition over its seeds, their differences, and what numbers rest on where they are not exact."""
     partial = {row.key: partial_audit(row.report, thresholds).to_dict() for row in rows if row.report.kinds}
-    return {**analysis.to_dict(), "partial": partial}
+    return {**analysis.to_dict(), "differences": [one.to_dict() for one in apart], "partial": partial}
 
 
 def timeline_record(found: Sequence[Timeline]) -> dict[str, Any]:

@@ -198,7 +198,12 @@ def _text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) else f"-{value}" if isinstance(value, str) else str(value)
 
 
-METHODS = ("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep", *CONTROLS)
+METHODS = (
+    *("bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"),
+    *("fa_weights", "usf", "brsf", "frsf", "kp", "weight_mirror"),
+    *("dfa_layers", "sparse_dfa", "drtp", "dtp", "pc", "local_loss", "pepita", "ff"),
+    *CONTROLS,
+)
 """The built-in credit rules and controls (`fa_core.methods.METHODS`)."""
 
 

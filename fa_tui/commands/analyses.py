@@ -36,7 +36,9 @@ def seeds_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on.
+    """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on; then differences.
+
+    Differences are between methods with their second axes, paired by seed: effects, gaps to BP, interactions.
 
     Examples:
 
@@ -46,15 +48,17 @@ def seeds_command(
 
         fa-tui seeds audit_table.json --methods dfa,ep --format json
     """
-    from fa_core.analysis.seeds import over_seeds
+    from fa_core.analysis.seeds import differences, over_seeds
     from fa_core.reporting.records import seeds_record
-    from fa_core.reporting.sections.analyses import seeds_blocks
+    from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
 
     thresholds, baseline = criteria
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True)
     runs = replace(runs, rows=inputs.bounded(runs.rows, h0, blocks)).filtered(filter, thresholds)
-    analysis = over_seeds(runs.table, thresholds, options.split_list(by) if by else None)
-    _print(runs, format, partial(seeds_record, runs.rows, thresholds, analysis), seeds_blocks(analysis))
+    axes = options.split_list(by) if by else None
+    analysis, apart = over_seeds(runs.table, thresholds, axes), differences(runs.table, axes)
+    record = partial(seeds_record, runs.rows, thresholds, analysis, apart)
+    _print(runs, format, record, chain(seeds_blocks(analysis), differences_blocks(apart)))
 
 
 def _print(
@@ -219,11 +223,15 @@ def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
 
 
 OutOption = Annotated[
-    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .svg, .pdf, .png, .csv or .parquet.")
+    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet.")
 ]
 FigureOption = Annotated[
     str,
-    typer.Option(metavar="NAME", help="What .svg, .pdf and .png show: audit, timeline, or an axis such as lam."),
+    typer.Option(
+        metavar="NAME",
+        help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, gamma "
+        "(over epochs), or an axis such as lam.",
+    ),
 ]
 TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
 
@@ -240,7 +248,8 @@ def report_command(
 ) -> None:
     """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
-    Numbers in .md and .html are rounded; .csv and .parquet hold every digit. Prints the files it wrote.
+    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the tables of verdicts
+    and over seeds, to be \\input. Prints the files it wrote.
 
     In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed
     frozen baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
@@ -251,7 +260,9 @@ def report_command(
 
         fa-tui report runs/ --out appendix.md
 
-        fa-tui report penalty_runs/ --out rescue.pdf --figure lam
+        fa-tui report audit_table.json --out tables.tex
+
+        fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
     from fa_core.reporting.form import write_report
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import msgspec
 import typer
 
 from fa_core.engine.devices import Placement
+from fa_core.rows import AuditRow
+from fa_core.runs import run_place
 from fa_tui import options
 from fa_tui.commands import inputs, output
 from fa_tui.commands.progress import AuditProgress, stoppable
@@ -67,7 +71,14 @@ def audit_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
-    format: options.RowFormOption = "table",
+    notes: Annotated[str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")] = "",
+    format: Annotated[
+        Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"],
+        typer.Option(
+            help="How to print the rows; audit-list, penalty-log: FILE in the form of the published ones, which hold "
+            "less (no hashes, intervals, credit)."
+        ),
+    ] = "table",
     criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders, print the verdict table, write FILE as runs finish.
@@ -85,14 +96,18 @@ def audit_command(
 
         fa-tui audit nets/ --model my_lab.nets:build --taps 'embed,blocks.*' --data my_lab.data:load --out audit.json
 
+        fa-tui audit runs/ --out list.json --format audit-list --notes 'd = 256, CIFAR-10'
+
         fa-tui audit runs/ --out audit.json --engine ray --address auto
     """
     given = locals()
+    from fa_core.atomic import write_json
     from fa_core.engine.audit import audit, measurable
     from fa_core.engine.jobs import MeasureOptions
-    from fa_core.rows import AuditRow
+    from fa_core.formats import scan
+    from fa_core.formats.audit_table_writer import audit_list, penalty_logs
 
-    found = inputs.open_paths(paths, run_traces=False)
+    found = inputs.open_paths(paths, run_traces=format == "penalty-log")
     criteria.baseline.check(row.method for row in found.rows)
     given |= {"taps": options.split_list(taps), "dtype": None if dtype == "auto" else dtype}
     settings = MeasureOptions(**{name: given[name] for name in MeasureOptions.__struct_fields__ if name in given})
@@ -100,7 +115,7 @@ def audit_command(
     as_recorded = options.Criteria(criteria.thresholds)
 
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
-        return list(judged(map(criteria.baseline.recorded, rows), as_recorded))
+        return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
 
     targets = measurable(found.rows)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
@@ -117,7 +132,11 @@ def audit_command(
             on_notice=progress.notice,
         )
     inputs.report_problems(result.failures)
-    print_rows(result.rows, format, as_recorded)
+    traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
+    published = {"audit-list": audit_list, "penalty-log": partial(penalty_logs, traces=traces)}
+    if format in published and result.unsaved is None and not result.interrupted and out.exists():
+        write_json(out, published[format](scan([out]).rows))
+    print_rows(result.rows, "table" if format in published else cast(options.RowForm, format), as_recorded)
     if result.unsaved is not None:
         print(f"fa-tui: {result.unsaved}", file=sys.stderr)
     if result.interrupted:
@@ -129,6 +148,15 @@ def audit_command(
         raise typer.Exit(stop.exit_code)
     incomplete = result.failures or result.unsaved or inputs.named_path_failed(paths, found.problems)
     raise typer.Exit(3 if incomplete else 0)
+
+
+def _noted(row: AuditRow, notes: str) -> AuditRow:
+    """The row with what its report is to say, once."""
+    said = row.report.notes
+    if notes in said:
+        return row
+    report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, said])))
+    return msgspec.structs.replace(row, report=report)
 
 
 def verify_command(

@@ -74,7 +74,9 @@ def train_command(
 ) -> None:
     """Train runs and measure them every epoch; each becomes a folder that the other commands read.
 
-    Methods: bp, fa, dfa, state_bridge, credit_bridge, ep; controls: frozen, shallow, random_init, random_targets.
+    Methods: bp, fa, dfa, state_bridge, credit_bridge, ep; with feedback per weight (kernels too) fa_weights, usf, brsf,
+    frsf, kp, weight_mirror; dfa_layers, sparse_dfa, drtp, dtp, pc, local_loss; forward-only, so without Γ, pepita, ff;
+    controls: frozen, shallow, random_init, random_targets.
     A run's (d) is measured against the frozen run of the same seed in the same folder.
 
     Examples:

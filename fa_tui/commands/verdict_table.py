@@ -33,7 +33,7 @@ from fa_core.diagnostics import (
     verdict_text,
 )
 from fa_core.errors import printable
-from fa_core.gain import floor_in_words
+from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation_collapse
 from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
@@ -272,6 +272,7 @@ class Remarks:
         self._reasons: Counter[tuple[str, str]] = Counter()
         self._unexplained: dict[str, list[str]] = {}
         self._causes: list[str] = []
+        self._modes: dict[str, list[str]] = {}
         self._oddities: list[str] = []
         self._has_evidence = False
         self._doubts = Doubts()
@@ -296,6 +297,8 @@ class Remarks:
             self._causes.append(f"{with_seed(label, row)}: (b) fires: {cause}")
         elif cause is not None:
             self._unexplained.setdefault(cause, []).append(with_seed(label, row))
+        if mode := failure_mode(report, brief=True):
+            self._modes.setdefault(mode, []).append(with_seed(label, row))
         if nonfinite:
             self._oddities += [f"{with_seed(label, row)}: {what}" for what in nonfinite.values()]
         if coverage:
@@ -332,9 +335,12 @@ class Remarks:
         if len(caveats) > NAMED_AT_MOST:
             yield f"{len(caveats) - NAMED_AT_MOST} more of this kind: see --format json, or a run in the explorer"
         yield from self._causes
-        # one line for all runs whose source lacks the same numbers
-        for cause, names in self._unexplained.items():
-            yield f"{some(names)}: (b) fires: {cause}"
+        # one line for all runs whose source lacks the same numbers, or that fail alike
+        for words, names in [
+            *((f"(b) fires: {cause}", each) for cause, each in self._unexplained.items()),
+            *self._modes.items(),
+        ]:
+            yield f"{some(names)}: {words}"
         for (letter, why), count in sorted(self._reasons.items()):
             yield f"({letter}) not measured: {printable(why)} ({runs_words(count)})"
         yield from self._oddities

@@ -122,7 +122,9 @@ class Results:
         """Write one measured run to disk, whole or not at all, or soon with those that follow; where it goes."""
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
-            write_json(checkpoint / AUDIT, row.report.to_dict())
+            from fa_core.formats.audit_table_writer import printable_drift
+
+            write_json(checkpoint / AUDIT, printable_drift(row.report))
             return checkpoint / AUDIT
         with self._lock:
             rows = self._kept()

@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from fa_core.analysis.method_groups import DEFAULT_HEALTHY
-from fa_core.analysis.seeds import SeedTable, over_seeds
+from fa_core.analysis.seeds import SeedTable, differences, over_seeds
 from fa_core.analysis.threshold_sweep import Sensitivity, sensitivities, verdict_curve
 from fa_core.analysis.utility import Utility, decision_utility
 from fa_core.reporting.blocks import Block, Grid
@@ -178,7 +178,7 @@ class AnalysisScreen(JudgedScreen):
             self._found = sensitivities(table, thresholds, self.runs.healthy(), points=False)
             blocks = sensitivity_blocks(self._found)
         elif self._open == 1:
-            self._found = decision_utility(table, thresholds, gammas=self.runs.gammas)
+            self._found = decision_utility(table, thresholds)
             blocks = utility_blocks(self._found)
         else:
             self._found = over_seeds(table, thresholds)
@@ -230,7 +230,7 @@ class AnalysisScreen(JudgedScreen):
         if isinstance(found, Utility):
             return found.to_dict()
         if isinstance(found, SeedTable):
-            return seeds_record(self.runs.chosen, thresholds, found)
+            return seeds_record(self.runs.chosen, thresholds, found, differences(table))
         return sweep_record(table, thresholds, sensitivities(table, thresholds, self.runs.healthy()))
 
     def _tell(self) -> None:

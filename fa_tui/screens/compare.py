@@ -50,6 +50,7 @@ class CompareScreen(JudgedScreen):
         Binding("n,tab", "flip(1)", "Next", key_display="n", tooltip="compare the next method"),
         Binding("p,shift+tab", "flip(-1)", "Previous", key_display="p", tooltip="compare the method before"),
         Binding("z", "rescale", "Scale", tooltip="bars on the scale of all runs, or of these alone"),
+        Binding("f", "app.ask('factor')", "Factor", tooltip="the factor from which runs diverge"),
         Binding("C", "dismiss", "Back", show=False),
     ]
 
@@ -244,7 +245,7 @@ class CompareScreen(JudgedScreen):
         entry, column = here
         self.show_intervals(None if column is None else self.session.rows[group.rows[column]])
         if column is None:
-            over = f" max/min and mean ± std are over all {len(group.rows)} runs"
+            over = f" max/min and mean are over all {len(group.rows)} runs"
             extremes = extremes_words(entry, self._labels)
             line.set((f" {extremes}  " if extremes else "", ""), (over, "dim"))
             return

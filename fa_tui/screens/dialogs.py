@@ -230,6 +230,24 @@ def assume(app: ExplorerApp, baseline: FrozenBaseline | None) -> None:
     app.say(f"{said}: {flipped or 'no verdict flips'}", "accent")
 
 
+async def ask_factor(app: ExplorerApp) -> None:
+    """Ask from which factor on compared runs diverge."""
+
+    def check(text: str) -> str:
+        try:
+            return "" if float(text) > 1 else "a factor above 1, such as 10"
+        except ValueError:
+            return f"{text} is not a number"
+
+    now = f"{app.session.diverges_at:g}"
+    text = await ask(
+        app, "runs diverge where max/min is above", text=now, hint="10: an order of magnitude", check=check
+    )
+    if text is not None:
+        app.session.diverges_at = float(text)
+        app.rows_changed()
+
+
 _KEYS = "123456789abcdefgilmnopqrstuvwxyz"
 """Without h j k, which move the cursor in lists."""
 
@@ -269,6 +287,7 @@ DIALOGS: Mapping[str, Callable[[ExplorerApp], Awaitable[None]]] = {
     "export": export_something,
     "presets": choose_preset,
     "what_if": ask_what_if,
+    "factor": ask_factor,
     "columns": partial(choose_axis, place="columns"),
     "lines": partial(choose_axis, place="lines"),
     "order": choose_order,

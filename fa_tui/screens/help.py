@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from fa_tui.app import ExplorerApp
 
 
+_TALL, _SLIDERS = 34, 11
+"""Lines of a screen from which its sliders are whole; lines that they, their count and the keys take."""
+
+
 class HelpScreen(Dialog[None]):
     """What the focused widget and those around it say about themselves.
 
@@ -48,8 +52,9 @@ class HelpScreen(Dialog[None]):
         yield TextLines()
 
     def on_resize(self, event: events.Resize) -> None:
-        # the border and the keys below it stay on screen
-        self.query_one(TextLines).styles.max_height = max(1, event.size.height - 3)
+        # the border and the keys below it stay on screen, and the sliders of a tall one: they need not be sent again
+        height = event.size.height
+        self.query_one(TextLines).styles.max_height = max(1, height - 3 - (_SLIDERS if height >= _TALL else 0))
 
     def on_mount(self) -> None:
         pane = self.query_one(TextLines)

@@ -143,6 +143,10 @@ class JudgedScreen(SlidersScreen):
     def compose(self) -> ComposeResult:
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
+        # known before the first layout, so that nothing is laid out and sent twice
+        size = self.app.size
+        for length, breaks in ((size.width, self.HORIZONTAL_BREAKPOINTS), (size.height, self.VERTICAL_BREAKPOINTS)):
+            self.add_class([name for least, name in breaks or () if length >= least][-1])
         self.sliders = SlidersPanel(self.app.history, id="sliders")
         yield Line(id="title")
         yield from self.body()

@@ -238,14 +238,10 @@ class Frame:
         out = [scroll.codes()] if scroll else []
         out += [text for text, *_ in whole]
         pen: Codes | None = _PLAIN if scroll and not whole else None
-        at = (-1, 0)
+        at = (-9, -9)  # unknown
         for _, backwards, y, x, text in sorted(runs):
             codes = backwards[::-1]
-            jump = x - at[1]
-            if y != at[0] or jump < 0:
-                out.append(f"\x1b[{y + 1};{x + 1}H")
-            elif jump:
-                out.append(f"\x1b[{jump}C")
+            out.append(_moved(at, (y, x)))
             if pen is None or (codes != pen and not (text.isspace() and _blank_looks(codes, pen))):
                 out.append(_from_to(pen, codes))
                 pen = codes
@@ -280,6 +276,22 @@ def _runs(was: Sequence[Cell | None], now: Sequence[Cell | None]) -> Iterator[tu
             start, text, unchanged, look = x, character if changed else "", "", codes
     if text:
         yield start, look, text
+
+
+def _moved(at: tuple[int, int], to: tuple[int, int]) -> str:
+    r"""The shortest way from a cell (y, x) to another.
+
+    >>> _moved((3, 7), (3, 7)), _moved((3, 7), (3, 9)), _moved((3, 7), (4, 0)), _moved((3, 7), (12, 7))
+    ('', '\x1b[2C', '\x1b[E', '\x1b[13d')
+    """
+    (y, x), (line, column) = at, to
+    if at == to:
+        return ""
+    if y == line:
+        return f"\x1b[{column - x}C" if column > x else f"\x1b[{column + 1}G"
+    if y == line - 1 and not column:
+        return "\x1b[E"
+    return f"\x1b[{line + 1}d" if x == column else f"\x1b[{line + 1};{column + 1}H"
 
 
 def _erased(blanks: re.Match[str]) -> str:

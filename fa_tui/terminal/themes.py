@@ -63,6 +63,8 @@ _ANSI_METHODS = (
     "yellow",
     "yellow",
     "bright_magenta",
+    *("bright_blue", "bright_green", "bright_cyan", "yellow", "bright_blue", "magenta"),
+    *("red", "bright_red", "bright_magenta", "red", "magenta", "cyan", "bright_yellow", "green"),
 )
 """The nearest of a terminal's own colours, in the order of `METHOD_STYLES`."""
 

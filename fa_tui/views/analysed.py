@@ -12,14 +12,12 @@ from fa_core.analysis.method_groups import DEFAULT_HEALTHY
 from fa_core.analysis.seeds import SeedGroup
 from fa_core.analysis.threshold_sweep import Sensitivity, VerdictCurve
 from fa_core.analysis.utility import Strategy, Utility
-from fa_core.gamma import mean_gamma
 from fa_core.option_values import listed
 from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import short
 from fa_core.reporting.sections.analyses import plateau_words
 from fa_core.rows import AuditRow
 from fa_tui.session import Session
-from fa_tui.views.columns import has_no_credit
 from fa_tui.views.filters import Filter
 from fa_tui.views.words import runs_words
 
@@ -42,8 +40,6 @@ class Analysed:
         everything: whether the filter is put aside.
         rows: indices of the runs; None for all.
         table: of these runs.
-        gammas: place in the table → mean Γ where there may be one, each report read once: a slider must not
-            read them again.
     """
 
     def __init__(self, session: Session, filter: Filter | None = None) -> None:
@@ -51,34 +47,23 @@ class Analysed:
         self.everything = False
         self.read()
 
-    def read(self) -> None:
-        """Read the session's runs again: some came, went or changed."""
-        self._gammas = {
-            row: mean_gamma(each.report.credit)
-            for row, each in enumerate(self._session.rows)
-            if not has_no_credit(each)
-        }
-        self._choose()
-
     def judge(self) -> bool:
         """Apply a filter that depends on verdicts again; whether other runs are analysed now."""
         before = self.rows
         if self._filter is not None and self._filter.live and not self.everything:
-            self._choose()
+            self.read()
         return self.rows != before
 
     def turn(self) -> None:
         """All runs instead of those that pass, or back."""
         self.everything = not self.everything
-        self._choose()
+        self.read()
 
-    def _choose(self) -> None:
+    def read(self) -> None:
+        """Choose among the session's runs again: some came, went or changed."""
         session = self._session
         self.rows = self._passing()
-        rows = range(len(session)) if self.rows is None else self.rows
         self.table: AuditTable = session.table if self.rows is None else session.table.select(self.rows)
-        gammas = self._gammas
-        self.gammas = {place: gammas[row] for place, row in enumerate(rows) if row in gammas}
 
     def passing(self) -> list[int] | None:
         """The rows that pass as they are judged now, also before `judge`; None for all."""
@@ -174,11 +159,11 @@ _LABELS = {"headline_acc": "accuracy", "margin_pp": "margin pp", "h_L": "‖h_L�
 
 
 def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
-    """The table among some blocks, and the text around it."""
+    """The first table among some blocks, and the text around it."""
     grid, said = Grid(headings=("",), rows=()), []
     for block in blocks:
         if isinstance(block, Grid):
-            grid = block
+            grid = grid if grid.rows else block
         elif isinstance(block, Bullets):
             said += [f"- {item}" for item in block.items]
         elif isinstance(block, Paragraph):

@@ -5,15 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from fa_core.analysis.comparison import LayerSpread, across_runs, first_parting
+from fa_core.analysis.comparison import PARTS_AT, LayerSpread, across_runs, first_parting
+from fa_core.analysis.seeds import GEOMETRIC
 from fa_core.diagnostics import BIT
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
-from fa_core.reporting.numbers import spread as mean_and_std
+from fa_core.reporting.sections.analyses import stat_words
+from fa_core.rows import AuditRow
+from fa_core.runs import run_place
 from fa_tui.session import Session
 from fa_tui.views.columns import BY_NAME, OF_BASELINE, Quantity, growths
 from fa_tui.views.grid import build_grid
@@ -154,7 +158,7 @@ def place_of(wanted: Group | None, groups: Sequence[Group], place: int) -> int:
     return max(0, min(place, len(groups) - 1))
 
 
-def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
+def column_labels(session: Session, group: Group, *, by_place: bool = True) -> list[tuple[str, str]]:
     """A name per run in two parts, of which the first may be cut short.
 
     The seed where only seeds differ, else as `told_apart`.
@@ -163,20 +167,36 @@ def column_labels(session: Session, group: Group) -> list[tuple[str, str]]:
     seeds = [row.seed for row in rows]
     if group.name != MARKED and None not in seeds and len(set(seeds)) == len(seeds):
         return [("", f"s{seed}") for seed in seeds]
-    return told_apart(rows)
+    return told_apart(rows, by_place=by_place)
 
 
-def compared_lines(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
+def place_label(row: AuditRow) -> str:
+    """Where a run comes from: the name of a file, the last two parts of a folder's path."""
+    place = Path(run_place(row.source))
+    return place.name if place.suffix else "/".join(place.parts[-2:])
+
+
+def is_one_network(session: Session, rows: Sequence[int]) -> bool:
+    """Whether runs are of one network, so that their mean says something: one method, axes, place and depth."""
+    lines = [line for line in build_grid(session.rows, rows).lines if not line.is_heading]
+    return len(lines) == 1 and len({len(session.rows[row].report.residual_norms) for row in rows}) == 1
+
+
+def compared_lines(reports: Sequence[DiagnosticReport], factor: float = PARTS_AT) -> list[ComparedLine]:
     """The verdicts; ‖h_l‖, growth per block and ‖g_l‖ layer by layer; then the numbers that are judged.
 
     None of it depends on the thresholds.
+
+    Args:
+        reports: of the runs.
+        factor: how many times the smallest the largest is where runs diverge.
     """
     norms = [report.stream("residual_norms") for report in reports]
     return [
         ComparedLine("verdict", "verdict"),
-        *_section("h", "‖h_l‖ residual stream", norms, depth_words(norms)),
-        *_section("growth", "growth per block", [growths(each) for each in norms]),
-        *_section("g", "‖g_l‖ BP gradient", [report.stream("bp_grad_norms") for report in reports]),
+        *_section("h", "‖h_l‖ residual stream", norms, factor, depth_words(norms)),
+        *_section("growth", "growth per block", [growths(each) for each in norms], factor),
+        *_section("g", "‖g_l‖ BP gradient", [report.stream("bp_grad_norms") for report in reports], factor),
         *_numbers(reports),
     ]
 
@@ -203,6 +223,20 @@ def agreement(judged: Iterable[tuple[int, int]]) -> tuple[str, dict[str, tuple[i
     return agree, disagree
 
 
+def extremes(line: ComparedLine) -> tuple[int, int] | None:
+    """The places of the largest and of the smallest value of a line; None where no two values differ."""
+    known = (
+        [(value, place) for place, value in enumerate(line.spread.values) if value is not None] if line.spread else []
+    )
+    if len({value for value, _ in known}) < 2:
+        return None
+    # one that is not finite is what makes the ratio infinite
+    largest, smallest = (
+        pick(known, key=lambda one: (not math.isfinite(one[0]), one[0], -one[1])) for pick in (max, min)
+    )
+    return largest[1], smallest[1]
+
+
 def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str:
     """Which run has the largest value of a line and which the smallest; nothing where they are not compared.
 
@@ -210,24 +244,24 @@ def extremes_words(line: ComparedLine, labels: Sequence[tuple[str, str]]) -> str
         line: of the comparison.
         labels: of the runs, from `column_labels`.
     """
-    if line.spread is None or line.spread.ratio is None:
+    places = extremes(line)
+    if line.spread is None or places is None:
         return ""
-    known = [(value, place) for place, value in enumerate(line.spread.values) if value is not None]
-    # one that is not finite is what makes the ratio infinite
-    largest, smallest = (
-        pick(known, key=lambda one: (not math.isfinite(one[0]), one[0], -one[1])) for pick in (max, min)
-    )
-    ends = (f"{''.join(labels[place]).strip()} ({short(value, 6)})" for value, place in (largest, smallest))
+    known = ((place, line.spread.values[place]) for place in places)
+    ends = (f"{''.join(labels[place]).strip()} ({short(value, 6)})" for place, value in known if value is not None)
     return "largest {}, smallest {}".format(*ends)
 
 
-def spread_words(spread: LayerSpread | None) -> str:
-    """Mean and standard deviation as tables over seeds have them; nothing where there is no mean.
+def spread_words(line: ComparedLine) -> str:
+    """Mean and spread of a line as tables over seeds have them; nothing of verdicts.
 
-    >>> spread_words(LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2, mean=0.1, std=0.0111))
-    '0.100 ± 0.011'
+    >>> values = LayerSpread(layer=0, values=(0.09, 0.11), ratio=1.2)
+    >>> spread_words(ComparedLine("h", "0", values)), spread_words(ComparedLine("number", "drift", values))
+    ('0.0995 ×/÷ 1.2', '0.100 ± 0.014')
     """
-    return "" if spread is None or spread.mean is None else mean_and_std(spread.mean, spread.std)
+    geometric = line.quantity.name in GEOMETRIC if line.quantity else line.kind != "number"
+    stat = line.spread and line.spread.stat(geometric)
+    return stat_words(stat) if stat and stat.n else ""
 
 
 def parting_words(layers: Sequence[LayerSpread], where: str) -> str:
@@ -253,11 +287,13 @@ def depth_words(norms: Sequence[Sequence[float]]) -> str:
     return f"; depth L = {', '.join(map(str, depths))}" if len(depths) > 1 else ""
 
 
-def _section(kind: str, title: str, curves: Sequence[Sequence[float]], remark: str = "") -> list[ComparedLine]:
+def _section(
+    kind: str, title: str, curves: Sequence[Sequence[float]], factor: float, remark: str = ""
+) -> list[ComparedLine]:
     layers = across_runs(curves)
     if not layers:
         return []
-    parting = first_parting(layers)
+    parting = first_parting(layers, factor)
     kinds = "block" if kind == "growth" else "layer"
     names = [f"{layer.layer}→{layer.layer + 1}" if kind == "growth" else f"{layer.layer}" for layer in layers]
     heading = title + parting_words(layers, f"{kinds} {names[parting.layer]}" if parting else "") + remark

@@ -218,13 +218,14 @@ def labels(rows: Sequence[AuditRow]) -> list[str]:
     return [printable(label) for label in found]
 
 
-def told_apart(rows: Sequence[AuditRow]) -> list[tuple[str, str]]:
+def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple[str, str]]:
     """A name per row in two parts, of which the first may be cut short: ``("dfa", " s42 λ=0.1")``.
 
-    The axes that differ, the place and a number stand only behind names that would repeat without them.
+    The axes that differ, the place and a number stand only behind names that would repeat without them; the last two
+    only `by_place`.
     """
     found = [(row.method, "" if row.seed is None else f" s{row.seed}") for row in rows]
-    for more in (_differing, _source, _numbers):
+    for more in (_differing, _source, _numbers) if by_place else (_differing,):
         shared: dict[tuple[str, str], list[int]] = {}
         for place, name in enumerate(found):
             shared.setdefault(name, []).append(place)

@@ -13,14 +13,21 @@ from rich.segment import Segment
 from textual.binding import Binding, BindingType
 from textual.message import Message
 
-from fa_core.analysis.comparison import PARTS_AT
 from fa_core.report import DiagnosticReport
 from fa_core.reporting.numbers import short
 from fa_tui.session import Session
 from fa_tui.views.columns import peak_block
-from fa_tui.views.comparison import ComparedLine, Window, compared_lines, spread_words
+from fa_tui.views.comparison import (
+    ComparedLine,
+    Window,
+    compared_lines,
+    extremes,
+    is_one_network,
+    place_label,
+    spread_words,
+)
 from fa_tui.views.scale import Scale
-from fa_tui.views.text import Glyphs, cut, cut_start, padded, width_of
+from fa_tui.views.text import Glyphs, cut, cut_middle, cut_start, padded, width_of
 from fa_tui.widgets.run_cells import verdict_segments
 from fa_tui.widgets.table import LineTable
 
@@ -59,9 +66,11 @@ _LABEL = 14
 _NUMBER = 9
 _RUN_MOST = 36
 _NAME_MOST = 18
-"""Cells of a run's name, its gap included, that go before mean ± std."""
+"""Cells of a run's name, its gap included, that go before its mean."""
 _RATIO = 11
 _SPREAD = 19
+_MANY = 5
+"""Runs whose bars go before their mean."""
 _BAR_LEAST = 4
 """Shorter bars, of half cells, cannot be compared."""
 _DIGITS, _DIGITS_WITHOUT_BARS = 3, 4
@@ -90,11 +99,13 @@ class CompareView(LineTable):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left_square_bracket", "landmark(-1)", "Last part", show=False),
         Binding(
-            "right_square_bracket", "landmark(1)", "Next part", key_display="]", tooltip="where the runs part, ..."
+            "right_square_bracket", "landmark(1)", "Next part", key_display="]", tooltip="where the runs diverge, ..."
         ),
         Binding("less_than_sign,shift+left", "turn(-1)", "Runs before", key_display="<", tooltip="the runs before"),
         Binding("greater_than_sign,shift+right", "turn(1)", "Runs after", key_display=">", tooltip="the runs after"),
     ]
+
+    header = 2
 
     class Turned(Message):
         """Other runs are on screen."""
@@ -108,13 +119,15 @@ class CompareView(LineTable):
         self.reports: list[DiagnosticReport] = []
         self.lines: list[ComparedLine] = []
         self._scales = Scales(None, None)
-        self._numbered = False
+        self._numbered = self._averaged = False
         self.bar_cells = 0
 
     def compare(self, rows: Sequence[int], labels: Sequence[tuple[str, str]], scales: Scales) -> None:
         """Show these runs (indices), named so, with bars on these scales; as far to the right as before."""
         self._rows, self._labels, self._scales = rows, labels, scales
-        self.lines = compared_lines([self._session.rows[row].report for row in rows]) if rows else []
+        reports = [self._session.rows[row].report for row in rows]
+        self.lines = compared_lines(reports, self._session.diverges_at) if rows else []
+        self._averaged = len(rows) > 1 and is_one_network(self._session, rows)
         self._see(Window.on(len(rows), SIDE_BY_SIDE, self.window.first))
 
     def _see(self, window: Window) -> None:
@@ -136,16 +149,22 @@ class CompareView(LineTable):
         self._fit()
 
     def _fit(self) -> None:
-        """Widths: first the runs and the ratio, then mean ± std if names stay whole, then bars worth drawing."""
+        """Widths: first the runs and the ratio, then their mean if names stay whole, then bars worth drawing.
+
+        Of many runs, bars come before the mean. Different networks have none.
+        """
         count = self.window.size
         if not count:
             self.set_widths(_LABEL, [])
             return
         room = self.view.width - _LABEL - (_RATIO if count > 1 else 0)
         named = max(width_of(self._heading(column, _RUN_MOST)) for column in range(count)) + 1
-        spread = _SPREAD if count > 1 and room - _SPREAD >= count * max(_NUMBER, min(named, _NAME_MOST)) else 0
+        with_bar = _NUMBER + 2 + _BAR_LEAST
+        needed = with_bar if count >= _MANY and room >= count * with_bar else _NUMBER
+        fits = room - _SPREAD >= count * max(needed, min(named, _NAME_MOST))
+        spread = _SPREAD if self._averaged and fits else 0
         each = max(_NUMBER, min(_RUN_MOST, (room - spread) // count))
-        had, self.bar_cells = self.bar_cells, max(0, each - _NUMBER - 1)
+        had, self.bar_cells = self.bar_cells, max(0, each - _NUMBER - 2)
         if self.bar_cells < _BAR_LEAST:
             self.bar_cells = 0
         if bool(had) != bool(self.bar_cells):
@@ -229,7 +248,7 @@ class CompareView(LineTable):
         if column < runs:
             segments = self._run(entry, column)
         else:
-            text, tone = self._ratio(entry) if column == runs else (spread_words(entry.spread), "dim")
+            text, tone = self._ratio(entry) if column == runs else (spread_words(entry), "dim")
             text = cut(self._glyphs.say(text), width - 1, self._glyphs.ellipsis)
             segments = [Segment(text.ljust(width - 1), self.style_of(tone))]
         if (line, column) == (self.line, self.column):
@@ -241,12 +260,20 @@ class CompareView(LineTable):
         """A column's heading; the outer ones of the runs show that there are more."""
         window = self.window
         if column >= window.size:
-            return shortened(("max/min", "mean ± std")[column - window.size], "", width, self._glyphs)
+            return shortened(("max/min", "mean ×/÷ or ±")[column - window.size], "", width, self._glyphs)
         before = f"{self._glyphs.off_left} " if column == 0 and window.first else ""
         after = f" {self._glyphs.off_right}" if column == window.size - 1 and window.end < window.total else ""
         before += f"{column + 1} " if self._numbered else ""
         room = width - len(before) - len(after)
         return before + shortened(*self._labels[window.first + column], room, self._glyphs) + after
+
+    def subheader(self, column: int) -> list[Segment]:
+        width, window = self.width_of(column), self.window
+        text = ""
+        if column < window.size:
+            row = self._session.rows[self._rows[window.first + column]]
+            text = cut_middle(self._glyphs.say(place_label(row)), width - 1, self._glyphs.ellipsis)
+        return [Segment(padded(text, width), self.style_of("source"))]
 
     def _run(self, entry: ComparedLine, column: int) -> list[Segment]:
         if entry.kind == "verdict":
@@ -258,19 +285,24 @@ class CompareView(LineTable):
         bar, scale = "", self._scale_of(entry.kind)
         if self.bar_cells and scale is not None and math.isfinite(value) and value > 0:
             bar = half_bar(scale.fraction(value), self.bar_cells, self._glyphs)
-        number = Segment(text.ljust(_NUMBER), self.style_of("bad" if fires else "text"))
+        number = Segment(text.ljust(_NUMBER + bool(self.bar_cells)), self.style_of("bad" if fires else "text"))
         return [number, Segment(bar, self.style_of("accent"))]
 
     def _scale_of(self, kind: str) -> Scale | None:
         return {"h": self._scales.h, "g": self._scales.g}.get(kind)
 
     def _written(self, entry: ComparedLine, column: int, value: float, room: int) -> tuple[str, bool]:
-        """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it."""
-        report = self.reports[column]
+        """A value as text, with as many digits as there is room for, and whether a diagnostic fires on it.
+
+        The largest value of a line is marked, and the smallest.
+        """
+        report, place = self.reports[column], self.window.first + column
+        largest, smallest = extremes(entry) or (None, None)
+        end = self._glyphs.say("↑" if place == largest else "↓" if place == smallest else "")
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
-            sign = "?" if self.window.first + column in entry.assumed else ""
-            return entry.quantity.text(report) + sign, bool(letter and letter in report.flags)
+            sign = "?" if place in entry.assumed else ""
+            return entry.quantity.text(report) + sign + end, bool(letter and letter in report.flags)
         before, after, fires = "", "", not math.isfinite(value)
         if entry.kind == "growth":
             block = _peak(report)
@@ -278,7 +310,7 @@ class CompareView(LineTable):
             after = f" {self._glyphs.grows}" if block is not None and entry.label == f"{block}→{block + 1}" else ""
             fires = not value <= report.thresholds.h_norm_explosion_ratio
         digits = _DIGITS if self.bar_cells else _DIGITS_WITHOUT_BARS
-        texts = [f"{before}{short(value, fewer)}{after}" for fewer in range(digits, 0, -1)]
+        texts = [f"{before}{short(value, fewer)}{end}{after}" for fewer in range(digits, 0, -1)]
         return next((text for text in texts if len(text) <= room), texts[-1]), fires
 
     def _ratio(self, entry: ComparedLine) -> tuple[str, str]:
@@ -287,7 +319,7 @@ class CompareView(LineTable):
         if ratio is None:
             return "", "text"
         sign = f" {self._glyphs.off_left}" if entry.parts else ""
-        return f"×{short(ratio)}{sign}", "warn" if ratio > PARTS_AT else "dim"
+        return f"×{short(ratio)}{sign}", "warn" if ratio > self._session.diverges_at else "dim"
 
 
 def _peak(report: DiagnosticReport) -> int | None:

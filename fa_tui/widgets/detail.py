@@ -14,7 +14,7 @@ from textual.binding import Binding, BindingType
 
 from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
-from fa_core.gain import floor_in_words
+from fa_core.gain import failure_mode, floor_in_words
 from fa_core.gamma import aggregation, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import LEVEL
 from fa_core.report import DiagnosticReport, in_order
@@ -208,6 +208,8 @@ class RunPage:
         assumed = "; d assumed" if measured != report.coverage else ""
         on = "" if measured == LETTERS else f" (on {', '.join(measured) or 'nothing measured'}{assumed})"
         lines = self._wrapped("; ".join(filter(None, [report.verdict + on, report.doubt])), self._tone)
+        if mode := failure_mode(report, brief=True):
+            lines += self._wrapped(f"mode: {mode}", "note")
         if found is not None:
             same = f"same verdict in {percent(found.same_verdict)} of {found.resamples} resamples"
             lines += self._wrapped(same, "dim")

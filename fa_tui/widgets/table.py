@@ -52,6 +52,8 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """Lines are in another order."""
 
     line = column = frozen_width = 0
+    header = 1
+    """Lines above the first one."""
     _edges = array("q", [0])
 
     def line_count(self) -> int:
@@ -65,6 +67,10 @@ class LineTable(Toned, ScrollView, can_focus=True):
     def cell(self, line: int | None, column: int) -> list[Segment]:
         """One cell (of the header for None), as wide as its column."""
         raise NotImplementedError
+
+    def subheader(self, column: int) -> list[Segment]:
+        """The second line of a header of two, as wide as the column."""
+        return [Segment(" " * self.width_of(column))]
 
     def heading(self, line: int) -> list[Segment] | None:
         """A line that is one text across all columns, on which the cursor never rests; else None."""
@@ -92,7 +98,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
         """Set the widths of the frozen part and of each column, and lay out again."""
         self.frozen_width = frozen_width
         self._edges = array("q", accumulate(widths, initial=0))
-        self.virtual_size = Size(frozen_width + self._edges[-1], 1 + self.line_count())
+        self.virtual_size = Size(frozen_width + self._edges[-1], self.header + self.line_count())
         self.refresh()
         self.line = max(0, min(self.line, self.line_count() - 1))
         self.column = max(0, min(self.column, self.column_count - 1))
@@ -108,10 +114,11 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def render_line(self, y: int) -> Strip:
         width, scroll_y = self.view.width, self.scroll_offset.y
-        line = None if y == 0 else scroll_y + y - 1
+        line = None if y < self.header else scroll_y + y - self.header
         if line is not None and line >= self.line_count():
             words = [] if self.line_count() else self._empty_lines(width)
-            text = words[y - 2] if 0 <= y - 2 < len(words) else ""
+            place = y - self.header - 1
+            text = words[place] if 0 <= place < len(words) else ""
             return Strip([Segment(text, self.style_of("dim"))]).crop_extend(0, width, self.style_of(""))
         whole = None if line is None else self.heading(line)
         if whole is not None:
@@ -119,18 +126,19 @@ class LineTable(Toned, ScrollView, can_focus=True):
             if strip.cell_length > width:
                 return Strip([*strip.crop(0, width - 1), self._sign(line, self._glyphs.off_right)])
             return strip.crop_extend(0, width, self.style_of(""))
-        moving = self._moving(line, width - self.frozen_width)
+        moving = self._moving(line, width - self.frozen_width, second=y == 1)
         return Strip([*self.frozen(line), *moving]).crop_extend(0, width, self.style_of(""))
 
     def _empty_lines(self, width: int) -> list[str]:
         return [f" {line}" for line in wrapped(self._glyphs.say(self.empty_words()), width - 1)]
 
-    def _moving(self, line: int | None, room: int) -> Strip:
+    def _moving(self, line: int | None, room: int, second: bool = False) -> Strip:
         """The columns in `room` cells. Where text is cut there is a sign; the header says that there is more."""
         first, last = self._visible_columns()
         if first >= last or room <= 0:
             return Strip([])
-        cells = [self.cell(line, column) for column in range(first, last)]
+        columns = range(first, last)
+        cells = [self.subheader(x) if line is None and second else self.cell(line, x) for x in columns]
         start = self.scroll_offset.x - self._edges[first]
         end = start + room
         strip = Strip([segment for cell in cells for segment in cell])
@@ -151,26 +159,26 @@ class LineTable(Toned, ScrollView, can_focus=True):
     def refresh_cells(self, places: Iterable[tuple[int, int]]) -> None:
         """Repaint the cells (line, column) that are on screen."""
         scroll_x, scroll_y = self.scroll_offset
-        height = self.view.height
+        seen = range(self.header, self.view.height)
         regions = [
-            Region(self.frozen_width + self._edges[column] - scroll_x, line + 1 - scroll_y, self.width_of(column), 1)
+            Region(self.frozen_width + self._edges[column] - scroll_x, y, self.width_of(column), 1)
             for line, column in places
-            if 0 <= line - scroll_y < height - 1 and column < self.column_count
+            if (y := line + self.header - scroll_y) in seen and column < self.column_count
         ]
         if regions:
             self.refresh(*regions)
 
     def refresh_frozen(self, lines: Iterable[int]) -> None:
         """Repaint the frozen part of the lines that are on screen."""
-        top, height = self.scroll_offset.y, self.view.height
-        regions = [Region(0, line + 1 - top, self.frozen_width, 1) for line in lines if 0 <= line - top < height - 1]
+        top, seen = self.scroll_offset.y - self.header, range(self.header, self.view.height)
+        regions = [Region(0, line - top, self.frozen_width, 1) for line in lines if line - top in seen]
         if regions:
             self.refresh(*regions)
 
     def visible_lines(self) -> range:
         """The lines on screen."""
         top = self.scroll_offset.y
-        return range(top, min(self.line_count(), top + max(0, self.view.height - 1)))
+        return range(top, min(self.line_count(), top + max(0, self.view.height - self.header)))
 
     def _visible_columns(self) -> tuple[int, int]:
         left = self.scroll_offset.x
@@ -180,7 +188,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def place_at(self, x: int, y: int) -> tuple[int | None, int | None]:
         """The (line, column) under a point of the viewport; None for the header or the frozen part."""
-        line = None if y == 0 else self.scroll_offset.y + y - 1
+        line = None if y < self.header else self.scroll_offset.y + y - self.header
         offset = x - self.frozen_width + self.scroll_offset.x
         column = None
         if x >= self.frozen_width and self.column_count and 0 <= offset < self._edges[-1]:
@@ -219,7 +227,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
     def scroll_to_cursor(self) -> None:
         """Bring the cursor into view."""
         scroll_x, scroll_y = self.scroll_offset
-        rows = self.view.height - 1
+        rows = self.view.height - self.header
         room = self.view.width - self.frozen_width
         if rows < 1:
             return
@@ -242,7 +250,7 @@ class LineTable(Toned, ScrollView, can_focus=True):
 
     def action_page(self, pages: int) -> None:
         """Move the cursor by a screenful."""
-        self.move_to(self.line + pages * max(1, self.view.height - 2))
+        self.move_to(self.line + pages * max(1, self.view.height - self.header - 1))
 
     def action_edge(self, direction: int) -> None:
         """Move the cursor to the first or last line."""

@@ -21,12 +21,21 @@ from fa_core.runs import canonical_method, split_key
         ("dfa_seed_42", ("dfa", 42, {})),
         ("dfa_pen_lam0.01_s42", ("dfa", 42, {"lam": 0.01})),
         ("dfa_lam1e-3_s42", ("dfa", 42, {"lam": 1e-3})),
+        ("bp_d512_s42", ("bp", 42, {"d": 512})),
+        ("dfa_L12_d256_s1", ("dfa", 1, {"L": 12, "d": 256})),
+        ("vit_mini_dfa_s42", ("dfa", 42, {"arch": "vit_mini"})),
+        ("fa_cnn_lam0.1_s42", ("fa", 42, {"arch": "cnn", "lam": 0.1})),
+        ("vit_mini_s42", ("vit_mini", 42, {})),
+        ("dfa_s42_final", ("dfa", 42, {})),
+        ("seed42_bp_d512", ("bp", 42, {"d": 512})),
+        ("audit_s42_s123", ("audit_s42", 123, {})),
+        ("bp_s1_s2_x", ("bp_s1_s2_x", None, {})),
         ("a\nb_s1", ("a_b", 1, {})),
         ("weights", ("weights", None, {})),
         ("dfa_s", ("dfa_s", None, {})),
     ],
 )
-def test_method_seed_and_penalty_come_from_the_name(key: str, expected: tuple[str, int | None, dict[str, Any]]) -> None:
+def test_method_seed_and_axes_come_from_the_name(key: str, expected: tuple[str, int | None, dict[str, Any]]) -> None:
     assert split_key(key) == expected
 
 
@@ -35,7 +44,12 @@ def test_any_name_splits(key: str) -> None:
     method, seed, axes = split_key(key)
     assert method == canonical_method(method)
     assert seed is None or seed >= 0
-    assert all(isinstance(value, float) for value in axes.values())
+    assert {name: type(value) for name, value in axes.items()}.items() <= {
+        "lam": float,
+        "d": int,
+        "L": int,
+        "arch": str,
+    }.items()
 
 
 @given(st.text(max_size=20))

@@ -58,10 +58,10 @@ async def test_ratio_spread_and_parting_are_of_all_seeds_on_screen_or_not() -> N
         assert "diverge at layer 2" in text and "×1329" in text
         assert "seeds disagree: a fires on 1 of 10" in text
         spread = next(line.spread for line in screen.view.lines if line.kind == "h" and line.label == "2")
-        assert spread is not None and len(spread.values) == 10 and spread.mean == pytest.approx(402.745)
+        assert spread is not None and len(spread.values) == 10 and spread.stat(False).mean == pytest.approx(402.745)
         await pilot.press("down", "down", "down", *["right"] * 10)
         await settled(pilot, screen)
-        assert "largest s10 (4000), smallest s1 (3.01)   max/min and mean ± std are over all 10" in screen_text(app)
+        assert "largest s10 (4000), smallest s1 (3.01)   max/min and mean are over all 10" in screen_text(app)
 
 
 async def test_six_runs_have_nothing_to_turn_to(app: ExplorerApp) -> None:
@@ -125,13 +125,13 @@ async def test_c_opens_on_the_method_under_the_cursor_and_n_and_p_flip(app: Expl
 async def test_bars_keep_their_scale_when_methods_are_flipped_until_z(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await opened(pilot, "C")
-        bp = screen_text(app).splitlines()[4]
+        bp = screen_text(app).splitlines()[5]
         await pilot.press("n", "p")
         await pilot.pause()
-        assert screen_text(app).splitlines()[4] == bp
+        assert screen_text(app).splitlines()[5] == bp
         await pilot.press("z")
         await pilot.pause()
-        own = screen_text(app).splitlines()[4]
+        own = screen_text(app).splitlines()[5]
         assert own.count("━") > bp.count("━")
 
 
@@ -166,7 +166,7 @@ def test_no_screen_of_the_explorer_imports_torch() -> None:
 async def test_a_click_on_a_cell_says_its_value_and_source(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await opened(pilot, "C")
-        await pilot.click("CompareView", offset=(40, 3))
+        await pilot.click("CompareView", offset=(40, 4))
         await settled(pilot, screen)
         h_0 = next(row for row in app.session.rows if row.key == "bp_s123").report.residual_norms[0]
         assert f"bp s123: ‖h_0‖ = {short(h_0, 6)}" in screen_text(app)
@@ -264,7 +264,7 @@ async def test_without_bars_numbers_have_more_digits_and_names_go_before_the_mea
     async with app.run_test(size=(80, 24)) as pilot:
         screen = await opened(pilot, "C", "n", "n")
         _, names, *lines = screen_text(app).splitlines()
-        assert "mean ± std" in names and "━" not in "".join(lines) and "1.158e7" in "".join(lines)
+        assert "mean ×/÷ or ±" in names and "━" not in "".join(lines) and "1.158e7" in "".join(lines)
         app.session.marked = bridges
         screen.runs_changed()
         while "marked" not in screen_text(app).splitlines()[0]:
@@ -272,7 +272,7 @@ async def test_without_bars_numbers_have_more_digits_and_names_go_before_the_mea
             await settled(pilot, screen)
         _, names, *lines = screen_text(app).splitlines()
         assert all(f"state_bridge s{seed}" in names for seed in (42, 123, 456))
-        assert "mean ± std" not in names
+        assert "mean" not in names
 
 
 async def test_a_growth_of_many_digits_stays_in_its_column() -> None:
@@ -293,3 +293,24 @@ async def test_p_means_presets_on_a_slider_and_the_method_before_elsewhere(app: 
         await until(pilot, lambda: "Thresholds" in screen_text(app) and "protocol" in screen_text(app))
         await pilot.press("escape")
         await until(pilot, lambda: app.screen is screen)
+
+
+async def test_the_factor_that_counts_as_diverging_can_be_set() -> None:
+    app = app_on(ten_seeds())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "C")
+        assert "diverge at layer 2" in screen_text(app)
+        await pilot.press("f")
+        await until(pilot, lambda: "runs diverge where" in screen_text(app))
+        await pilot.press(*["backspace"] * 3, "2", "0", "0", "0", "enter")
+        await until(pilot, lambda: "agree within ×1329" in screen_text(app))
+
+
+async def test_the_heading_has_a_line_for_the_places_and_a_mean_only_of_one_network(app: ExplorerApp) -> None:
+    app.session.marked = {0, 3}
+    async with app.run_test(size=(120, 40)) as pilot:
+        await opened(pilot, "C")
+        _, names, places, *lines = screen_text(app).splitlines()
+        assert "bp s42" in names and "mean" not in names and places.count("audit_table_s42_s123_s456.json") == 2
+        first = next(line for line in lines if line.startswith(" 0 "))
+        assert "↑" in first and "↓" in first

@@ -11,8 +11,11 @@ import pytest
 from textual.screen import ModalScreen
 
 from fa_core.analysis.comparison import PARTS_AT
+from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.formats import scan
+from fa_core.reporting.sections.runs import thresholds_block
 from fa_core.rows import Problem
+from fa_tui import options
 from fa_tui.app import ExplorerApp
 from fa_tui.screens import help as help_screen
 from fa_tui.screens.help import HelpScreen, help_lines
@@ -92,6 +95,17 @@ async def test_what_p_lists_is_said_with_the_kinds_that_the_top_line_counts(app:
         (line,) = (line for line in help_lines(app.screen) if line.strip().startswith("P "))
         assert all(kind in line for kind in ("not read", "in part", "settings"))
         assert "opened" not in line
+
+
+@pytest.mark.parametrize("letter", DIAGNOSTICS)
+def test_what_is_published_of_a_number_is_where_its_threshold_is_chosen(letter: str) -> None:
+    diagnostic = DIAGNOSTICS[letter]
+    (option,) = options._THRESHOLDS[diagnostic.threshold][0].__metadata__
+    protocol = Path(__file__).parents[2] / "docs" / "protocol.md"
+    sliders = msgspec.toml.decode(Path(help_screen.__file__).with_name("help.toml").read_bytes())["SlidersPanel"]
+    report = thresholds_block(DiagnosticThresholds()).text
+    for text in (option.help, sliders, protocol.read_text(encoding="utf-8"), report):
+        assert diagnostic.calibration in " ".join(text.split())
 
 
 def test_the_texts_are_of_classes_that_exist_and_quote_their_limits() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePath
 
-from fa_core.analysis.seeds import NUMBERS, SeedGroup, SeedTable, Stat
+from fa_core.analysis.seeds import NUMBERS, Condition, Difference, SeedGroup, SeedTable, Stat
 from fa_core.analysis.threshold_sweep import Sensitivity, Spread
 from fa_core.analysis.timeline import MethodTimeline, Timeline, by_method
 from fa_core.analysis.utility import Utility
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS
+from fa_core.gamma import CREDIT
 from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED
@@ -17,6 +18,8 @@ from fa_core.reporting.blocks import Block, Bullets, Grid, Paragraph
 from fa_core.reporting.numbers import MISSING, brief, brief_in, factor_spread, fixed, plain, spread
 
 _BRIEFLY = {"a": "growth", "b": "‖g_L‖", "c": "cosine", "d": "margin"}
+_SAMPLE = "sample standard deviation"
+_DEEP = "All l: mean over every layer; deep: over l ≥ 1 without the layers whose credit comes free."
 _RANGE_CELLS = 7
 """Cells of a number in a range, from which on it has three digits: all columns fit into 120."""
 
@@ -32,15 +35,17 @@ def seeds_blocks(analysis: SeedTable) -> Iterator[Block]:
             "verdict",
             "fires on",
             "disagree",
-            *(heading for _, _, heading in NUMBERS.values()),
+            *(heading for _, letter, heading in NUMBERS.values() if letter),
         ),
         rows=tuple(_seed_row(group, apart) for group in analysis.groups),
-        caption="Over seeds: mean ± sample standard deviation, of norms and growth the geometric mean ×/÷ its factor; "
+        caption=f"Over seeds: mean ± {_SAMPLE}, of norms and growth the geometric mean ×/÷ its factor; "
         "fires on: seeds of those measured, ~n: undecided on n of them; disagree: diagnostics that fire on some seeds "
         "only.",
         words=4 + apart + len(analysis.by),
         marked=frozenset(i for i, group in enumerate(analysis.groups) if any(group.fired.values())),
     )
+    credited = [(_of_home(group, group_name(group)), group.stats) for group in analysis.groups]
+    yield from _stats_grid("method", credited, tuple(CREDIT), f"Credit quality over seeds: mean ± {_SAMPLE}. {_DEEP}")
     concerned: dict[str, list[str]] = {}
     for group in analysis.groups:
         for note in (*group.notes, *_inexact(group)):
@@ -72,7 +77,7 @@ def share_words(share: Interval) -> str:
     return f"at least {low} %" if share[1] == 1 else f"{low} to {high} %"
 
 
-def group_name(group: SeedGroup | MethodTimeline) -> str:
+def group_name(group: Condition | MethodTimeline) -> str:
     """The method, with its second axes where it has any."""
     axes = ", ".join(f"{name} {plain(value)}" for name, value in group.axes.items() if value is not None)
     return f"{group.method} ({axes})" if axes else group.method
@@ -96,8 +101,46 @@ def _seed_row(group: SeedGroup, apart: bool) -> tuple[str, ...]:
         group.verdict,
         fires_on(group),
         disagree,
-        *map(_stat, group.stats.values()),
+        *(stat_words(group.stats[name]) for name, (_, letter, _) in NUMBERS.items() if letter),
     )
+
+
+def _stats_grid(
+    title: str, named: Sequence[tuple[str, Mapping[str, Stat]]], numbers: Sequence[str], caption: str
+) -> Iterator[Grid]:
+    """Those of some numbers over seeds that a row has; no table where none has any."""
+    shown = [name for name in numbers if any(stats[name].n for _, stats in named)]
+    if shown:
+        yield Grid(
+            headings=(title, *(NUMBERS[name][2] for name in shown)),
+            rows=tuple((name, *(stat_words(stats[number]) for number in shown)) for name, stats in named),
+            caption=caption,
+        )
+
+
+def differences_blocks(found: Sequence[Difference]) -> Iterator[Block]:
+    """The effect of every factor and every interaction, with its spread."""
+    named = [(_difference_name(one), one.stats) for one in found]
+    for paired, how in (
+        (True, f"paired by seed: mean ± {_SAMPLE} of the differences over the n seeds that all have"),
+        (False, "no seed in common: difference of means ± √(Σ s²) over the conditions"),
+    ):
+        some = [each for each, one in zip(named, found, strict=True) if bool(one.seeds) == paired]
+        caption = f"Differences between conditions, {how}; of norms and growth ratios ×/÷ their factor."
+        yield from _stats_grid("difference", some, tuple(NUMBERS), caption)
+
+
+def _difference_name(one: Difference) -> str:
+    """``dfa (lam 0.01) − dfa, n = 3``; of an interaction ``(x − y) − (z − w), n = 3``."""
+    names = [group_name(each) for each in one.conditions]
+    pairs = [f"{first} − {second}" for first, second in zip(names[::2], names[1::2], strict=True)]
+    name = pairs[0] if len(pairs) == 1 else " − ".join(f"({pair})" for pair in pairs)
+    return _of_home(one.conditions[0], f"{name}, n = {max(stat.n for stat in one.stats.values())}")
+
+
+def _of_home(condition: Condition, name: str) -> str:
+    """A name, with the file or folder in front where several hold the same runs."""
+    return f"{PurePath(condition.collection).name}: {name}" if condition.collection else name
 
 
 def fires_on(group: SeedGroup) -> str:
@@ -119,7 +162,8 @@ def _basis(group: SeedGroup, letter: str) -> str:
     return "" if kind is None else f" {kind}" if kind == ASSUMED else f" by {kind}"
 
 
-def _stat(stat: Stat) -> str:
+def stat_words(stat: Stat) -> str:
+    """Mean ± std, or the geometric mean ×/÷ its factor; how many values are NaN or infinite."""
     geometric = stat.geometric_mean is not None
     words = factor_spread(stat.geometric_mean, stat.factor) if geometric else spread(stat.mean, stat.std)
     return f"{words} ({stat.nonfinite} NaN/inf)" if stat.nonfinite else words
@@ -235,10 +279,11 @@ def timeline_blocks(timelines: Sequence[Timeline]) -> Iterator[Block]:
         words=2 + len(LETTERS),
     )
     aligned = any(point.deep_gamma is not None for one in timelines for point in one.points)
-    gamma = " Deep Γ: at the first epoch, halfway and at the last." if aligned else ""
+    gamma = " Deep Γ: at the first epoch, halfway and at the last; null: under random feedback." if aligned else ""
+    credited = ("null Γ", "deep Γ")[: 2 * aligned]
     yield Grid(
-        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc", *["deep Γ"][:aligned]),
-        rows=tuple((*_run_row(one), *[_gammas(one)][:aligned]) for one in timelines),
+        headings=("run", "epochs", *fires, "stop", "epochs saved", "acc at stop", "final acc", *credited),
+        rows=tuple((*_run_row(one), *(_null(one), _gammas(one))[: len(credited)]) for one in timelines),
         caption="Per run; in brackets the epoch since which it fires to the end." + basis + gamma,
         words=2 + len(LETTERS),
         marked=frozenset(i for i, one in enumerate(timelines) if one.stop is not None),
@@ -287,6 +332,10 @@ def _gammas(one: Timeline) -> str:
     """Deep Γ as the training goes on; N/A where it is not defined, as of a method without credit."""
     known = [point.deep_gamma for point in one.points if point.deep_gamma is not None]
     return " → ".join(f"{known[i]:+.3f}" for i in sorted({0, len(known) // 2, len(known) - 1})) if known else MISSING
+
+
+def _null(one: Timeline) -> str:
+    return MISSING if one.null is None else f"{one.null[0]:+.3f} ± {one.null[1]:.3f}"
 
 
 def _fire_text(one: Timeline, letter: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from fa_core.analysis.method_groups import run_names
 from fa_core.confidence import Confidence, confidence, percent
 from fa_core.diagnostics import DIAGNOSTICS, LETTERS, DiagnosticThresholds
-from fa_core.gamma import deep_gamma, free_layers, null_gamma
+from fa_core.gamma import AGGREGATIONS, aggregations, deep_gamma, free_layers, null_gamma
 from fa_core.intervals import Interval
 from fa_core.option_values import listed
 from fa_core.report import DiagnosticReport
@@ -173,6 +173,14 @@ def credit_table(table: AuditTable) -> Iterator[Block]:
             "against the credit, in nats; negative is good. The share of the training credit that is exactly 0 is "
             "listed where it is not 0: lost to its arithmetic, or of units that take no part.",
             words=2,
+        )
+    pooled = {name: aggregations(report.credit) for name, report in zip(names, reports, strict=True)}
+    if known := {name: values for name, values in pooled.items() if not all(map(math.isnan, values))}:
+        yield Grid(
+            headings=("run", *AGGREGATIONS),
+            rows=tuple((name, *(_shown("gamma", value) for value in values)) for name, values in known.items()),
+            caption="Γ as one number, five ways: means and median over layers of the mean over samples; mean over "
+            "layers of the cosine of batch means; mean over samples of the cosine of the layers' vectors joined.",
         )
     yield from _nulls(names, reports)
     yield from _reasons(table, names, [report.credit or {} for report in reports])

@@ -10,6 +10,7 @@ from typing import Any
 from fa_core.analysis.margins import Margin, coverage, margins_to_flip
 from fa_core.analysis.method_groups import run_names
 from fa_core.diagnostics import (
+    CALIBRATION,
     CELL_LEGEND,
     DIAGNOSTICS,
     LETTERS,
@@ -18,7 +19,7 @@ from fa_core.diagnostics import (
     counts_text,
     verdict_text,
 )
-from fa_core.gain import backward_gain, cause_of_floor
+from fa_core.gain import backward_gain, cause_of_floor, failure_mode
 from fa_core.option_values import listed
 from fa_core.report import ASSUMED, DiagnosticReport, in_order
 from fa_core.reporting.blocks import Block, Bullets, Grid, Heading, Paragraph
@@ -38,7 +39,7 @@ def thresholds_block(thresholds: DiagnosticThresholds) -> Block:
         f"{thresholds.stability_drift_ceiling:g}, (d) below a margin of {thresholds.frozen_acc_margin_pp:g} pp "
         "over the same net with frozen random blocks. Strict: a value equal to its threshold does not fire. "
         "A value that was not measured neither fires nor passes; a NaN or infinity fires. "
-        f"A walk-back because of {phrases}."
+        f"A walk-back because of {phrases}. Published: {'; '.join(CALIBRATION)}."
     )
 
 
@@ -178,17 +179,18 @@ def heading_of(collection: str) -> Heading:
 
 
 def beyond_table(table: AuditTable, thresholds: DiagnosticThresholds) -> Iterator[Block]:
-    """Per run: how far each diagnostic is from flipping, γ_L, the output error, and the cause of a fired (b)."""
+    """Per run: how far each diagnostic is from flipping, γ_L, the output error, the failure mode, why (b) fired."""
     names = run_names(table)
     shown = range(min(len(table), ROWS_AT_MOST))
     yield Grid(
-        headings=("run", "(a) room", "(b) room", "(c) room", "(d) room", "γ_L", "‖e_T‖", "(b) fired because"),
+        headings=("run", "(a) room", "(b) room", "(c) room", "(d) room", "γ_L", "‖e_T‖", "mode", "(b) fired because"),
         rows=tuple(
             (names[i], *(_room(report, margin) for margin in margins_to_flip(report)), *_gain(report))
             for i, report in ((i, table.report(i).with_thresholds(thresholds)) for i in shown)
         ),
         caption="Margin to flip: how far each number is from its threshold (+: passes with this room, −: fires by it; "
-        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error."
+        "(a) and (b) as a factor). γ_L: backward gain at the deepest layer, ‖g_L‖·B/‖e_T‖; ‖e_T‖: median output error. "
+        "mode: scale ((a), (b)) or direction ((d) alone), and what (c) says of a fired (b) or (c)."
         + (" ?: by an assumed frozen baseline." if table.assumed[: len(shown)].any() else ""),
     )
 
@@ -203,11 +205,12 @@ def _room(report: DiagnosticReport, margin: Margin) -> str:
     return f"{sign}{brief(abs(margin.room), 3)}{' pp' if margin.unit == 'pp' else ''}{doubt}"
 
 
-def _gain(report: DiagnosticReport) -> tuple[str, str, str]:
+def _gain(report: DiagnosticReport) -> tuple[str, ...]:
     gains = backward_gain(report)
     return (
         significant(gains[-1] if gains else None, 3),
         significant(report.error_norm, 3),
+        failure_mode(report) or "–",
         cause_of_floor(report) or "–",
     )
 

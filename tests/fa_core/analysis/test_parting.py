@@ -39,7 +39,7 @@ def test_before_the_parting_layer_no_two_runs_differ_by_more_than_the_factor(
 def test_the_order_of_the_runs_changes_neither_ratio_nor_parting(runs: list[list[float]]) -> None:
     forth, back = across_runs(runs), across_runs(runs[::-1])
     assert [layer.ratio for layer in forth] == [layer.ratio for layer in back]
-    assert [layer.mean for layer in forth] == pytest.approx([layer.mean for layer in back])
+    assert [layer.stat(False).mean for layer in forth] == pytest.approx([layer.stat(False).mean for layer in back])
 
 
 def test_a_ratio_of_exactly_ten_is_not_yet_a_parting() -> None:
@@ -49,7 +49,7 @@ def test_a_ratio_of_exactly_ten_is_not_yet_a_parting() -> None:
 def test_a_run_that_is_not_finite_parts_from_those_that_are() -> None:
     layer = across_runs([[1.0], [math.nan], [2.0]])[0]
     assert layer.ratio == math.inf
-    assert (layer.mean, layer.std) == (1.5, math.sqrt(0.5))
+    assert (layer.stat(False).mean, layer.stat(False).std) == (1.5, math.sqrt(0.5))
 
 
 def test_nothing_finite_and_a_single_run_cannot_be_compared() -> None:

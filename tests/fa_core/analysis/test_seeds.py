@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fa_core import load_audits
-from fa_core.analysis.seeds import over_seeds
+from fa_core.analysis.seeds import Difference, differences, over_seeds
 from fa_core.errors import UsageError
 from fa_core.formats import audit_table
 from fa_core.formats.audit_table import StoredReports
 from fa_core.option_values import listed
+from fa_core.reporting.sections.analyses import differences_blocks, seeds_blocks
 from tests.fa_core.analysis.runs import row, table
 
 
@@ -159,3 +160,121 @@ def test_a_bound_in_a_group_is_marked_as_one() -> None:
     bounded = row(seed=1, acc=0.3, growth_bound=8.0, evidence={"a": "bound"})
     (group,) = over_seeds(table(bounded)).groups
     assert group.evidence == {"a": "bound"}
+
+
+CREDIT = {"gamma": [0.5, 0.1, 0.9], "rho": [0.4, 0.2, 0.8], "nudge": [-0.3, -0.1, -0.5], "free_layers": [2]}
+
+
+def test_credit_has_a_mean_and_a_sample_deviation_over_seeds_like_every_other_number() -> None:
+    runs = table(
+        row("fa", 1, acc=0.5, credit={**CREDIT, "null": {"deep_gamma_mean": 0.02, "deep_gamma_std": 0.1}}),
+        row("fa", 2, acc=0.5, credit={**CREDIT, "gamma": [0.5, 0.3, 0.7], "null": {"deep_gamma_mean": -0.02}}),
+        row("frozen", 1, acc=0.5, credit={"gamma": [0.5, None, None]}),
+    )
+    fa, frozen = over_seeds(runs).groups
+    found = {name: (stat.n, stat.mean, stat.std) for name, stat in fa.stats.items() if stat.n}
+    assert found == {
+        "headline_acc": (2, 0.5, 0.0),
+        "mean_gamma": (2, pytest.approx(0.5), pytest.approx(0.0)),
+        "deep_gamma": (2, pytest.approx(0.2), pytest.approx(0.2 / math.sqrt(2))),
+        "null_gamma": (2, pytest.approx(0.0), pytest.approx(0.04 / math.sqrt(2))),
+        "deep_rho": (2, pytest.approx(0.2), pytest.approx(0.0)),
+        "deep_nudge": (2, pytest.approx(-0.1), pytest.approx(0.0)),
+    }
+    assert (frozen.stats["mean_gamma"].mean, frozen.stats["deep_gamma"].n) == (0.5, 0)
+    _, credit, *_ = seeds_blocks(over_seeds(runs))
+    assert credit.headings == ("method", "Γ, all l", "deep Γ", "null Γ", "deep ρ", "deep nudge")
+    assert credit.rows[1] == ("frozen", "0.5000", "N/A", "N/A", "N/A", "N/A")
+
+
+def test_runs_without_credit_have_no_table_of_it() -> None:
+    blocks = [block for block in seeds_blocks(over_seeds(table(row(acc=0.5)))) if hasattr(block, "headings")]
+    assert len(blocks) == 1
+
+
+def named(found: tuple[Difference, ...]) -> dict[str, Difference]:
+    """By the names that tables give them."""
+    return {grid.rows[0][0]: one for one in found for grid in differences_blocks([one])}
+
+
+def two_by_two() -> list[float]:
+    """Accuracies of BP and DFA without and with the penalty, seeds 1 and 2."""
+    return [0.58, 0.59, 0.53, 0.54, 0.30, 0.28, 0.36, 0.37]
+
+
+def test_effects_gaps_and_the_interaction_of_a_two_by_two_are_those_by_hand() -> None:
+    cells = [(m, lam, s) for m in ("bp", "dfa") for lam in ({}, {"lam": 0.01}) for s in (1, 2)]
+    acc = two_by_two()
+    runs = table(*(row(m, s, acc=a, growth=2.0, axes=lam) for (m, lam, s), a in zip(cells, acc, strict=True)))
+    found = named(differences(runs))
+    by_hand = {
+        "bp (lam 0.01) − bp, n = 2": [acc[2] - acc[0], acc[3] - acc[1]],
+        "dfa − bp, n = 2": [acc[4] - acc[0], acc[5] - acc[1]],
+        "dfa (lam 0.01) − bp (lam 0.01), n = 2": [acc[6] - acc[2], acc[7] - acc[3]],
+        "dfa (lam 0.01) − dfa, n = 2": [acc[6] - acc[4], acc[7] - acc[5]],
+        "(dfa (lam 0.01) − dfa) − (bp (lam 0.01) − bp), n = 2": [
+            acc[6 + s] - acc[4 + s] - acc[2 + s] + acc[s] for s in (0, 1)
+        ],
+    }
+    assert {name: (one.stats["headline_acc"].mean, one.stats["headline_acc"].std) for name, one in found.items()} == {
+        name: (pytest.approx(statistics.fmean(values)), pytest.approx(statistics.stdev(values)))
+        for name, values in by_hand.items()
+    }
+    assert all(one.seeds == (1, 2) for one in found.values())
+    assert {one.factors for one in found.values()} == {("method",), ("lam",), ("method", "lam")}
+
+
+def test_norms_and_growth_differ_by_a_ratio() -> None:
+    runs = table(
+        *(row("bp", s, growth=g, g_L=1e-3) for s, g in ((1, 1.0), (2, 2.0))),
+        *(row("dfa", s, growth=g, g_L=0.0) for s, g in ((1, 100.0), (2, 800.0))),
+    )
+    (one,) = differences(runs)
+    growth = one.stats["growth"]
+    assert (growth.n, growth.mean, growth.geometric_mean) == (2, None, pytest.approx(200.0))
+    assert growth.factor == pytest.approx(math.exp(statistics.stdev([math.log(100), math.log(400)])))
+    assert one.stats["g_L"].n == 0  # a gradient of zero has no ratio
+
+
+@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6), st.lists(st.floats(-1, 1), min_size=2, max_size=6))
+def test_conditions_without_a_common_seed_differ_by_their_means(ours: list[float], theirs: list[float]) -> None:
+    runs = table(
+        *(row("bp", s, cosine=value) for s, value in enumerate(theirs)),
+        *(row("dfa", 100 + s, cosine=value) for s, value in enumerate(ours)),
+    )
+    (one,) = differences(runs)
+    stat = one.stats["stability"]
+    assert one.seeds == ()
+    assert stat.mean == pytest.approx(statistics.fmean(ours) - statistics.fmean(theirs), abs=1e-12)
+    assert stat.std == pytest.approx(math.hypot(statistics.stdev(ours), statistics.stdev(theirs)), abs=1e-9)
+
+
+def test_only_common_seeds_are_paired_and_what_is_not_finite_is_left_out() -> None:
+    runs = table(
+        *(row("bp", s, acc=a) for s, a in ((1, 0.5), (2, 0.6), (3, 0.7))),
+        *(row("dfa", s, acc=a) for s, a in ((2, 0.4), (3, math.nan), (4, 0.1))),
+    )
+    (one,) = differences(runs)
+    assert (one.seeds, one.stats["headline_acc"].n) == ((2, 3), 1)
+    assert (one.stats["headline_acc"].mean, one.stats["headline_acc"].std) == (pytest.approx(-0.2), None)
+
+
+def test_a_method_without_its_reference_at_the_same_axes_is_compared_with_the_plain_one() -> None:
+    plain = [row(m, s, acc=0.5) for m in ("bp", "dfa", "frozen") for s in (1, 2)]
+    runs = table(*plain, *(row("dfa", s, acc=0.6, axes={"lam": 0.01}) for s in (1, 2)))
+    assert list(named(differences(runs))) == [
+        "dfa − bp, n = 2",
+        "dfa (lam 0.01) − bp, n = 2",
+        "dfa (lam 0.01) − dfa, n = 2",
+    ]
+    assert differences(table()) == ()
+    assert list(differences_blocks(())) == []
+
+
+def test_the_published_gap_of_dfa_to_bp_is_paired_over_the_three_seeds(sample_runs: Path) -> None:
+    runs = load_audits(sample_runs / "audit_table_s42_s123_s456.json")
+    acc = named(differences(runs))["dfa − bp, n = 3"].stats["headline_acc"]
+    pairs = [[runs.acc[(runs.method == m) & (runs.seed == s)][0] for m in ("dfa", "bp")] for s in (42, 123, 456)]
+    by_seed = [float(dfa - bp) for dfa, bp in pairs]
+    assert (acc.mean, acc.std) == (pytest.approx(statistics.fmean(by_seed)), pytest.approx(statistics.stdev(by_seed)))
+    assert acc.mean == pytest.approx(-0.309, abs=5e-4)

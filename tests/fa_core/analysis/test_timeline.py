@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -12,6 +14,7 @@ from fa_core.analysis.timeline import by_method, timeline, timelines
 from fa_core.baseline import FrozenBaseline
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.formats import Trace, TraceEpoch, scan
+from fa_core.gamma import null_band
 from fa_core.reporting.blocks import Grid
 from fa_core.reporting.sections.analyses import timeline_blocks
 from tests.fa_core.analysis.runs import row, table
@@ -201,3 +204,48 @@ def test_gamma_goes_with_the_epochs_and_its_deep_mean_leaves_the_free_layer_out(
     assert deep["fa"] == [pytest.approx(0.2), pytest.approx(0.2), None]
     *_, runs, _ = timeline_blocks([found["fa"]])
     assert isinstance(runs, Grid) and runs.headings[-1] == "deep Γ" and runs.rows[0][-1] == "+0.200 → +0.200"
+
+
+def test_a_run_has_the_null_of_its_own_audit_or_the_closed_form_or_none() -> None:
+    gamma = [0.9, 0.1, 0.3]
+    drawn = {"gamma": gamma, "null": {"deep_gamma_mean": 0.01, "deep_gamma_std": 0.02}}
+    known = {"arch_args": {"d": 50}, "classes": 10}
+    runs = table(
+        row("dfa", source="a", credit=drawn, provenance=known),
+        row("ep", source="b", credit={"gamma": gamma}, provenance=known),
+        row("bp", source="c", credit={"gamma": gamma}, provenance=known),
+        row("ep", source="d", credit={"gamma": gamma}),
+    )
+    epochs = [TraceEpoch(epoch=1, test_acc=0.5, gamma=gamma)]
+    traces = [
+        Trace(source=s, key=s, method=m, epochs=epochs)
+        for s, m in zip("abcde", ("dfa", "ep", "bp", "ep", "ep"), strict=True)
+    ]
+    found = timelines(traces, runs)
+    # BP's last layer comes free, so that its deep Γ is of one layer
+    assert [one.null for one in found] == [
+        (0.01, 0.02),
+        (0.0, pytest.approx(1 / math.sqrt(50 * 9 * 2))),
+        (0.0, pytest.approx(1 / math.sqrt(50 * 9))),
+        None,
+        None,
+    ]
+    *_, shown, _ = timeline_blocks(found)
+    assert isinstance(shown, Grid)
+    assert [cells[-2] for cells in shown.rows] == ["+0.010 ± 0.020", "+0.000 ± 0.033", "+0.000 ± 0.047", "N/A", "N/A"]
+
+
+@pytest.mark.parametrize(("d", "classes"), [(64, 10), (32, 4)])
+def test_the_closed_form_of_the_null_is_what_drawn_feedback_gives(d: int, classes: int) -> None:
+    rng = np.random.default_rng(0)
+    errors = rng.normal(size=(400, classes))
+    errors -= errors.mean(1, keepdims=True)  # e_T sums to 0
+    gradients = errors @ np.linalg.qr(rng.normal(size=(d, classes)))[0].T
+    deep = []
+    for _ in range(400):
+        credit = errors @ rng.normal(size=(classes, d))
+        norms = np.linalg.norm(credit, axis=1) * np.linalg.norm(gradients, axis=1)
+        deep.append(((credit * gradients).sum(1) / norms).mean())
+    _, std = null_band({"gamma": [0.0, 0.0]}, "dfa", {"arch_args": {"d": d}, "classes": classes}) or (0.0, 0.0)
+    assert np.std(deep, ddof=1) == pytest.approx(std, rel=0.15)
+    assert abs(np.mean(deep)) < 3 * std / math.sqrt(400)

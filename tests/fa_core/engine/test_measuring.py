@@ -233,6 +233,26 @@ class TestCredit:
         assert inside is not None and beside is not None
         assert inside["gamma"] == beside["gamma"]
 
+    @pytest.mark.parametrize("key", ["Bs", "feedback_matrices", "fb"])
+    @pytest.mark.parametrize("form", ["transposed", "without B_0", "stacked", "numbered"])
+    def test_feedback_saved_by_other_programs_counts(self, run, tmp_path, key, form):
+        from safetensors.torch import load_file
+
+        path = tmp_path / "dfa_s42.pt"
+        saved = load_file(run / "credit.safetensors")
+        matrices = [saved[f"B_{l}"] for l in range(4)]
+        kept = {
+            "transposed": [matrix.T.contiguous() for matrix in matrices],
+            "without B_0": matrices[1:],
+            "stacked": torch.stack(matrices),
+            "numbered": {f"layer{l}": matrices[l] for l in (3, 1, 0, 2)},
+        }[form]
+        torch.save({"model": small_net().state_dict(), key: kept}, path)
+        inside, beside = measured(path, data=DATA, method="DFA").credit, measured(run).credit
+        assert inside is not None and beside is not None
+        assert inside["gamma"][1:] == beside["gamma"][1:]
+        assert inside["gamma"][0] == (None if form == "without B_0" else beside["gamma"][0])
+
     def test_a_method_that_is_not_built_in_is_not_looked_up(self, run):
         manifest = json.loads((run / MANIFEST).read_text())
         (run / MANIFEST).write_text(json.dumps({**manifest, "method": "somebodys"}))

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from fa_core import diagnose
+from fa_core import diagnose, load_audits
 from fa_core.errors import MeasureError
-from fa_core.gain import backward_gain, cause_of_floor, floor_in_words
+from fa_core.gain import backward_gain, cause_of_floor, failure_mode, floor_in_words
 from fa_core.measure.reliability import reference_precision
 from fa_core.report import DiagnosticReport
 from tests.fa_core.measure.nets import Residual, batches
@@ -130,3 +131,47 @@ def test_a_report_without_the_error_norm_is_undetermined() -> None:
     assert backward_gain(report) == []
     assert cause_of_floor(report) == "undetermined"
     assert floor_in_words(report) == "undetermined (B and ‖e_T‖ not recorded)"
+
+
+def test_an_error_that_is_gone_in_an_exploded_stream_is_saturation() -> None:
+    report = DiagnosticReport("", "", [1.0, 1e3], [5e-8, 5e-8], batch_size=128, error_norm=1e-5)
+    assert cause_of_floor(report) == "saturated"
+    assert failure_mode(report) == "scale failure"
+    assert "cause of (b): saturated (γ_L 0.64, ‖e_T‖ 1e-05)\n  mode: scale failure" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("growth", "g", "cosine", "error", "acc", "mode"),
+    [
+        (1.0, 1e-3, 0.05, 0.9, 0.5, ""),
+        (400.0, 1e-9, 0.992, 0.9, 0.3, "scale failure; drift (cosine +0.992)"),
+        (400.0, 1e-9, -0.004, 0.9, 0.3, "scale failure; noise (cosine -0.004)"),
+        (400.0, 1e-9, 0.2, 0.9, 0.3, "scale failure; neither drift nor noise (cosine +0.200)"),
+        (400.0, 1e-9, math.nan, 0.9, 0.3, "scale failure"),
+        (400.0, 1e-9, None, 0.9, 0.3, "scale failure"),
+        (1.0, 1e-9, 0.0, 0.9, 0.5, "scale failure; noise (cosine +0.000)"),
+        (1.0, 5e-8, 0.0, 1e-5, 0.99, "noise (cosine +0.000)"),
+        (1.0, 1e-3, 0.05, 0.9, 0.36, "direction failure"),
+        (1.0, 1e-3, 0.5, 0.9, 0.36, "direction failure; drift (cosine +0.500)"),
+        (None, 1e-3, 0.05, 0.9, 0.36, ""),
+        (math.inf, 1e-3, 0.05, 0.9, 0.5, "scale failure"),
+    ],
+)
+def test_failures_of_scale_and_direction_and_what_c_says_of_the_gradient(
+    growth: float | None, g: float, cosine: float | None, error: float, acc: float, mode: str
+) -> None:
+    norms = [] if growth is None else [1.0, growth]
+    facts = {"batch_size": 128, "error_norm": error, "cross_batch_stability": cosine, "frozen_baseline_acc": 0.349}
+    assert failure_mode(DiagnosticReport("", "", norms, [g], headline_acc=acc, **facts)) == mode
+
+
+def test_the_published_collapses_are_failures_of_scale_by_drift_or_noise(sample_runs: Path) -> None:
+    found = {
+        row.key: failure_mode(row.report, brief=True)
+        for row in load_audits(sample_runs / "audit_table_s42_s123_s456.json").rows()
+    }
+    assert {key for key, mode in found.items() if not mode} == {
+        f"{m}_s{s}" for m in ("bp", "ep") for s in (42, 123, 456)
+    }
+    drifts = {key for key, mode in found.items() if mode == "scale failure; drift"}
+    assert len(drifts) == 5 and {"state_bridge_s42", "credit_bridge_s42"} <= drifts

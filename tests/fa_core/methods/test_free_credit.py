@@ -67,7 +67,7 @@ def test_the_null_is_near_zero_without_the_free_layer_and_far_from_it_with_it() 
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_a_method_says_of_its_last_layer_what_a_table_without_that_record_is_read_by(name: str) -> None:
     net = build("resmlp", input_dim=4, d=8, L=0 if name == "shallow" else 2, seed=0)
-    of_itself = name in ("bp", "fa", "state_bridge", "credit_bridge")
+    of_itself = name in ("bp", "fa", "state_bridge", "credit_bridge", "dtp", "local_loss")
     # a control has the credit of the rule that it trains by: these two of bp
     assert make_method(name, net).free_at_L == (of_itself or name in ("random_targets", "shallow"))
     assert (name in FREE_AT_L) == of_itself

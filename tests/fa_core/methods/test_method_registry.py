@@ -11,12 +11,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from fa_core import plugins
+from fa_core.baseline import CONTROLS
 from fa_core.errors import MeasureError, UsageError
-from fa_core.methods import Credit, Method, make_method, method_class, restore_method
+from fa_core.methods import METHODS, Credit, Method, make_method, method_class, restore_method
+from fa_core.methods.forward_only import ForwardOnly
 from fa_core.models import StreamNet, build
 from tests.fa_core.methods.conftest import Batch
 
-ALL = ["bp", "fa", "dfa", "state_bridge", "credit_bridge", "ep"]
+ALL = [name for name, rule in METHODS.items() if name not in CONTROLS and not issubclass(rule, ForwardOnly)]
 
 
 class Zero(Method):

@@ -86,7 +86,7 @@ def parsed(html: str) -> Balanced:
 def test_html_is_one_file_that_refers_to_nothing_outside(published: AuditTable) -> None:
     html = to_html(reporting_form(published, traces=traces()))
     page = parsed(html)
-    assert page.open == [] and len(page.references) == 2
+    assert page.open == [] and len(page.references) == 3
     assert all(reference.startswith("data:image/svg+xml;base64,") for reference in page.references)
     assert "<script" not in html and "url(" not in html and "@import" not in html
 
@@ -245,9 +245,11 @@ def test_each_kind_of_file_is_written(published: AuditTable, tmp_path: Path, end
 
 
 def test_markdown_links_the_figures_beside_it(published: AuditTable, tmp_path: Path) -> None:
-    report, figure = write_report(tmp_path / "my report.md", published)
-    assert f"(<{figure.name.replace(' ', '%20')}>)" in report.read_text()
-    ElementTree.fromstring(figure.read_text())
+    report, *figures = write_report(tmp_path / "my report.md", published)
+    assert [figure.name for figure in figures] == ["my report-audit-1.svg", "my report-layers-1.svg"]
+    for figure in figures:
+        assert f"(<{figure.name.replace(' ', '%20')}>)" in report.read_text()
+        ElementTree.fromstring(figure.read_text())
 
 
 def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: AuditTable, tmp_path: Path) -> None:

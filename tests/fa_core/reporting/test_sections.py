@@ -43,7 +43,7 @@ def test_credit_is_shown_per_layer_with_its_deep_mean_and_the_null() -> None:
 def test_the_null_stands_beside_the_observed_gamma_layer_by_layer() -> None:
     layers = {"gamma": [0.0, 0.01, 0.98], "deep_gamma_std": 0.007}
     fresh = {**CREDIT, "gamma": [0.43, 0.152, 0.15, None], "null": {**CREDIT["null"], **layers}}
-    _, null = (block for block in credit_table(table(row(growth=2.0, credit=fresh))) if isinstance(block, Grid))
+    *_, null = (block for block in credit_table(table(row(growth=2.0, credit=fresh))) if isinstance(block, Grid))
     assert null.rows == (("dfa_s42", "+0.1510", "+0.0043 ± 0.0070", "10", "0.5", "+0.0000", "+0.0100", "+0.9800"),)
 
 
@@ -102,6 +102,7 @@ def test_a_fired_floor_has_its_cause_beside_it() -> None:
     )
     (grid,) = (block for block in beyond_table(runs, DiagnosticThresholds()) if isinstance(block, Grid))
     assert [cells[-1] for cells in grid.rows] == ["cancelled", "converged", "–", "undetermined"]
+    assert [cells[-2] for cells in grid.rows] == ["scale failure", "–", "–", "scale failure"]
     assert grid.rows[0][2] == "−250x" and grid.rows[2][2] == "+10000x"
     assert grid.rows[3][5:7] == ("N/A", "N/A")
 
@@ -221,3 +222,16 @@ def test_norms_of_partial_logs_stand_under_the_layers_that_they_are_of() -> None
     assert h.headings == ("run", "l = 0", "l = 1", "l = 2", "l = L")
     assert h.rows[1] == ("dfa_s1", "N/A", "N/A", "N/A", "9.000")
     assert (g.headings[1:], g.rows[1]) == (("l = 0", "l = 1", "l = 2"), ("dfa_s1", "N/A", "N/A", "0.2000"))
+
+
+def test_gamma_as_one_number_is_given_five_ways() -> None:
+    credit = {"gamma": [0.43, -0.02, 0.07, None], "gamma_of_batch_means": 0.05, "gamma_concatenated": None}
+    _, ways = (block for block in credit_table(table(row(growth=2.0, credit=credit))) if isinstance(block, Grid))
+    assert ways.headings[1:] == (
+        "mean, all l",
+        "mean, l ≥ 1",
+        "median, all l",
+        "batch means, l ≥ 1",
+        "concatenated, l ≥ 1",
+    )
+    assert ways.rows == (("dfa_s42", "+0.1600", "+0.0250", "+0.0700", "+0.0500", "N/A"),)

@@ -24,6 +24,7 @@ KINDS = {
     "credit_bridge": {},
     "state_bridge": {},
     "random_targets": {"method_args": {"of": "credit_bridge"}},
+    **{name: {} for name in ("brsf", "kp", "weight_mirror", "dtp", "local_loss", "pepita", "ff")},
 }
 
 

@@ -13,11 +13,14 @@ from fa_core.rows import AuditRow
 from fa_tui.session import Session, mask_of
 from fa_tui.views.comparison import (
     MARKED,
+    ComparedLine,
     Group,
     agreement,
     column_labels,
     compared_lines,
+    extremes,
     groups_of,
+    is_one_network,
     place_of,
     spread_words,
 )
@@ -73,12 +76,14 @@ def test_runs_of_one_name_are_told_apart_by_the_axes_that_differ_then_by_where_t
 
 def test_a_spread_reads_as_in_tables_over_seeds_and_rounding_is_none() -> None:
     def said(*values: float) -> str:
-        return spread_words(across_runs([[value] for value in values])[0])
+        return spread_words(ComparedLine("number", "drift", across_runs([[value] for value in values])[0]))
 
     assert said(1.51, math.nextafter(1.51, 2)) == "1.51 ± 0.00"
     assert said(1e-9, math.nextafter(1e-9, 1)) == "(1.00 ± 0.00)e-9"
     assert said(1.0, 3.0) == "2.00 ± 1.41"
     assert said(0.0889, 0.1111) == "0.100 ± 0.016"
+    norms = across_runs([[2.0], [8.0], [math.nan]])[0]
+    assert spread_words(ComparedLine("h", "0", norms)) == "4.00 ×/÷ 2.7 (1 NaN/inf)"
     assert said(0.0, 0.0) == "0 ± 0" and said(2.0) == "2.000" and said(math.inf) == ""
 
 
@@ -89,6 +94,20 @@ def test_the_heading_names_the_first_layer_at_which_runs_part() -> None:
     assert headings[1].endswith("diverge at block 1→2")
     assert "agree within ×1" in headings[2]
     assert [line.label for line in compared_lines(reports) if line.parts] == ["2", "1→2"]
+    assert not any(line.parts for line in compared_lines(reports, factor=1e3))
+
+
+def test_the_largest_and_the_smallest_of_a_line_are_found_where_they_differ() -> None:
+    lines = compared_lines([row_of("x", seed, *norms).report for seed, norms in enumerate(((1.0, 5.0), (1.0, 2.0)))])
+    assert [extremes(line) for line in lines if line.kind == "h"] == [None, (0, 1)]
+    assert extremes(lines[0]) is None
+
+
+def test_only_runs_of_one_network_have_a_mean() -> None:
+    rows = [row_of("bp", 1, 1.0, 2.0), row_of("bp", 2, 1.0, 2.0), row_of("dfa", 1, 1.0, 2.0), row_of("bp", 3, 1.0)]
+    session = Session(rows)
+    assert is_one_network(session, (0, 1))
+    assert not is_one_network(session, (0, 2)) and not is_one_network(session, (0, 3))
 
 
 def test_runs_agree_on_letters_that_all_fire_or_all_pass() -> None:
