@@ -34,6 +34,8 @@ COMMANDS = (
     "pitfalls",
     "serve",
     "schema",
+    "settings",
+    "completion",
     "doctor",
 )
 

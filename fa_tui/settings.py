@@ -22,7 +22,8 @@ from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.rows import Problem
 
 FILE = "settings.toml"
-THEME_NAMES = ("fa-dark", "fa-light", "fa-ansi")
+Theme = Literal["", "fa-dark", "fa-light", "fa-ansi"]
+THEME_NAMES = typing.get_args(Theme)[1:]
 Quantity = Literal["letters", "growth", "g_L", "stability", "margin", "acc", "h_L", "frozen", "gamma"]
 
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
@@ -59,7 +60,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         thresholds: where the sliders start.
     """
 
-    theme: Annotated[str, msgspec.Meta(examples=["fa-light"])] = ""
+    theme: Theme = ""
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"
     device: str = "auto"
     show: Quantity = "letters"
@@ -92,42 +93,62 @@ def load_settings(path: Path | None = None) -> Loaded:
         file = TomlFile(path)
     except FaError as error:
         return Loaded(Settings(), [Problem(str(path), str(error))])
-    settings = file.fitted(Settings, file.tables)
-    if settings.theme not in ("", *THEME_NAMES):
-        file.report(["theme"], f"no theme {settings.theme!r}", f"there are {', '.join(THEME_NAMES)}")
-        settings = msgspec.structs.replace(settings, theme="")
-    return Loaded(settings, file.problems)
+    return Loaded(file.fitted(Settings, file.tables), file.problems)
 
 
-def remember_theme(name: str, path: Path | None = None) -> Path:
-    """Keep a theme for the next time; nothing else in the settings file is changed.
+def named_values(settings: Settings) -> dict[str, Any]:
+    """Every setting by its name; those of a table are dotted: ``thresholds.g_norm_floor``."""
+    values = msgspec.to_builtins(settings)
+    thresholds = values.pop("thresholds")
+    return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
+
+
+def remember(name: str, text: str, path: Path | None = None) -> Path:
+    """Keep a setting for the next time; nothing else in the settings file is changed.
 
     Args:
-        name: of the theme.
+        name: of the setting, as `named_values` gives it.
+        text: its value as TOML, or text without quotes.
         path: the file (default: `settings_file()`).
 
     Returns:
         The file.
 
     Raises:
-        FaError: it cannot be read or written.
+        UsageError: no such setting, or a value that does not fit.
+        FaError: the file cannot be read or written.
     """
+    from fa_core.option_values import unknown_name
+
     path = path or settings_file()
-    _rewrite(path, TomlFile(path).text, name="theme", value=name)
+    if name not in (known := named_values(Settings())):
+        raise unknown_name("setting", name, known)
+    try:
+        value = msgspec.toml.decode(f"value = {text}")["value"]
+    except msgspec.DecodeError:
+        value = text
+    file, (*tables, last) = TomlFile(path), name.split(".")
+    file.fitted(Settings, {table: {last: value} for table in tables} or {last: value})
+    if file.problems:
+        raise UsageError(file.problems[0].message)
+    _rewrite(path, file.text, last, value, *tables)
     return path
 
 
-def _rewrite(path: Path, text: str, name: str, value: object) -> None:
+def _rewrite(path: Path, text: str, name: str, value: object, *tables: str) -> None:
     """Set a name of a TOML file, or remove it for None; everything else and all comments stay as they are."""
     import tomlkit
 
     from fa_core.atomic import write_bytes
 
     document = tomlkit.parse(text)
+    held: Any = document
+    for table in tables:
+        held = held.setdefault(table, tomlkit.table())
     if value is None:
-        del document[name]
+        del held[name]
     else:
-        document[name] = value
+        held[name] = value
     write_bytes(path, tomlkit.dumps(document).encode())
 
 
