@@ -72,8 +72,9 @@ def values_of(parameter: Any) -> tuple[str, ...]:
 def bash(known: list[Command]) -> Iterator[str]:
     """The script for bash: names of commands and options, values where they are few, else files."""
     yield from ("# bash completion of fa-tui; written by docs/shells.py", "_fa_tui() {")
-    yield '    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" words=""'
-    yield '    if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then'
+    yield '    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"'
+    yield '    local command="${COMP_WORDS[1]}" words=""'
+    yield "    if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then"
     yield f'        words="{" ".join(COMMANDS)}"'
     yield "    else"
     yield '        case "$command $prev" in'

@@ -189,7 +189,7 @@ def write_report(
         The files written, the report first.
 
     Raises:
-        UsageError: an unknown ending or figure, a folder that is not there, a figure without data, Parquet without pyarrow.
+        UsageError: an unknown ending or figure, no such folder, a figure without data, Parquet without pyarrow.
         FaError: the file cannot be written.
     """
     thresholds = thresholds or DiagnosticThresholds()

@@ -38,7 +38,8 @@ def seeds_command(
 ) -> None:
     """Print each method over its seeds, and where seeds disagree.
 
-    Mean ± std, verdict counts, and differences. Differences are between methods with their second axes, paired by seed: effects, gaps to BP, interactions.
+    Mean ± std, verdict counts, and differences. Differences are between methods with their second axes, paired by
+    seed: effects, gaps to BP, interactions.
 
     Examples:
 

@@ -83,8 +83,9 @@ def audit_command(
 ) -> None:
     """Measure checkpoints and run folders.
 
-    Prints the verdict table, and writes FILE as runs finish. A run that fails is named and costs no other; Ctrl-C, SIGTERM and SIGHUP keep what is finished, --resume goes on
-    from there. Exits with 3 if some run could not be measured or saved, 130 if interrupted, 143 or 129 if signalled.
+    Prints the verdict table, and writes FILE as runs finish. A run that fails is named and costs no other; Ctrl-C,
+    SIGTERM and SIGHUP keep what is finished, --resume goes on from there. Exits with 3 if some run could not be
+    measured or saved, 130 if interrupted, 143 or 129 if signalled.
 
     Examples:
 

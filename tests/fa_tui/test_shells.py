@@ -29,7 +29,9 @@ def test_the_files_are_what_the_commands_are() -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "man"])
 def test_they_are_printed_and_no_command_is_imported(shell: str) -> None:
-    code = "import sys; from fa_tui.cli import main; code = main(); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    code = (
+        "import sys; from fa_tui.cli import main; code = main(); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
     ran = subprocess.run([sys.executable, "-c", code, "completion", shell], capture_output=True, check=True)
     assert ran.stdout == (SHELLS / f"fa-tui.{shell}").read_bytes()
     assert {"torch", "textual", "numpy"}.isdisjoint(ran.stderr.decode().split())
@@ -50,7 +52,7 @@ def test_they_are_printed_and_no_command_is_imported(shell: str) -> None:
 def test_bash_completes(words: str, found: str) -> None:
     typed = words.split(" ")
     script = (
-        f"source {SHELLS / 'fa-tui.bash'}; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); _fa_tui; "
+        f'source {SHELLS / "fa-tui.bash"}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _fa_tui; '
         'printf "%s\\n" "${COMPREPLY[@]}" | sort | xargs'
     )
     ran = subprocess.run(["bash", "-c", script, "bash", *typed], capture_output=True, check=True, text=True)
