@@ -1,6 +1,7 @@
 # bash completion of fa-tui; written by docs/shells.py
 _fa_tui() {
-    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" command="${COMP_WORDS[1]}" words=""
+    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}"
+    local command="${COMP_WORDS[1]}" words=""
     if [[ $COMP_CWORD -eq 1 && $cur != -* ]]; then
         words="open show audit check seeds sweep utility timeline report train replicate verify pitfalls serve schema settings completion doctor"
     else
