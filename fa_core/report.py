@@ -535,7 +535,7 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
     @property
     def words(self) -> str:
         """The verdict, and behind it what is undecided."""
-        return "; ".join(filter(None, [self.verdict, self.doubt]))
+        return f"{self.verdict}; {self.doubt}" if self.undecided else self.verdict
 
     def cell(self, *, ascii_only: bool = False) -> str:
         """The verdict in five characters, as `cell_text` gives it."""
@@ -642,6 +642,8 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         Args:
             brief: without the margins by other rules' frozen blocks where they leave (d) as it is.
         """
+        if not self.provenance and not self.kinds and self.batch_size in (None, REFERENCE_BATCH):
+            return [self.notes] if self.notes and not self.coverage else []
         fires = [DIAGNOSTICS["d"].fires(margin, self.thresholds) for margin in self.margins_by_rule.values()]
         basis, margins = self.basis("d"), self.other_margins()
         margins = "" if brief and all(fire == ("d" in self.flags) for fire in fires) else margins

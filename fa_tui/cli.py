@@ -36,6 +36,8 @@ COMMANDS = (
     "pitfalls",
     "serve",
     "schema",
+    "settings",
+    "completion",
     "doctor",
 )
 

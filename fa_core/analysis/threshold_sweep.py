@@ -250,7 +250,7 @@ def sensitivity(
         skipped=(
             *(table.assumed_notes if letter == "d" else ()),
             *controls_note(table.method[~masks[0] & ~masks[1]]),
-            *_skipped(diagnostic, good, bad, separable),
+            *_skipped(table, diagnostic, good, bad, separable),
         ),
     )
 
@@ -314,13 +314,17 @@ def _bounded(end: float) -> float | None:
     return end if math.isfinite(end) else None
 
 
-def _skipped(diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None) -> tuple[str, ...]:
+def _skipped(
+    table: AuditTable, diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None
+) -> tuple[str, ...]:
     said = []
+    # without an accuracy a baseline says nothing
+    scored = diagnostic.letter == "d" and np.isfinite(table.acc).any()
     for name, group in (("healthy", good), ("degenerate", bad)):
         if not group.runs:
             said.append(f"the {name} group is empty: no separation (choose the groups with --healthy)")
         elif not group.measured:
-            why = " (give a baseline with --frozen-baseline)" if diagnostic.letter == "d" else ""
+            why = " (give a baseline with --frozen-baseline)" if scored else ""
             said.append(f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}")
         elif group.nonfinite:
             one = group.nonfinite == 1

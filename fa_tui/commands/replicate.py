@@ -46,8 +46,9 @@ def replicate_command(
     ] = None,
     format: options.FormOption = "table",
 ) -> None:
-    """Print the commands of a published experiment, or run them; compare what came out with the published figures.
+    """Print the commands of a published experiment, or run them.
 
+    What comes out is compared with the published figures.
     Exits with 1 if a figure lies outside its band. docs/cifar.md lists all experiments.
 
     Examples:

@@ -31,7 +31,7 @@ ROOMY = 48
 
 
 class SlidersScreen(Screen[None]):
-    """A title, and sliders that show the runs' numbers and how many walk back.
+    """A title, and sliders that show the runs' numbers and how many need walk-back.
 
     Args:
         session: the runs and what judges them.

@@ -102,8 +102,8 @@ class Analysed:
         """
         if self.rows is None:
             return
-        groups = self._session.groups
-        healthy = DEFAULT_HEALTHY if groups is None else [name for name in groups if groups[name] == GROUPS[0]]
+        chosen = self._session.groups
+        healthy = DEFAULT_HEALTHY if chosen is None else [name for name in chosen if chosen[name] == GROUPS[0]]
         for words in left_out_words(self.counts(), healthy if groups else None, " (f: all runs)"):
             yield f"- {words}"
 
@@ -192,14 +192,14 @@ def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
 
 
 def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:
-    """Which runs a reporting habit withdraws, and which it lets pass."""
+    """Which runs a reporting habit withdraws, and which it misses."""
     seen = set(strategy.walked_back)
     missed = [name for name in full.walked_back if name not in seen]
     yield f"# {strategy.name}: {strategy.looks_at}"
     yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _LISTED) or 'none'}"
     if strategy.name != full.name:
-        yield f"  lets pass what {full.name} walks back: {listed(missed, _LISTED) or 'none'}"
-    yield f"  could look at what it needs on {strategy.judged} of {analysis.runs} runs"
+        yield f"  misses: {listed(missed, _LISTED) or 'none'}"
+    yield f"  has all it needs on {strategy.judged} of {analysis.runs} runs"
     counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
     if counts:
         yield f"  by method: {counts}"

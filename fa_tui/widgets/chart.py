@@ -274,7 +274,7 @@ def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
-    """How many runs fire and how many walk back, as functions of one threshold, which the cursor marks.
+    """How many runs fire and how many need walk-back, as functions of one threshold, which the cursor marks.
 
     Args:
         curve: the step functions.

@@ -23,7 +23,7 @@ from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
 from fa_core.gamma import CREDIT
 from fa_core.replication import source
-from fa_core.reporting.blocks import Block, Figure, Grid, Heading, Paragraph, to_html, to_markdown
+from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
 from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
 from fa_core.reporting.form import blank_form, reporting_form, write_report
 from fa_core.reporting.panels import rendered
@@ -306,3 +306,8 @@ def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Pa
     path = tmp_path / "runs.parquet"
     path.write_bytes(to_parquet(runs))
     assert {name: parquet.read_table(path).to_pylist()[0][name] for name in CREDIT} == shown
+
+
+def test_a_written_report_gives_no_hint_for_the_command_line() -> None:
+    said = Bullets(("(d) not measured on any run (give a baseline with --frozen-baseline)", "kept (as --by says)"))
+    assert to_markdown([said]) == "- (d) not measured on any run\n- kept (as --by says)\n"
