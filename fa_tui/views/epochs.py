@@ -135,9 +135,10 @@ class EpochSession(Session):
 
 
 def replay_of(session: Session) -> Replay:
-    """The session's traces, with the frozen baselines that are known or assumed."""
+    """The traces of the runs in scope, with the frozen baselines that are known or assumed."""
     # in the order of a folder: a trace that grew must not move its run to another line
-    traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
+    chosen = session.traces if session.scope is None else traces_of(session.scoped, session.traces)
+    traces = sorted(chosen, key=lambda trace: (trace.source, trace.key))
     return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 
@@ -153,13 +154,30 @@ def run_of(replay: Replay, session: Session, row: int) -> int:
     return next(same, 0)
 
 
+def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
+    """The traces of some runs: those next to their audits, or of their name where none is there.
+
+    Args:
+        rows: the runs.
+        traces: of these runs and others.
+    """
+    known = {(run_place(trace.source), trace.key) for trace in traces}
+    own = {(run_place(row.source), row.key) for row in rows}
+    named = {(row.method, row.seed, row.key) for row in rows if (run_place(row.source), row.key) not in known}
+    return [
+        trace
+        for trace in traces
+        if (run_place(trace.source), trace.key) in own or (trace.method, trace.seed, trace.key) in named
+    ]
+
+
 def _name(trace: Trace) -> tuple[str, str]:
     """What distinguishes a run from the others while its trace grows."""
     return trace.source, trace.key
 
 
 def title_words(
-    epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int = 0, filter: str = ""
+    epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int = 0, scope: str = ""
 ) -> Pieces:
     """What is replayed, how much of it is drawn.
 
@@ -169,7 +187,7 @@ def title_words(
         drawn: how many have a curve, where that is known.
         quantity: what the matrix shows instead of letters, or ``""``.
         skipped: how many lines of these traces could not be read.
-        filter: of the matrix: none of these runs is left out by it.
+        scope: the filter that they pass.
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
     span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
@@ -177,7 +195,7 @@ def title_words(
     facts = (
         (True, " timeline ", "accent"),
         (True, f" {runs_words(count)}, {span} ", "strong"),
-        (filter, " all, not filtered ", "warn"),
+        (scope, f" {scope} (f) ", "dim"),
         (runs > count, f" {runs - count} without a trace", "dim"),
         (growing, f"  {growing} still growing", "accent"),
         (skipped, f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"),
