@@ -144,7 +144,7 @@ GROUPS = ("healthy", "degenerate", "neither")
 
 def _groups_file() -> Path:
     """Which methods the user counts as healthy, a table per folder."""
-    return state_folder() / "groups.toml"
+    return config_folder() / "groups.toml"
 
 
 def _place_name(paths: Sequence[Path]) -> str:
