@@ -284,6 +284,8 @@ class ExplorerScreen(Uniform, SlidersScreen):
         in_detail = self.detail is not None and self.detail.has_focus
         self.set_class(not alone and not in_detail, "-runs-alone")
         self.set_class(not alone and in_detail, "-run-alone")
+        pane = self.query_one(SidePane)
+        pane.styles.width = "1fr" if self.has_class("-run-alone") else pane.chosen or None
         self.call_after_refresh(self._draw_charts)
 
     async def action_toggle_table(self) -> None:

@@ -152,7 +152,6 @@ class JudgedScreen(SlidersScreen):
     def compose(self) -> ComposeResult:
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
-        self.app.painter.settle()
         # known before the first layout, so that nothing is laid out and sent twice
         size = self.app.size
         for length, breaks in ((size.width, self.HORIZONTAL_BREAKPOINTS), (size.height, self.VERTICAL_BREAKPOINTS)):
@@ -167,6 +166,7 @@ class JudgedScreen(SlidersScreen):
         self.focus_body()
         self.show_rugs()
         self.count(())
+        self.app.painter.settle()
 
     def focus_body(self) -> None:
         """Give the keys to the body."""

@@ -298,7 +298,8 @@ class CompareView(LineTable):
         """
         report, place = self.reports[column], self.window.first + column
         largest, smallest = extremes(entry) or (None, None)
-        end = self._glyphs.say("↑" if place == largest else "↓" if place == smallest else "")
+        most, least = "↑↓" if self._glyphs.braille else "+-"
+        end = most if place == largest else least if place == smallest else ""
         if entry.kind == "number" and entry.quantity:
             letter = entry.quantity.letter
             sign = "?" if place in entry.assumed else ""
