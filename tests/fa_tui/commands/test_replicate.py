@@ -46,6 +46,8 @@ def test_every_command_of_an_experiment_trains_and_leaves_runs_to_compare(
             small[small.index("synthetic")] = "synthetic:train=200,test=50"
         if "vit_mini" in small or "smallcnn" in small:
             small[small.index("--method") + 1] = "frozen,dfa"
+        if "resnet20" in small or "resnet56" in small:
+            extra += ["--L", "3", "--arch-arg", "width=4"]
         assert main([*small, *extra, "--threads", "1"]) == 0
     capsys.readouterr()
     assert main(["replicate", name, "--out", str(tmp_path), "--quick", "--format", "json"]) == 0
