@@ -1,7 +1,7 @@
 """Decoding at the door: what a file holds as values that are known to be sane, or one line that says why it is none.
 
 After `loads` nothing nests deeper than `DEEPEST`, every integer fits into 64 bits (a longer one is a float, infinite
-where no float is as large), no text holds half a surrogate, and no object has a key twice.
+where no float is as large), no text holds half a surrogate or what steers a terminal, and no object has a key twice.
 """
 
 from __future__ import annotations
@@ -24,9 +24,13 @@ LARGEST = 1 << 63
 
 TOO_DEEP = "nested too deep"
 
-_ODD = re.compile(rb"\\u|\d{19}")
-_ESCAPE = re.compile(r"(\\ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2})|\\ud[89a-f][\da-f]{2}|\\.", re.IGNORECASE | re.DOTALL)
-_HALF = 6  # characters of half a surrogate's escape
+_ODD = re.compile(rb"\\[ubfr]|\d{19}|\x7f|\xc2[\x80-\x9f]|\xe2\x80[\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
+_PAIR = r"\\ud[89ab][\da-f]{2}\\ud[c-f][\da-f]{2}"
+_HALF = r"(?P<half>\\ud[89a-f][\da-f]{2})"
+_CODE = r"\\(?P<code>[bfr]|u00(?:0[0-8b-f]|1.|7f|[89].)|u20(?:2[89a-e]|6[6-9]))"
+_ESCAPE = re.compile(rf"{_PAIR}|{_HALF}|{_CODE}|\\.", re.IGNORECASE | re.DOTALL)
+_RAW = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_STEERING = re.compile(rf"{_RAW.pattern}|[\x00-\x08\x0b-\x1f]")
 _FLAT = {float, int, bool, type(None)}
 _INFINITY_DIGITS = 400
 
@@ -64,7 +68,7 @@ def loads(data: bytes, *, repeats: bool = False) -> Any:
             pass
     import json  # for the first file that needs it, not at the start
 
-    text = _ESCAPE.sub(lambda escape: escape[0] if escape[1] or len(escape[0]) < _HALF else r"\ufffd", data.decode())
+    text = _RAW.sub(lambda found: rf"\\u{ord(found[0]):04x}", _ESCAPE.sub(_spelled, data.decode()))
     try:
         value = json.loads(text, parse_int=integer, object_pairs_hook=_object)
     except RecursionError as error:
@@ -99,6 +103,29 @@ def checked(value: Any, room: int = DEEPEST, *, repeats: bool = False) -> int:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     return members if len(members) == len(pairs) else RepeatedKeys(pairs)
+
+
+def harmless(text: str) -> str:
+    r"""A text in which no character steers a terminal or turns the direction of writing; those are spelled out.
+
+    Line ends and tabs stay.
+
+    >>> harmless("dfa\x1b[2J"), harmless("Γ\n")
+    ('dfa\\x1b[2J', 'Γ\n')
+    """
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def is_odd(text: bytes) -> bool:
+    """Whether JSON text may hold what only `loads` makes sane; no answer about numbers."""
+    return b"\\" in text or b"\x7f" in text or (not text.isascii() and _ODD.search(text) is not None)
+
+
+def _spelled(escape: re.Match[str]) -> str:
+    """An escape in JSON: half a surrogate replaced, and one that steers as the text of itself."""
+    if escape["half"]:
+        return r"\ufffd"
+    return rf"\\{escape['code']}" if escape["code"] else escape[0]
 
 
 def integer(digits: str) -> int | float:

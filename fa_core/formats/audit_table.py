@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from fa_core.baseline import with_measured_baselines
-from fa_core.decode import DEEPEST, LARGEST, RepeatedKeys, loads
+from fa_core.decode import DEEPEST, LARGEST, RepeatedKeys, is_odd, loads
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UnreadableInput
 from fa_core.formats.audit_table_writer import unique_keys
@@ -228,7 +228,7 @@ def _is_odd(node: Node, lean: Any) -> bool:
     return (
         any(type(number) is int and abs(number) >= LARGEST for number in numbers)
         or any(text.count(name) > 1 for name in _DECIDING)
-        or b"\\u" in text
+        or is_odd(text)
         or text.count(b"[") + text.count(b"{") > DEEPEST
     )
 

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from fa_core.decode import integer, loads, reading
+from fa_core.decode import harmless, integer, loads, reading
 from fa_core.errors import UnreadableInput
 from fa_core.formats.json_document import Finding
 from fa_core.formats.log_names import is_log
@@ -80,7 +80,7 @@ def _value(text: Any) -> Any:
         return integer(text)
     with suppress(ValueError):
         return float(text)
-    return text.strip() or None
+    return harmless(text.strip()) or None
 
 
 def _events(path: Path) -> Iterator[Finding]:
@@ -219,7 +219,7 @@ def _runs(path: str, rows: Iterable[tuple[str, int | None, str | None, Any]]) ->
         runs.setdefault(run, {}).setdefault(step, {} if step is None else {"step": step}).update(known)
     for run, at_step in runs.items():
         about = at_step.pop(None, {})
-        name = str(about.pop("name", None) or run)
+        name = harmless(str(about.pop("name", None) or run))
         method, seed, axes = split_key(name)
         row = AuditRow(source=path, key=name, method=method, seed=seed, axes=axes)
         yield from traces_of(row, [(f"{path}: {name}", {**about, **fields}) for fields in at_step.values()])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from fa_core.decode import loads
+from fa_core.decode import harmless, loads
 from fa_core.errors import FaError, UnreadableInput
 from fa_core.formats.json_document import Finding, open_document
 from fa_core.formats.reports import decode_report
@@ -66,7 +66,7 @@ def read(folder: Path, *, trace: bool = True) -> Iterator[Finding]:
         yield Problem(source, str(error))
     row = AuditRow(
         source=source,
-        key=folder.name or folder.absolute().name,
+        key=harmless(folder.name or folder.absolute().name),
         method=canonical_method(manifest.method),
         seed=manifest.seed,
         report=report,
