@@ -14,7 +14,7 @@ from fa_core.analysis.method_groups import Family, collections, families, run_na
 from fa_core.baseline import CONTROLS
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
 from fa_core.errors import printable
-from fa_core.method_style import MethodStyle, method_styles
+from fa_core.method_style import MethodStyle
 from fa_core.reporting.panels import (
     AT_RIGHT,
     BASELINES,
@@ -61,6 +61,8 @@ COLUMNS_AT_MOST = 4
 
 AXIS_NAMES = {"lam": "penalty λ", "d": "width d", "L": "depth L", "arch": "architecture"}
 """What a second axis is called under a figure."""
+
+_NULL = "#dde1e6"
 
 _GROWTH = Panel("growth", "(a) growth per block", "ratio", "a")
 
@@ -223,17 +225,13 @@ def timeline_figure(timelines: Sequence[Timeline], thresholds: DiagnosticThresho
     """Accuracy, growth and ‖g_L‖ over epochs, a curve per run; dotted where a run's diagnostic first fires."""
     thresholds = thresholds or DiagnosticThresholds()
     names, styles = variants((one.method, one.axes) for one in timelines)
-    epochs = [point.epoch for one in timelines for point in one.points]
     figure, panels = page("Diagnostics over epochs", styles, 1, 3, {"first fires": {"linestyle": ":"}})
     for panel, what in zip(panels, _COURSES, strict=True):
-        values = [_number(getattr(point, what.column)) for one in timelines for point in one.points]
-        panel.set(title=what.title, xlabel="epoch", ylabel=what.unit)
-        prepare(panel, values, what, thresholds, "not in these traces")
-        panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
-        panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+        curves = [[_number(getattr(point, what.column)) for point in one.points] for one in timelines]
+        panel.set(title=what.title, ylabel=what.unit)
+        prepare(panel, [*itertools.chain(*curves)], what, thresholds, "not in these traces")
+        _over_epochs(panel, timelines, curves, [styles[name] for name in names])
         for one, name in zip(timelines, names, strict=True):
-            ys = [_number(getattr(point, what.column)) for point in one.points]
-            curve(panel, [point.epoch for point in one.points], ys, styles[name], at=[-1])
             if what.limit and (fire := one.first_fire.get(what.letter)) is not None:
                 panel.axvline(fire, color=styles[name].colour, linewidth=0.8, linestyle=":")
     return laid_out(figure)
@@ -246,27 +244,37 @@ def gamma_figure(timelines: Sequence[Timeline]) -> Figure:
     A layer's null is √m times as wide as that of a mean over m layers. A single Γ that a log holds is of no layer.
     """
     drawn = [one for one in timelines if one.gamma_per_layer]
-    styles = method_styles(one.method for one in drawn)
+    names, styles = variants((one.method, one.axes) for one in drawn)
     layers = max((len(point.gamma) for one in drawn for point in one.points), default=0)
     ends = [mean + side * 2 * std for one in drawn if one.null for mean, std in [one.null] for side in (-1, 1)]
-    epochs = [point.epoch for one in drawn for point in one.points]
     shown = [-1, *np.unique(np.linspace(0, layers - 1, min(layers, LAYERS_AT_MOST)).round().astype(int)).tolist()]
-    figure, panels = page("Γ over epochs", styles, math.ceil(len(shown) / 3), 3)
+    figure, panels = page(
+        "Γ over epochs", styles, math.ceil(len(shown) / 3), 3, {"null ± 2 std": _NULL} if ends else {}
+    )
     for panel, layer in itertools.zip_longest(panels, shown):
         if layer is None:
             panel.set_visible(False)
             continue
-        panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", xlabel="epoch", ylabel="cosine")
+        panel.set(title="deep Γ" if layer < 0 else f"Γ at l = {layer}", ylabel="cosine")
         curves = [[_number(_gamma_at(point, layer)) for point in one.points] for one in drawn]
         band = [end * math.sqrt(max(layers - 1, 1)) if layer >= 0 else end for end in ends]
         fit(panel, [*itertools.chain(*curves), *band, 0.0])
         if band:
-            panel.axhspan(min(band), max(band), color=MUTED, alpha=0.15, linewidth=0)
-        panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
-        panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
-        for one, ys in zip(drawn, curves, strict=True):
-            curve(panel, [point.epoch for point in one.points], ys, styles[one.method], at=[-1])
+            panel.axhspan(min(band), max(band), color=_NULL, linewidth=0)
+        _over_epochs(panel, drawn, curves, [styles[name] for name in names])
     return laid_out(figure)
+
+
+def _over_epochs(
+    panel: Axes, timelines: Sequence[Timeline], curves: Sequence[Sequence[float]], styles: Sequence[MethodStyle]
+) -> None:
+    """A curve per run, each with its last point marked."""
+    epochs = [point.epoch for one in timelines for point in one.points]
+    panel.set_xlabel("epoch")
+    panel.set_xlim(min(epochs, default=0) - 0.5, max(epochs, default=1) + 0.5)
+    panel.xaxis.get_major_locator().set_params(integer=True)  # type: ignore[call-arg]
+    for one, ys, style in zip(timelines, curves, styles, strict=True):
+        curve(panel, [point.epoch for point in one.points], ys, style, at=[-1])
 
 
 def _gamma_at(point: EpochPoint, layer: int) -> float | None:
@@ -324,7 +332,7 @@ def _runs(
     values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
     judged, finite, always = table.judged(what.letter)
     limit = DIAGNOSTICS[what.letter].limit(thresholds)
-    fires = np.asarray(DIAGNOSTICS[what.letter].beyond(judged, limit), dtype=np.bool_) & finite | always
+    fires = (DIAGNOSTICS[what.letter].beyond(judged, limit) & finite) | always
     panel.set(title=what.title, ylabel=what.unit)
     floors: Floats = np.asarray(table.baseline, dtype=np.float64)
     marks = {MUTED: floors, LIMIT: floors + limit / 100} if what.letter == "d" and baselines else {}

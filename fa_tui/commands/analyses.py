@@ -91,9 +91,16 @@ HealthyOption = Annotated[
 ]
 
 
+NeitherOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False),
+]
+
+
 def sweep_command(
     paths: options.PathsArgument = None,
     healthy: HealthyOption = None,
+    neither: NeitherOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
     filter: options.FilterOption = "",
@@ -101,7 +108,7 @@ def sweep_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print each threshold's gap between healthy and degenerate runs, and the interval that changes no verdict.
+    """Print each threshold's gap between healthy and degenerate runs, and the interval in which no letter changes.
 
     JSON also holds all thresholds at which a verdict flips, and verdict counts as functions of each threshold.
 
@@ -122,7 +129,7 @@ def sweep_command(
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
     table = runs.table
     named = options.split_list(healthy) if healthy else None
-    analysis = sensitivities(table, thresholds, named)
+    analysis = sensitivities(table, thresholds, named, options.split_list(neither) if neither else None)
     record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
     _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
 

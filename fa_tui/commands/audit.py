@@ -71,6 +71,9 @@ def audit_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
+    ] = False,
     notes: Annotated[str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")] = "",
     format: Annotated[
         Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"],
@@ -82,6 +85,8 @@ def audit_command(
     criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders, print the verdict table, write FILE as runs finish.
+
+    A FILE that is there already is only written to with --resume or --replace, and never by two audits at once.
 
     A run that fails is named and costs no other; Ctrl-C, SIGTERM and SIGHUP keep what is finished, --resume goes on
     from there. Exits with 3 if some run could not be measured or saved, 130 if interrupted, 143 or 129 if signalled.
@@ -119,13 +124,14 @@ def audit_command(
 
     targets = measurable(found.rows)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
-    with stoppable() as stop, AuditProgress(names) as progress:
+    with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
             found.rows,
             out,
             settings,
             placement=placement,
             resume=resume,
+            replace_old=replace,
             adjust=adjust,
             on_event=progress,
             on_plan=progress.plan,

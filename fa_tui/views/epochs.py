@@ -110,7 +110,7 @@ class EpochSession(Session):
 
     def _move(self) -> None:
         self.rows = self._rows_now()
-        self._table = None
+        self._forget_table()
         self._judge_all()
 
     def _rows_now(self) -> list[AuditRow]:
@@ -141,16 +141,13 @@ def replay_of(session: Session) -> Replay:
     return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 
-def run_of(replay: Replay, session: Session, row: int) -> int:
-    """The run of the replay that a row of the session is the audit of; the first where none is."""
+def run_of(replay: Replay, session: Session, row: int) -> int | None:
+    """The run of the replay that a row of the session is the audit of; None where it has no trace."""
     wanted = session.rows[row]
-    for run, trace in enumerate(replay.traces):
-        if run_place(trace.source) == run_place(wanted.source) and trace.key == wanted.key:
-            return run
-    same = (
-        run for run, trace in enumerate(replay.traces) if (trace.method, trace.seed) == (wanted.method, wanted.seed)
-    )
-    return next(same, 0)
+    place, name = run_place(wanted.source), (wanted.method, wanted.seed, wanted.axes)
+    here = [(run, trace) for run, trace in enumerate(replay.traces) if run_place(trace.source) == place]
+    same = (run for run, trace in here if trace.key == wanted.key or (trace.method, trace.seed, trace.axes) == name)
+    return next(same, None)
 
 
 def _name(trace: Trace) -> tuple[str, str]:
@@ -159,7 +156,13 @@ def _name(trace: Trace) -> tuple[str, str]:
 
 
 def title_words(
-    epochs: EpochSession, runs: int, drawn: int | None, quantity: str, skipped: int = 0, filter: str = ""
+    epochs: EpochSession,
+    runs: int,
+    drawn: int | None,
+    quantity: str,
+    skipped: int = 0,
+    filter: str = "",
+    missing: str = "",
 ) -> Pieces:
     """What is replayed, how much of it is drawn.
 
@@ -170,6 +173,7 @@ def title_words(
         quantity: what the matrix shows instead of letters, or ``""``.
         skipped: how many lines of these traces could not be read.
         filter: of the matrix: none of these runs is left out by it.
+        missing: the run that was asked for, if it has no trace.
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
     span = f"epochs {numbers[0]}…{numbers[-1]}" if len(numbers) > 1 else f"epoch {numbers[0]}"
@@ -177,12 +181,13 @@ def title_words(
     facts = (
         (True, " timeline ", "accent"),
         (True, f" {runs_words(count)}, {span} ", "strong"),
+        (missing, f" {missing} has no trace: choose another run ", "warn"),
         (filter, " all, not filtered ", "warn"),
         (runs > count, f" {runs - count} without a trace", "dim"),
         (growing, f"  {growing} still growing", "accent"),
         (skipped, f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"),
         (epochs.replay.table.assumed.any(), "  (d) by an assumed baseline", "warn"),
-        (drawn is not None and drawn < count, f"  {drawn} drawn (* for all)", "warn"),
+        (drawn is not None and drawn < count, f"  {drawn} drawn", "dim"),
         (quantity, f"  showing {quantity} (v)", "accent"),
     )
     return [(text, tone) for holds, text, tone in facts if holds]

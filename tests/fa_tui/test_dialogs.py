@@ -88,7 +88,7 @@ async def test_a_row_a_cell_and_the_command_line_are_copied(app: ExplorerApp, co
     assert cell == "✓---·"
     assert row.splitlines()[2].startswith("| bp | 42 | ✓---· |")
     assert command == "fa-tui show 'my audits.json' --h-norm-explosion-ratio 5"
-    assert "9 of 15 walk back" in screen
+    assert "9 of 15 need walk-back" in screen
 
 
 async def test_marked_runs_are_copied_together(app: ExplorerApp, copied: list[str]) -> None:
@@ -147,7 +147,7 @@ async def test_export_takes_the_runs_that_the_filter_shows(app: ExplorerApp, pla
     async with app.run_test(size=SIZE) as pilot:
         await ready(pilot)
         await pilot.press("slash", *"dfa", "enter")
-        await until(pilot, lambda: "3 of 15 runs: dfa (/)" in screen_text(app))
+        await until(pilot, lambda: "3 of 15 runs: dfa (/ f)" in screen_text(app))
         await ask(pilot, "e", "j", "enter")
         await until(pilot, lambda: said(app).startswith(" saved "))
     reports = json.loads((places / "fa-tui-audit-table.json").read_text())["reports"]

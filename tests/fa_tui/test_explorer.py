@@ -22,7 +22,7 @@ async def test_opens_on_the_matrix_with_every_verdict(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
         text = screen_text(app)
-        assert "9 of 15 walk back" in text
+        assert "9 of 15 need walk-back" in text
         for cell in ("✗ab-d", "✗abcd", "✓---·"):
             assert cell in text
         assert app.focused is app.explorer.matrix
@@ -33,12 +33,12 @@ async def test_slider_a_at_five_flips_two_ep_seeds_and_home_restores(app: Explor
         await set_a_to(pilot, "5")
         assert app.session.walk_backs() == 11
         text = screen_text(app)
-        assert "11 of 15 walk back" in text
+        assert "11 of 15 need walk-back" in text
         assert "2/3 MIXED" in text
         assert "ep s123 +a, ep s456 +a" in text
         await pilot.press("home")
         await pilot.pause()
-        assert "9 of 15 walk back" in screen_text(app)
+        assert "9 of 15 need walk-back" in screen_text(app)
         assert "MIXED" not in screen_text(app)
 
 
@@ -103,7 +103,7 @@ async def test_headings_are_never_under_the_cursor(sample_runs: Path, two_source
 
 async def test_space_marks_and_the_title_counts(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await pilot.press("space", "down", "space")
+        await pilot.press("space", "space", "up")
         await pilot.pause()
         assert len(app.session.marked) == 2
         assert "2 marked" in screen_text(app)
@@ -192,7 +192,7 @@ async def test_the_key_line_names_what_works_now(app: ExplorerApp) -> None:
         await pilot.press("a")
         await pilot.pause()
         line = screen_text(app).splitlines()[-1]
-        assert "] Next change" in line and "[ Previous change" in line
+        assert "[ ] Letter change" in line and "{ } Verdict change" in line
         assert "Undo" not in line and "Default" not in line, "every threshold stands where it began"
         await pilot.press("right")
         await until(pilot, lambda: "u Undo" in screen_text(app).splitlines()[-1])
@@ -218,7 +218,7 @@ async def test_eighty_by_twenty_four_keeps_matrix_verdict_and_a_slider(app: Expl
         assert "✓---·" in text
         assert "trustworthy (on a," in text
         assert "fires above" in text
-        assert "9 of 15 walk back" in text
+        assert "9 of 15 need walk-back" in text
         assert not app.explorer.matrix.show_horizontal_scrollbar
 
 
@@ -229,7 +229,7 @@ async def test_a_tiny_terminal_is_told_so_and_comes_back(app: ExplorerApp, size:
         assert "too small" in screen_text(app)
         await pilot.resize_terminal(*SIZE)
         await pilot.pause()
-        assert "9 of 15 walk back" in screen_text(app)
+        assert "9 of 15 need walk-back" in screen_text(app)
 
 
 async def test_an_empty_table_opens(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ async def test_an_empty_table_opens(tmp_path: Path) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("down", "space", "t", "s", "down", "t", "v", "m", "a", "left")
         await pilot.pause()
-        assert "0 of 0 walk back" in screen_text(app)
+        assert "0 of 0 need walk-back" in screen_text(app)
 
 
 async def test_hundreds_of_methods_and_seeds_scroll_both_ways_and_paint_only_what_is_seen(session: Session) -> None:

@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits
+from fa_core.gamma import CREDIT
 from fa_core.replication import source
 from fa_core.reporting.blocks import Block, Figure, Grid, Heading, Paragraph, to_html, to_markdown
 from fa_core.reporting.figures import audit_figure, axis_figure, timeline_figure
@@ -286,3 +287,22 @@ def test_an_unknown_ending_or_figure_is_refused_with_what_there_is(published: Au
     with pytest.raises(UsageError, match="no audited run"):
         write_report(tmp_path / "x.svg", table())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_credit_of_a_run_is_in_csv_and_parquet_with_every_digit(tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    credit = {"gamma": [0.7, 0.1, 0.2], "nudge": [0, -1 / 3, -1 / 3], "null": {"deep_gamma_mean": 0.02}}
+    runs = table(row("dfa", 1, acc=0.5, credit=credit), row("bp", 2, acc=0.5))
+    first, second = csv.DictReader(io.StringIO(to_csv(runs)))
+    shown = {name: float(first[name]) if first[name] else None for name in CREDIT}
+    assert shown == {
+        "mean_gamma": pytest.approx(1 / 3),
+        "deep_gamma": pytest.approx(0.15),
+        "null_gamma": 0.02,
+        "deep_rho": None,
+        "deep_nudge": -1 / 3,
+    }
+    assert not any(second[name] for name in CREDIT)
+    path = tmp_path / "runs.parquet"
+    path.write_bytes(to_parquet(runs))
+    assert {name: parquet.read_table(path).to_pylist()[0][name] for name in CREDIT} == shown

@@ -65,7 +65,7 @@ def test_audit_prints_the_rows_on_stdout_and_the_progress_on_stderr(audited):
     assert "a" in rows["dfa"]["flags"]
     assert rows["bp"]["frozen_baseline_acc"] == rows["frozen"]["headline_acc"]
     assert "4 runs to measure" in audited.stderr
-    assert "bp seed 42: done" in audited.stderr
+    assert "bp seed 42: ✓---" in audited.stderr
 
 
 def test_audit_names_the_run_that_failed_in_one_line_and_exits_with_3(audited):
@@ -172,7 +172,7 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     done = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
-    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, cwd=tmp_path)
+    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path)
     assert without.returncode == 3
     assert "return_hidden" in without.stderr
     again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)

@@ -30,7 +30,7 @@ async def test_marked_runs_are_measured_shown_and_saved_as_they_finish(measuring
         assert "2 not measured" in screen_text(app)
         await pilot.press("asterisk", "m")
         await until(pilot, lambda: app.session.walk_backs() == 2)
-        await until(pilot, lambda: "2 of 2 walk back" in screen_text(app))
+        await until(pilot, lambda: "2 of 2 need walk-back" in screen_text(app))
         assert "✗a--·" in screen_text(app)
         await until(pilot, lambda: "results.json" in screen_text(app))
     app.close_jobs()
@@ -45,15 +45,15 @@ async def test_a_marked_run_that_a_filter_hides_is_named_when_it_is_queued(measu
         app.jobs.measuring.start = lambda rows: [str(index) for index, _ in rows]  # type: ignore[method-assign]
         app.say = lambda text, *_, **__: said.append(text)  # type: ignore[method-assign]
         await pilot.press("space", "slash", *"method:ep", "enter", "m")
-        await until(pilot, lambda: said == ["dfa s42 (hidden by the filter) to measure"])
+        await until(pilot, lambda: said == ["dfa s42 (outside the filter) to measure"])
         await pilot.press("m", "asterisk", "slash", *["backspace"] * 9, "enter", "home", "space", "m")
         await until(pilot, lambda: len(said) == 3)
-        await pilot.press("home", "space", "down", "space", "slash", *"method:ep", "enter", "m")
+        await pilot.press("home", "space", "space", "slash", *"method:ep", "enter", "m")
         await until(pilot, lambda: len(said) == 4)
     assert said[1:] == [
         "ep s42 to measure",
         "2 runs to measure",
-        "2 runs (1 of them hidden by the filter) to measure",
+        "2 runs (1 of them outside the filter) to measure",
     ]
 
 

@@ -165,9 +165,3 @@ def test_a_command_line_is_quoted_for_a_shell() -> None:
     )
     assert command == "fa-tui show 'my runs' ./-x.json --frozen-baseline ep=0.3"
     assert baseline_text(FrozenBaseline()) == ""
-
-
-@pytest.mark.parametrize(("figure", "title"), [("audit", "Four-diagnostic audit"), ("layers", "Norms over layers")])
-def test_a_figure_shows_what_its_screen_does(tmp_path: Path, rows: list[AuditRow], figure: str, title: str) -> None:
-    (file,) = export(BY_KEY["f"], str(tmp_path / "out"), Shared([], rows, "runs", STRICT, figure=figure))
-    assert f"<dc:title>{title}</dc:title>" in file.read_text()
