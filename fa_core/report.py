@@ -384,6 +384,12 @@ class DiagnosticReport(msgspec.Struct, frozen=True, omit_defaults=False):
         return verdict_text(self.flags, self.coverage, self.thresholds.protocol)
 
     @property
+    def short_verdict(self) -> str:
+        """The verdict as published lists have it, e.g. ``walk-back: (a), (d)``."""
+        fired = ", ".join(f"({letter})" for letter in sorted(self.flags))
+        return f"walk-back: {fired}" if fired else self.verdict
+
+    @property
     def recorded_differs(self) -> bool:
         """Whether the file's own verdict names other diagnostics than the recomputed one."""
         recorded = recorded_flags(self.recorded_verdict)

@@ -329,7 +329,7 @@ def _runs(
     values: Floats = np.asarray(getattr(table, what.column), dtype=np.float64)
     judged, finite, always = table.judged(what.letter)
     limit = DIAGNOSTICS[what.letter].limit(thresholds)
-    fires = np.asarray(DIAGNOSTICS[what.letter].beyond(judged, limit), dtype=np.bool_) & finite | always
+    fires = (np.asarray(DIAGNOSTICS[what.letter].beyond(judged, limit), dtype=np.bool_) & finite) | always
     panel.set(title=what.title, ylabel=what.unit)
     floors: Floats = np.asarray(table.baseline, dtype=np.float64)
     marks = {MUTED: floors, LIMIT: floors + limit / 100} if what.letter == "d" and baselines else {}

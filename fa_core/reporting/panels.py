@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fa_core.diagnostics import DIAGNOSTICS, DiagnosticThresholds
@@ -203,16 +204,16 @@ def variants(runs: Iterable[tuple[str, Mapping[str, Any]]]) -> tuple[list[str], 
     Variants have their method's colour and the next markers, the plain method its own.
     """
     found = [(str(method), axes) for method, axes in runs]
-    names, values = [], dict[str, dict[str, set[str]]]()
+    seen: dict[str, list[Mapping[str, Any]]] = {}
     for method, axes in found:
-        for axis in axes:
-            values.setdefault(method, {}).setdefault(axis, set())
+        seen.setdefault(method, []).append(axes)
+    differ = {
+        method: [axis for axis in sorted({*chain(*own)}) if len({repr(axes.get(axis)) for axes in own}) > 1]
+        for method, own in seen.items()
+    }
+    names = []
     for method, axes in found:
-        for axis, seen in values.get(method, {}).items():
-            seen.add(repr(axes.get(axis)))
-    for method, axes in found:
-        differ = sorted(axis for axis, seen in values.get(method, {}).items() if len(seen) > 1)
-        words = ", ".join(f"{axis} {plain(axes[axis])}" for axis in differ if axes.get(axis) is not None)
+        words = ", ".join(f"{axis} {plain(axes[axis])}" for axis in differ[method] if axes.get(axis) is not None)
         names.append(f"{method} ({words})" if words else method)
     own = method_styles(method for method, _ in found)
     of = dict(zip(names, (method for method, _ in found), strict=True))
