@@ -64,10 +64,12 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol = "v1"
 
     def __post_init__(self) -> None:
-        for name in self.numbers():
-            if math.isnan(getattr(self, name)):
+        # for each report of a file: faster than over `numbers`
+        for name in self.__struct_fields__[:-1]:
+            value = getattr(self, name)
+            if math.isnan(value):
                 raise ValueError(f"threshold {name} is NaN: give a number")
-            if not getattr(self, name):
+            if not value:
                 # equal thresholds are written alike: -0.0 equals 0.0
                 msgspec.structs.force_setattr(self, name, 0.0)
         for name, compared in NEVER_NEGATIVE.items():

@@ -42,11 +42,9 @@ class RowStore(Protocol):
 
     Attributes:
         numbers: what was measured, as an `AuditTable` without names (`AuditTable.of_reports`).
-        has_credit: whether any report has a credit table.
     """
 
     numbers: Any
-    has_credit: bool
 
     def report(self, slot: int) -> DiagnosticReport: ...
 

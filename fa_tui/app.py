@@ -29,7 +29,7 @@ from fa_tui.jobs.control import NO_CHECKPOINT, JobControl
 from fa_tui.jobs.measuring import Setup
 from fa_tui.live import Following, Reading
 from fa_tui.session import Flip, Session
-from fa_tui.settings import NOTHING_SET, Loaded, remember_theme
+from fa_tui.settings import NOTHING_SET, Loaded, remember
 from fa_tui.terminal.abilities import Terminal, detect, forget_empty_no_color
 from fa_tui.terminal.keys import DIALOGS, KeyQueue
 from fa_tui.terminal.painting import Painter, after
@@ -274,7 +274,7 @@ class ExplorerApp(App[int]):
         """Change the colours, and say where that is kept."""
         self.theme = theme
         try:
-            self.say(f"theme {theme}, kept in {remember_theme(theme)}", "good")
+            self.say(f"theme {theme}, kept in {remember('theme', theme)}", "good")
         except FaError as error:
             self.say(f"theme {theme} for now: {error}", "warn")
 

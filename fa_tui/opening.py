@@ -50,6 +50,7 @@ def open_explorer(
     # set before NumPy is imported: its thread pools cost 55 ms at start and nothing here uses them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from fa_core import formats
+    from fa_core.engine.jobs import changed_since
     from fa_tui import app as explorer
     from fa_tui.options import PUBLISHED, sample_runs
     from fa_tui.session import Session
@@ -70,7 +71,7 @@ def open_explorer(
         found.rows,
         thresholds=msgspec.structs.replace(loaded.settings.thresholds, **(given or {})),
         baseline=baseline,
-        problems=found.problems,
+        problems=[*found.problems, *changed_since(found.rows)],
         traces=lambda: traces_of_paths(paths, session),
     )
     if baseline is not None:

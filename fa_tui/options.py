@@ -45,6 +45,11 @@ PathsArgument = Annotated[
         metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
     ),
 ]
+NamedPaths = Annotated[
+    list[Path], typer.Argument(metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.")
+]
+"""Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
+
 FrozenBaselineOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -303,6 +308,7 @@ _MODULES = {
     **dict.fromkeys(("show", "check"), "verdicts"),
     **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
     "verify": "audit",
+    "completion": "schema",
 }
 """Where a command is that has no module of its name."""
 

@@ -6,7 +6,7 @@ Which runs differ along one axis and in nothing else, so that a line between the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,16 @@ def split_groups(
     mask = np.isin(methods, chosen) if chosen else np.zeros(len(methods), dtype=np.bool_)
     left_out = CONTROLS if neither is None else [canonical_method(name) for name in neither]
     return mask, ~mask & ~np.isin(methods, left_out)
+
+
+def controls_note(methods: Iterable[str]) -> tuple[str, ...]:
+    """That the controls among some methods are in no group, and no claim that a rule could withdraw.
+
+    >>> controls_note(["bp", "frozen", "random_init", "frozen"]), controls_note(["bp"])
+    (('controls are in no group: frozen, random_init',), ())
+    """
+    found = [name for name in dict.fromkeys(methods) if name in CONTROLS]
+    return (f"controls are in no group: {', '.join(found)}",) if found else ()
 
 
 def _known(name: str, present: set[str]) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fa_core.analysis import Result
-from fa_core.analysis.method_groups import split_groups
+from fa_core.analysis.method_groups import controls_note, split_groups
 from fa_core.diagnostics import BIT, DIAGNOSTICS, LETTERS, Diagnostic, DiagnosticThresholds
 from fa_core.table import AuditTable, Floats, Indices, Mask, Objects, read_only
 
@@ -247,7 +247,11 @@ def sensitivity(
         gap_interval=interval if separable else None,
         plateau=None if around is None else (_bounded(around[0]), _bounded(around[1])),
         flip_points=flip_points(table, letter) if points else _NO_POINTS,
-        skipped=(*(table.assumed_notes if letter == "d" else ()), *_skipped(diagnostic, good, bad, separable)),
+        skipped=(
+            *(table.assumed_notes if letter == "d" else ()),
+            *controls_note(table.method[~masks[0] & ~masks[1]]),
+            *_skipped(table, diagnostic, good, bad, separable),
+        ),
     )
 
 
@@ -310,13 +314,17 @@ def _bounded(end: float) -> float | None:
     return end if math.isfinite(end) else None
 
 
-def _skipped(diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None) -> tuple[str, ...]:
+def _skipped(
+    table: AuditTable, diagnostic: Diagnostic, good: Spread, bad: Spread, separable: bool | None
+) -> tuple[str, ...]:
     said = []
+    # without an accuracy a baseline says nothing
+    scored = diagnostic.letter == "d" and np.isfinite(table.acc).any()
     for name, group in (("healthy", good), ("degenerate", bad)):
         if not group.runs:
             said.append(f"the {name} group is empty: no separation (choose the groups with --healthy)")
         elif not group.measured:
-            why = " (give a baseline with --frozen-baseline)" if diagnostic.letter == "d" else ""
+            why = " (give a baseline with --frozen-baseline)" if scored else ""
             said.append(f"({diagnostic.letter}) was not measured on any {name} run: no separation{why}")
         elif group.nonfinite:
             one = group.nonfinite == 1

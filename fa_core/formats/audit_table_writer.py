@@ -105,7 +105,8 @@ def penalty_logs(rows: Sequence[AuditRow], traces: Mapping[str, Trace]) -> Any:
     """
     logs = []
     for name, row in zip(unique_keys(rows), rows, strict=True):
-        known = traces[row.checkpoint].epochs if row.checkpoint in traces else []
+        trace = traces.get(row.checkpoint or "")
+        known = trace.epochs if trace else []
         last = row.report.provenance.get("epochs_done") or (known[-1].epoch if known else 1)
         entries = [_logged(epoch.epoch, epoch.report()) for epoch in known if epoch.epoch < last]
         logs.append(

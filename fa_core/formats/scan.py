@@ -93,6 +93,7 @@ class Format(msgspec.Struct, frozen=True):
 _POSITIONS = (b'epoch"', b'Epoch"', b'step"', b'iteration"', b'iter"')
 
 FORMATS: tuple[Format, ...] = (
+    Format("audit that goes on", (b'"journal"',), "audit_table", "_journal"),
     Format("audit table", (b'"reports"', b'"summary"', b'"method_name"', b'"residual_norms"'), "audit_table"),
     Format("penalty log", (b'"log"',), "epoch_trace", "_log"),
     Format("epoch trace", _POSITIONS, "epoch_trace"),

@@ -101,6 +101,8 @@ tr.marked td { background: #fdf1ef; }
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _BAR = re.compile(r"(\\*)\|")
+_OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
+"""A hint for the command line, which no written report gives."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
 
 
@@ -144,7 +146,7 @@ def to_html(blocks: Iterable[Block]) -> str:
 
     from markdown_it import MarkdownIt
 
-    from fa_core.reporting.figures import rendered
+    from fa_core.reporting.panels import rendered
 
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
@@ -187,7 +189,8 @@ def _lines(block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: 
         yield spell(block.text)
     elif isinstance(block, Bullets):
         yield from (
-            f"{f'{number}.' if block.numbered else '-'} {spell(item)}" for number, item in enumerate(block.items, 1)
+            f"{f'{number}.' if block.numbered else '-'} {spell(_OPTION.sub('', item))}"
+            for number, item in enumerate(block.items, 1)
         )
     elif isinstance(block, Figure):
         if block.name in paths:

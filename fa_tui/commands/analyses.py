@@ -25,7 +25,7 @@ ByOption = Annotated[
 
 
 def seeds_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     by: ByOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
@@ -36,9 +36,10 @@ def seeds_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on; then differences.
+    """Print each method over its seeds, and where seeds disagree.
 
-    Differences are between methods with their second axes, paired by seed: effects, gaps to BP, interactions.
+    Mean ± std, verdict counts, and differences. Differences are between methods with their second axes, paired by
+    seed: effects, gaps to BP, interactions.
 
     Examples:
 
@@ -98,7 +99,7 @@ NeitherOption = Annotated[
 
 
 def sweep_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     healthy: HealthyOption = None,
     neither: NeitherOption = None,
     methods: options.MethodsOption = None,
@@ -108,8 +109,9 @@ def sweep_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print each threshold's gap between healthy and degenerate runs, and the interval in which no letter changes.
+    """Print the gap of each threshold, and how far it may move.
 
+    The gap is between healthy and degenerate runs, the plateau the interval that changes no verdict.
     JSON also holds all thresholds at which a verdict flips, and verdict counts as functions of each threshold.
 
     Examples:
@@ -141,7 +143,7 @@ ChanceOption = Annotated[
 
 
 def utility_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     chance: ChanceOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
@@ -150,7 +152,9 @@ def utility_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print the runs that accuracy alone, accuracy with Γ, and each diagnostic would walk back.
+    """Print the runs that each reporting habit would walk back.
+
+    The habits: accuracy alone, accuracy with Γ, and each diagnostic.
 
     Examples:
 
@@ -179,7 +183,7 @@ FollowOption = Annotated[bool, typer.Option("--follow", help="Print again whenev
 
 
 def timeline_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     stop_on: StopOnOption = "ab",
     epochs: EpochsOption = None,
     follow: FollowOption = False,
@@ -189,7 +193,9 @@ def timeline_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print the first epoch at which each diagnostic fires, per run and per method, and what an early stop saves.
+    """Print the first epoch at which each diagnostic fires.
+
+    It is given per run and per method, with what an early stop saves.
 
     Examples:
 
@@ -216,13 +222,13 @@ def timeline_command(
     raise typer.Exit(_following(paths, once) if follow else once())
 
 
-def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
+def _following(paths: Sequence[Path], once: Callable[[], int]) -> int:
     """Print now, and again after every change under the paths."""
     from watchfiles import watch
 
     code = once()
     try:
-        for _ in watch(*(paths or [options.sample_runs()])):
+        for _ in watch(*paths):
             code = once()
     except KeyboardInterrupt:
         pass
@@ -245,15 +251,18 @@ TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md a
 
 def report_command(
     out: OutOption,
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     figure: FigureOption = "audit",
     title: TitleOption = "Four-diagnostic audit",
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
+    blank: Annotated[bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")] = False,
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
+    """Write the reporting form: what goes into a paper's appendix.
+
+    Headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
 
     Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the tables of verdicts
     and over seeds, to be \\input. Prints the files it wrote.
@@ -269,10 +278,15 @@ def report_command(
 
         fa-tui report audit_table.json --out tables.tex
 
+        fa-tui report --blank --out form.md
+
         fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
     """
-    from fa_core.reporting.form import write_report
+    from fa_core.reporting.form import blank_form, write_blocks, write_report
 
+    if blank:
+        print(*write_blocks(out, blank_form(title)), sep="\n")
+        return
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
     for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
         print(file)

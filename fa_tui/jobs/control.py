@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from fa_core.errors import FaError
 from fa_tui.jobs.launches import Launches
 from fa_tui.jobs.listing import Listed
@@ -62,8 +64,15 @@ class JobControl:
         self._failed: list[Failed] = []
 
     def listed(self) -> list[Listed]:
-        """Every job, source after source."""
-        return [job for source in self._sources for job in source.listed()]
+        """Every job, source after source; of a run that was measured, its verdict by the thresholds of now."""
+        session, ascii_only = self._app.session, not self._app.terminal.unicode
+        measured = [
+            replace(job, words="  ".join(filter(None, [session.cell(int(job.id), ascii_only=ascii_only), job.words])))
+            if job.state == "done"
+            else job
+            for job in self.measuring.listed()
+        ]
+        return [*measured, *self.launches.listed()]
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""

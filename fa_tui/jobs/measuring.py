@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from fa_core.atomic import Throttle, keep_old
+from fa_core.atomic import keep_old
 from fa_core.errors import FaError
 from fa_core.report import DiagnosticReport
 from fa_core.rows import AuditRow
@@ -28,6 +28,7 @@ from fa_tui.jobs.listing import Listed, Pace
 if TYPE_CHECKING:
     from fa_core.engine.devices import Placement
     from fa_core.engine.jobs import JobView, MeasureOptions
+    from fa_core.engine.journal import Journal
     from fa_core.engine.pool import Pool
     from fa_core.engine.verify import Verification
 
@@ -118,11 +119,13 @@ class Results:
         self.out = out or Path.cwd() / RESULTS
         self._rows: dict[object, AuditRow] | None = None
         self._lock = threading.Lock()
-        self._throttle = Throttle()
-        self._unwritten = self._has_old = False
+        self._journal: Journal | None = None
+        self._has_old = False
 
     def save(self, row: AuditRow) -> Path:
-        """Write one measured run to disk, whole or not at all, or soon with those that follow; where it goes."""
+        """Write one measured run to disk, whole or not at all; where it goes."""
+        from fa_core.engine.journal import Journal
+
         checkpoint = Path(row.checkpoint or "")
         if is_run(checkpoint):
             from fa_core.engine.audit import replace_audit
@@ -131,29 +134,27 @@ class Results:
             return checkpoint / AUDIT
         with self._lock:
             rows = self._kept()
-            if rows.pop(_identity(row), None) is not None and not self._has_old:
+            if _identity(row) in rows and not self._has_old:
                 # what another explorer, or an earlier one, measured
+                self._finish()
                 keep_old(self.out)
                 self._has_old = True
+            rows.pop(_identity(row), None)
+            if self._journal is None:
+                self._journal = Journal(self.out, rows.values())
             rows[_identity(row)] = row
-            self._unwritten = True
-            if self._throttle.pause <= 0:
-                self._write()
+            self._journal.append(row)
         return self.out
 
     def flush(self) -> None:
-        """Write what is not written yet."""
+        """Put the table in the journal's place."""
         with self._lock:
-            self._write()
+            self._finish()
 
-    def _write(self) -> None:
-        from fa_core.formats.audit_table_writer import write_audit_table
-
-        if not self._unwritten or self._rows is None:
-            return
-        with self._throttle.writing():
-            write_audit_table(self.out, self._rows.values())
-        self._unwritten = False
+    def _finish(self) -> None:
+        if self._journal is not None and self._rows is not None:
+            self._journal.finish(self._rows.values())
+        self._journal = None
 
     def _kept(self) -> dict[object, AuditRow]:
         if self._rows is None:
@@ -239,17 +240,18 @@ class Measuring:
         self._paces: defaultdict[str, Pace] = defaultdict(Pace)
         self._unfinished: set[str] = set()
 
-    @property
-    def pool(self) -> Pool:
-        """The pool, made on first use."""
-        if self._pool is None:
-            from fa_core.engine.audit import make_pool
-            from fa_core.engine.devices import Placement
-            from fa_core.engine.jobs import DEFAULT_MEASURE
+    def _pool_for(self, runs: int) -> Pool:
+        """The pool, made on first use, with as many workers as the command line has for so many runs."""
+        from fa_core.engine.audit import make_pool
+        from fa_core.engine.devices import LOCAL, Placement, workers_for
+        from fa_core.engine.jobs import DEFAULT_MEASURE
 
-            setup = self._setup.preferring(self._device)
-            placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
-            self._pool = make_pool(placement, self._moved, on_notice=self._on_notice, measure=measure)
+        setup = self._setup.preferring(self._device)
+        placement, measure = setup.placement or Placement(), setup.measure or DEFAULT_MEASURE
+        if self._pool is None:
+            self._pool = make_pool(placement, self._moved, runs=runs, on_notice=self._on_notice, measure=measure)
+        elif placement.engine == LOCAL:
+            self._pool.make_room(workers_for(runs, placement.device, placement.jobs))
         return self._pool
 
     def start(self, rows: Iterable[tuple[int, AuditRow]]) -> list[str]:
@@ -264,29 +266,30 @@ class Measuring:
 
         started = []
         active = {view.job.id for view in self.jobs() if not view.state.final}
-        for index, row in rows:
+        new = [(index, row) for index, row in rows if row.checkpoint is not None and str(index) not in active]
+        pool = self._pool_for(len(self._unfinished) + len(new)) if new else None
+        for index, row in new:
+            assert pool is not None
             job_id = str(index)
-            if row.checkpoint is None or job_id in active:
-                continue
             options = self._setup.options or MeasureOptions()
-            there = msgspec.structs.replace(row, checkpoint=str(Path(row.checkpoint).resolve()))
+            there = msgspec.structs.replace(row, checkpoint=str(Path(str(row.checkpoint)).resolve()))
             if row.report.coverage:
                 from fa_core.engine.verify import find_checkpoint, recorded_options
 
                 options = recorded_options(row, options.data, options.model, resamples=True)
                 there = msgspec.structs.replace(row, checkpoint=str(find_checkpoint(row)))
             self._rows[job_id] = (index, row)
-            self._follow(job_id, self.pool.submit(job_for(there, job_id, options)))
+            self._follow(job_id, pool.submit(job_for(there, job_id, options)))
             started.append(job_id)
         return started
 
     def retry(self, job_id: str) -> None:
         """Queue a job again that failed or was cancelled."""
-        self._follow(job_id, self.pool.retry(job_id))
+        self._follow(job_id, self._pool_for(len(self._unfinished) + 1).retry(job_id))
 
     def cancel(self, job_id: str) -> bool:
         """Cancel a job; False if it is over."""
-        return self.pool.cancel(job_id)
+        return self._pool is not None and self._pool.cancel(job_id)
 
     def move(self, job_id: str, step: int) -> bool:
         """Put a queued job some places later in the queue; False if it stays where it is, or a worker has it."""
@@ -294,7 +297,7 @@ class Measuring:
         if job_id not in queue:
             return False
         place = queue.index(job_id) + step
-        return 0 <= place < len(queue) and self.pool.move(job_id, place)
+        return 0 <= place < len(queue) and self._pool is not None and self._pool.move(job_id, place)
 
     def jobs(self) -> list[JobView]:
         """Every job, those that ran or run first, then the queue."""
@@ -341,7 +344,9 @@ class Measuring:
             done=view.done,
             total=view.total,
             left=pace.seconds_left(view.total) if running else None,
-            took=pace.took if view.state.final else None,
+            took=pace.took if view.state.final else pace.lasts,
+            rate=pace.rate if running else None,
+            pid=view.pid if running else 0,
             words=_without_path(view.error, view.job.checkpoint) or view.note,
             error=view.error,
             log=view.log,

@@ -175,6 +175,10 @@ class AnalysisScreen(JudgedScreen):
             grid = analysed.reordered(grid, ("fires when", "gap", NO_LETTER_CHANGES))
         elif isinstance(self._found, Utility):
             grid = analysed.with_methods(grid, self._found, self.runs.measured(), self.table.view.width)
+        elif self._open == 2:
+            # so are the source and the verdict
+            seen = ("method", "from", "verdict", "fires on")
+            grid = analysed.reordered(grid, [name for name in seen if name in grid.headings], lines_up=False)
         self._said = [*self.runs.left_out_words(groups=self._open == 0), *map(with_keys, self._said)]
         self.set_class(not len(table), "-empty")
         if not len(table):
@@ -185,6 +189,7 @@ class AnalysisScreen(JudgedScreen):
     def shared(self) -> Shared:
         """The table that is open, and the runs that it is of."""
         session, name, rows = self.session, NAMES[self._open], self.session.scoped
+        chart = self.query_one("#curve", Canvas).chart
         groups = zip(("--healthy", "--neither"), self.runs.groups() if name == "sweep" else (), strict=False)
         options = [word for option, methods in groups if methods for word in (option, ",".join(methods))]
         look = look_now(self.app)
@@ -204,6 +209,7 @@ class AnalysisScreen(JudgedScreen):
             session.thresholds,
             lambda: session.traces if self.runs.rows is None else traces_of(rows, session.traces),
             table,
+            [("runs that fire, runs that walk back (w)", chart)] if self._open == 0 and chart is not None else (),
         )
 
     def _record(self) -> Any:

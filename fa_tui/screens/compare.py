@@ -149,6 +149,7 @@ class CompareScreen(JudgedScreen):
             session.thresholds,
             lambda: traces_of(rows, session.traces),
             table,
+            self.charts.charts,
         )
 
     def _value_here(self) -> str:
@@ -175,7 +176,8 @@ class CompareScreen(JudgedScreen):
         self._draw()
 
     def _draw(self) -> None:
-        self.charts.show(self.view.reports, *self._scales)
+        seen = self._labels[self.view.window.first : self.view.window.end]
+        self.charts.show(self.view.reports, *self._scales, ["".join(label).strip() for label in seen])
         self._say()
 
     def _scales_of_all(self) -> Scales:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import platform
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -117,6 +118,7 @@ def given_runs(app: ExplorerApp, chosen: Sequence[int]) -> Shared:
         runs_words(len(exported)),
         session.thresholds,
         lambda: session.traces if indices is None else traces_of(exported, session.traces),
+        charts=app.explorer.charts.charts if app.explorer.charts is not None else (),
     )
 
 
@@ -156,7 +158,9 @@ async def export_something(app: ExplorerApp) -> None:
         files = await asyncio.to_thread(exporting.export, kind, name, shared)
     more = f" and {len(files) - 1} more" if len(files) > 1 else ""
     left_out = exporting.left_out_words(kind, shared)
-    app.say(f"saved {files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")
+    # in a browser the file is not where the user looks first
+    here = f"{platform.node()}:" if app.is_web else ""
+    app.say(f"saved {here}{files[0].resolve()}{more}{left_out and f': {left_out}'}", "good")
 
 
 _removed: list[tuple[str, DiagnosticThresholds]] = []

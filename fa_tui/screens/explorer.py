@@ -14,7 +14,7 @@ from textual.geometry import Size
 from textual.widget import Widget
 
 from fa_core.diagnostics import LETTERS
-from fa_tui.screens.explorer_panes import RunsShown, tidy_soon
+from fa_tui.screens.explorer_panes import RunsShown, SidePane, tidy_soon
 from fa_tui.screens.threshold_screen import SlidersScreen
 from fa_tui.session import Flip, Session
 from fa_tui.terminal.painting import after
@@ -80,6 +80,11 @@ EXPLORER_KEYS: list[BindingType] = [
     Binding("S", "order", "Sort by", show=False, tooltip="sort the long view by any column"),
     Binding("x", "axis('columns')", "Columns", show=False, tooltip="other columns: seeds, λ, sources, ..."),
     Binding("X", "axis('lines')", "Lines", show=False, tooltip="other lines: methods, λ, sources, ..."),
+    Binding("less_than_sign", "divide(4)", "Wider", show=False, key_display="<", tooltip="the run's pane wider"),
+    Binding("greater_than_sign", "divide(-4)", "Narrower", show=False, key_display=">", tooltip="its pane narrower"),
+    Binding(
+        "z", "maximise", "Maximise", show=False, tooltip="the runs, or the run's pane, on all of the width; again: both"
+    ),
     Binding(
         "escape", "back", "Back", show=False, tooltip="from the sliders to the runs, from the long view to the matrix"
     ),
@@ -138,7 +143,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
             yield self.matrix
             if self.shown_runs.table is not None:
                 yield self.shown_runs.table
-            yield Place(id="detail-place")
+            yield SidePane(self.app.settings.side)
         yield Place(id="sliders-place")
         yield KeyBar()
 
@@ -266,6 +271,20 @@ class ExplorerScreen(Uniform, SlidersScreen):
             await self.action_toggle_table()
         else:
             self.set_focus(self.runs)
+
+    def action_divide(self, cells: int) -> None:
+        """Move the line between the runs and the run's pane; it is there again the next time."""
+        pane = self.query_one(SidePane)
+        pane.widen(pane.size.width + 2 + cells)
+        after(0.5, self, pane.keep)
+
+    def action_maximise(self) -> None:
+        """Show the pane with the focus alone, the runs' or the run's; again: both."""
+        alone = self.has_class("-runs-alone") or self.has_class("-run-alone")
+        in_detail = self.detail is not None and self.detail.has_focus
+        self.set_class(not alone and not in_detail, "-runs-alone")
+        self.set_class(not alone and in_detail, "-run-alone")
+        self.call_after_refresh(self._draw_charts)
 
     async def action_toggle_table(self) -> None:
         """Show the long view instead of the matrix, or the matrix again; the cursor stays on its run."""
@@ -422,6 +441,7 @@ class ExplorerScreen(Uniform, SlidersScreen):
         from fa_tui.jobs.listing import progress_line
 
         self.status.show_progress(progress_line(jobs))
+        self.query_one(KeyBar).pin("J" if any(not job.over for job in jobs) else "")
 
     @on(LineTable.Marked)
     def _marked(self) -> None:

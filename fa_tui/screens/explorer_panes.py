@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from textual import events
 from textual.message_pump import MessagePump
 from textual.widget import Widget
 
+from fa_core.errors import FaError
 from fa_tui.session import Flip, Session
+from fa_tui.settings import remember
 from fa_tui.terminal.painting import after
 from fa_tui.views.columns import BY_NAME
 from fa_tui.views.filters import CELL_LETTERS, Look, filter_of
@@ -16,6 +20,7 @@ from fa_tui.views.grid import METHODS_BY_SEEDS
 from fa_tui.views.text import Glyphs
 from fa_tui.views.words import Overview
 from fa_tui.widgets.matrix import Matrix
+from fa_tui.widgets.painted import Place
 
 if TYPE_CHECKING:
     from fa_tui.widgets.run_table import RunTable
@@ -43,6 +48,50 @@ def _tidy() -> None:
     from fa_core.table import give_back
 
     give_back(cycles=True)
+
+
+_LEAST_SIDE, _LEAST_RUNS = 24, 30
+_KEPT_SECONDS = 0.5
+
+
+class SidePane(Place):
+    """Where the run under the cursor is shown; its left border is dragged to make it wider, and where it was is kept.
+
+    Args:
+        width: its cells, 0: by the window's width.
+    """
+
+    def __init__(self, width: int) -> None:
+        super().__init__(id="detail-place")
+        self.chosen = width
+
+    def on_mount(self) -> None:
+        if self.chosen:
+            self.widen(self.chosen)
+
+    def widen(self, width: int) -> None:
+        """Be so wide, as far as there is room."""
+        self.chosen = max(_LEAST_SIDE, min(width, self.screen.size.width - _LEAST_RUNS))
+        self.screen.add_class("-divided")
+        self.styles.width = self.chosen
+
+    def keep(self) -> None:
+        """Keep the width for the next time; settings that cannot be written cost nothing but that."""
+        with suppress(FaError, OSError):
+            remember("side", self.chosen)
+
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        if event.button == 1 and event.x == 0:
+            self.capture_mouse()
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        if self.app.mouse_captured is self:
+            self.widen(self.region.right - int(event.screen_x))
+
+    def on_mouse_up(self) -> None:
+        if self.app.mouse_captured is self:
+            self.release_mouse()
+            self.keep()
 
 
 class RunsShown:

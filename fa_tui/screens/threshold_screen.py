@@ -31,7 +31,7 @@ ROOMY = 48
 
 
 class SlidersScreen(Screen[None]):
-    """A title, and sliders that show the runs' numbers and how many walk back.
+    """A title, and sliders that show the runs' numbers and how many need walk-back.
 
     Args:
         session: the runs and what judges them.
@@ -152,6 +152,7 @@ class JudgedScreen(SlidersScreen):
     def compose(self) -> ComposeResult:
         from fa_tui.widgets.sliders_panel import SlidersPanel
 
+        self.app.painter.settle()
         # known before the first layout, so that nothing is laid out and sent twice
         size = self.app.size
         for length, breaks in ((size.width, self.HORIZONTAL_BREAKPOINTS), (size.height, self.VERTICAL_BREAKPOINTS)):

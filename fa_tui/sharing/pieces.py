@@ -29,6 +29,7 @@ from fa_tui.views.words import runs_words as runs_words
 
 if TYPE_CHECKING:
     from fa_core.formats import Trace
+    from fa_tui.widgets.chart import Chart
 
 
 _NOTE = 40
@@ -81,6 +82,7 @@ class Shared(NamedTuple):
         thresholds: what judges them.
         traces: of these runs; reads them when asked.
         table: what else can be exported.
+        charts: those on screen, with their titles.
     """
 
     pieces: Sequence[Piece]
@@ -89,6 +91,7 @@ class Shared(NamedTuple):
     thresholds: DiagnosticThresholds = DiagnosticThresholds()
     traces: Callable[[], Sequence[Trace]] = tuple
     table: Table | None = None
+    charts: Sequence[tuple[str, Chart]] = ()
 
 
 def cell_piece(text: str) -> Iterator[Piece]:
@@ -167,7 +170,8 @@ def _report(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
 
 
 def _figure(rows: Sequence[AuditRow], thresholds: DiagnosticThresholds) -> str:
-    from fa_core.reporting.figures import audit_figure, rendered
+    from fa_core.reporting.figures import audit_figure
+    from fa_core.reporting.panels import rendered
     from fa_core.table import AuditTable
 
     return rendered(audit_figure(AuditTable.from_rows(rows), thresholds)).decode()
@@ -262,7 +266,7 @@ def timeline_table(session: Session, epochs: EpochSession, stop_on: str) -> Tabl
     return Table("timeline", list(timeline_blocks(found)), record=lambda: timeline_record(found))
 
 
-def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequence[Piece]) -> Shared:
+def shared_replay(epochs: EpochSession, chosen: int | None, table: Table, more: Sequence[Piece]) -> Shared:
     """Copies: of the marked runs, or of the chosen one; exports: of the marked runs, or of all.
 
     Args:
@@ -271,7 +275,7 @@ def shared_replay(epochs: EpochSession, chosen: int, table: Table, more: Sequenc
         table: of its first fires.
         more: what else can be copied.
     """
-    runs = sorted(epochs.marked) or [chosen]
+    runs = sorted(epochs.marked) or [chosen or 0]
     rows = [epochs.rows[run] for run in runs]
     at = f"at epoch {epochs.epoch}"
     one = f"{epochs.name(runs[0])} {epochs.when(runs[0])}"

@@ -163,6 +163,10 @@ class Painter:
             self._pacing.answered(time.monotonic())
             self._pay()
 
+    def settle(self) -> None:
+        """Let a screen that opens be laid out before it is painted: half of it would be sent twice."""
+        self._settled_at = time.monotonic() + _SETTLE_SECONDS
+
     def leave(self, leave: Callable[[], None]) -> None:
         """Leave once the answer under way has come: later it would be typed into the shell."""
         if self._pacing.expects_answer:

@@ -81,8 +81,9 @@ class Analysed:
         return {method: (analysed[method], count) for method, count in every.items()}
 
     def measured(self) -> dict[str, int]:
-        """Method → how many of its runs are measured, those with none left out."""
-        return Counter(self.table.method[self.table.coverage != 0].tolist())
+        """Method → how many of its runs are measured; controls and methods with none left out."""
+        counts = Counter(self.table.method[self.table.coverage != 0].tolist())
+        return {method: count for method, count in counts.items() if method not in CONTROLS}
 
     def groups(self) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
         """The methods chosen as healthy, and as neither, of which runs are analysed; None for the defaults."""
@@ -101,8 +102,8 @@ class Analysed:
         """
         if self.rows is None:
             return
-        groups = self._session.groups
-        healthy = DEFAULT_HEALTHY if groups is None else [name for name in groups if groups[name] == GROUPS[0]]
+        chosen = self._session.groups
+        healthy = DEFAULT_HEALTHY if chosen is None else [name for name in chosen if chosen[name] == GROUPS[0]]
         for words in left_out_words(self.counts(), healthy if groups else None, " (f: all runs)"):
             yield f"- {words}"
 
@@ -150,11 +151,11 @@ def parts(blocks: Iterable[Block]) -> tuple[Grid, list[str]]:
     return grid, said
 
 
-def reordered(grid: Grid, first: Sequence[str]) -> Grid:
-    """The table with some columns moved to the front, all set left."""
+def reordered(grid: Grid, first: Sequence[str], *, lines_up: bool = True) -> Grid:
+    """The table with some columns moved to the front; all set left where they line up so."""
     order = [*map(grid.headings.index, first), *(i for i, name in enumerate(grid.headings) if name not in first)]
     headings, *rows = (tuple(line[i] for i in order) for line in (grid.headings, *grid.rows))
-    return replace(grid, headings=headings, rows=tuple(rows), words=len(order))
+    return replace(grid, headings=headings, rows=tuple(rows), words=len(order) if lines_up else grid.words)
 
 
 def with_methods(grid: Grid, analysis: Utility, measured: Mapping[str, int], room: int) -> Grid:
@@ -191,14 +192,14 @@ def curve_words(curve: VerdictCurve, one: Sensitivity) -> list[tuple[str, str]]:
 
 
 def strategy_words(strategy: Strategy, full: Strategy, analysis: Utility) -> Iterator[str]:
-    """Which runs a reporting habit withdraws, and which it lets pass."""
+    """Which runs a reporting habit withdraws, and which it misses."""
     seen = set(strategy.walked_back)
     missed = [name for name in full.walked_back if name not in seen]
     yield f"# {strategy.name}: {strategy.looks_at}"
     yield f"  walks back {len(strategy.walked_back)}: {listed(strategy.walked_back, _LISTED) or 'none'}"
     if strategy.name != full.name:
-        yield f"  lets pass what {full.name} walks back: {listed(missed, _LISTED) or 'none'}"
-    yield f"  could look at what it needs on {strategy.judged} of {analysis.runs} runs"
+        yield f"  misses: {listed(missed, _LISTED) or 'none'}"
+    yield f"  has all it needs on {strategy.judged} of {analysis.runs} runs"
     counts = ", ".join(f"{method} {count}" for method, count in strategy.by_method.items() if count)
     if counts:
         yield f"  by method: {counts}"

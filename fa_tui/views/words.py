@@ -224,6 +224,12 @@ def told_apart(rows: Sequence[AuditRow], *, by_place: bool = True) -> list[tuple
     return [(printable(method), printable(rest)) for method, rest in found]
 
 
+def place_label(row: AuditRow) -> str:
+    """Where a run comes from: the name of a file, the last two parts of a folder's path."""
+    place = Path(run_place(row.source))
+    return place.name if place.suffix else "/".join(place.parts[-2:])
+
+
 def among(rows: Iterable[AuditRow], row: AuditRow) -> str:
     """What `told_apart` calls one of the rows."""
     alike = [each for each in rows if (each.method, each.seed) == (row.method, row.seed)]

@@ -1,4 +1,4 @@
-"""The left part of the matrix: what its lines are, and how many of their runs walk back.
+"""The left part of the matrix: what its lines are, and how many of their runs need walk-back.
 
 The matrix: methods down, seeds across (or any two axes), a verdict or a number per run.
 """
@@ -95,7 +95,7 @@ class LineNames:
         return [Segment(f" {clipped(entry.label, width - 2, self._glyphs)}", self._table.style_of("source"))]
 
     def corner(self, axis: str, top: int) -> list[Segment]:
-        """What the lines are and how many walk back; or their source, when its heading has scrolled away.
+        """What the lines are and how many need walk-back; or their source, when its heading has scrolled away.
 
         Args:
             axis: what the lines are.

@@ -381,8 +381,8 @@ class ThresholdSlider(Dragged, can_focus=True):
         if cell != self._track.scale.cell(self._pending, cells):
             self._set_pending(self._track.scale.value_at(cell, cells), f"drag {self._drags}")
 
-    def on_mouse_down(self) -> None:
-        # before the press moves it
+    def on_mouse_down(self, event: events.MouseDown) -> None:
+        # Textual calls the handler of `Dragged` after this one
         self._drags += 1
 
     def _set_pending(self, value: float, how: str = "step") -> None:

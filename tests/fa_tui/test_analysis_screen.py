@@ -103,7 +103,7 @@ async def test_thresholds_set_elsewhere_and_new_runs_are_taken_over(app: Explore
 async def test_the_line_under_the_cursor_is_told_more_about(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         screen = await _open(pilot, "2", *["down"] * 4)
-        assert "lets pass what S_full walks back: dfa_s42, credit_bridge_s123, dfa_s456" in screen.about.text
+        assert "misses: dfa_s42, credit_bridge_s123, dfa_s456" in screen.about.text
         await pilot.press("3", "down")
         await settled(pilot, screen)
         assert "seeds disagree on (c)" in screen.about.text

@@ -119,6 +119,14 @@ async def test_an_explorer_runs_in_the_websocket_and_ends_with_it(served: Served
 
 
 @pytest.mark.slow
+async def test_the_page_has_a_title_and_an_icon_and_no_splash(served: Served, http: Any) -> None:
+    async with http.get(served.address) as answer:
+        page = await answer.text()
+    assert "<title>fa-tui it&#x27;s $HOME; a table.json</title>" in page
+    assert page.count('rel="icon" href="data:image/svg+xml,') == 1 and ".intro-dialog { display: none" in page
+
+
+@pytest.mark.slow
 async def test_ending_the_server_ends_its_explorers(served: Served, http: Any) -> None:
     async with http.ws_connect(f"{served.address}ws?width=80&height=24", headers={"Origin": served.base}) as websocket:
         await until("walk-back", Screen(80, 24), websocket.receive_bytes)
