@@ -19,6 +19,9 @@ def main() -> int:
     """Run the command line; its exit code."""
     # a collection amid imports costs more than their garbage; it is on again after the first paint or parsing
     gc.disable()
+    if sys.path[0] in ("", os.getcwd()):  # noqa: PTH109 (pathlib takes a millisecond to import)
+        # after what is installed: no file of the folder where it is started (numpy.py) is taken for a library
+        sys.path.append(sys.path.pop(0))
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, leave)
     from fa_tui.cli import main as run

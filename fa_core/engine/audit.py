@@ -505,8 +505,7 @@ def check_writable(out: Path) -> None:
     try:
         recorded_audits(out)
         out.parent.mkdir(parents=True, exist_ok=True)
-        probe = out.with_name(f".{out.name}.probe")
-        probe.touch()
-        probe.unlink()
+        # by a name that nobody could have put a link at
+        tempfile.TemporaryFile(dir=out.parent).close()
     except OSError as error:
         raise UsageError(f"cannot be written ({error.strerror})", where=out) from error
