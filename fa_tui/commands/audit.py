@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from fa_core.engine.devices import Placement
+from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui import options
@@ -82,6 +83,9 @@ def audit_command(
             "less (no hashes, intervals, credit)."
         ),
     ] = "table",
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
+    ] = "1/1",
     criteria: options.Criteria,
 ) -> None:
     """Measure checkpoints and run folders.
@@ -105,6 +109,8 @@ def audit_command(
         fa-tui audit runs/ --out list.json --format audit-list --notes 'd = 256, CIFAR-10'
 
         fa-tui audit runs/ --out audit.json --engine ray --address auto
+
+        fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
     """
     given = locals()
     from fa_core.atomic import write_json
@@ -123,11 +129,13 @@ def audit_command(
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
 
-    targets = measurable(found.rows)
+    targets = measurable(found.rows)[options.part(shard)]
+    if not targets and shard != "1/1":
+        raise UsageError(f"--shard {shard}: no run is left for this part", hint="make fewer parts")
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
-            found.rows,
+            targets,
             out,
             settings,
             placement=placement,

@@ -80,10 +80,10 @@ _LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 """Columns that a narrow terminal does without."""
 
 _PIPE_WIDTH = 200
-"""Of the lines in a pipe or a pager, which leave no column out: a name, then the verdict is shortened."""
+"""Of the lines in a pipe or a pager. From this width on no column is left out: names and verdicts are shortened."""
 
 _LEAST_VERDICT = 68
-"""Cells that names leave to the verdict in a pipe: two diagnostics fire."""
+"""Cells that names leave to the verdict there: two diagnostics fire."""
 
 _LEAST_NAME = 12
 """Cells that names keep on a narrow terminal: they are shortened before any number."""
@@ -454,10 +454,10 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
         widths: of the columns, in cells of the terminal.
     """
     shown = list(range(len(HEADINGS)))
-    if not console.is_terminal:
+    if console.width >= _PIPE_WIDTH:
         widths[-1] = min(widths[-1], _LEAST_VERDICT)
-    for heading in _LEFT_OUT_FIRST if console.is_terminal else ():
-        if sum(2 + widths[place] for place in shown) > console.width:
+    for heading in _LEFT_OUT_FIRST:
+        if console.width < _PIPE_WIDTH and sum(2 + widths[place] for place in shown) > console.width:
             shown.remove(HEADINGS.index(heading))
     rest = sum(2 + widths[place] for place in shown[1:])
     widths[0] = min(widths[0], max(_LEAST_NAME, console.width - 2 - rest))

@@ -56,6 +56,7 @@ _fa_tui() {
             "audit --patience") : ;;
             "audit --notes") : ;;
             "audit --format") words="table json csv markdown audit-list penalty-log" ;;
+            "audit --shard") : ;;
             "audit --h-norm-explosion-ratio") : ;;
             "audit --g-norm-floor") : ;;
             "audit --stability-drift-ceiling") : ;;
@@ -173,7 +174,7 @@ _fa_tui() {
                 case "$command" in
                     open) if [[ $cur == -* ]]; then words="--help --data --model --taps --show --rows --columns --filter --sort --long --device --jobs --group --engine --address --patience --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     show) if [[ $cur == -* ]]; then words="--help --format --h0 --blocks --depth --filter --sort --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
-                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --notes --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
+                    audit) if [[ $cur == -* ]]; then words="--help --out --data --model --weights --taps --batches --batch-size --norm-batches --dtype --credit --resamples --precision --device --jobs --group --engine --address --patience --resume --notes --format --shard --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     check) if [[ $cur == -* ]]; then words="--help --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     seeds) if [[ $cur == -* ]]; then words="--help --by --methods --seeds --filter --h0 --blocks --depth --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;
                     sweep) if [[ $cur == -* ]]; then words="--help --healthy --methods --seeds --filter --format --h-norm-explosion-ratio --g-norm-floor --stability-drift-ceiling --frozen-acc-margin-pp --protocol --frozen-baseline"; else :; fi ;;

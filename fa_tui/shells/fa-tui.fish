@@ -73,6 +73,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l patience -r -d 'On 
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l resume -d 'Skip what FILE holds already, measured from the same files and settings'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l notes -r -d 'What the reports are to say of these runs'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l format -x -a 'table json csv markdown audit-list penalty-log' -d 'How to print the rows'
+complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l shard -r -d 'The I-th of N parts of the runs, each with a FILE of its own'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l h-norm-explosion-ratio -r -d '(a) fires above this growth per block'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l g-norm-floor -r -d '(b) fires below this deepest ‖g_L‖'
 complete -c fa-tui -n '__fish_seen_subcommand_from audit' -l stability-drift-ceiling -r -d '(c) fires above this drift cosine'

@@ -95,6 +95,7 @@ _fa-tui() {
                 '*--resume[Skip what FILE holds already, measured from the same files and settings]' \
                 '*--notes[What the reports are to say of these runs]:TEXT:_files' \
                 '*--format[How to print the rows]:CHOICE:(table json csv markdown audit-list penalty-log)' \
+                '*--shard[The I-th of N parts of the runs, each with a FILE of its own]:I/N:_files' \
                 '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
                 '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
                 '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \

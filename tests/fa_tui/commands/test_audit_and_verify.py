@@ -230,3 +230,16 @@ def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaig
     assert "the data hold 10 eval batches of 128, not the 50 asked for" in many.stderr
     norms = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "norms.json", "--norm-batches", "99")
     assert "(a) and (b) use all 10 eval batches, not the 99 asked for" in norms.stderr
+
+
+def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(audited, campaign, tmp_path):
+    parts = [tmp_path / f"part-{number}.json" for number in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        fa_tui("audit", "runs", "--shard", f"{number}/2", "--out", part, "--device", "cpu", cwd=campaign)
+    assert all(len(json.loads(part.read_text())["reports"]) < 3 for part in parts)
+    shown = json.loads(fa_tui("show", *parts, "--format", "json", cwd=campaign).stdout)
+    whole = {row["method"]: row for row in json.loads(audited.stdout)}
+    assert sorted(row["method"] for row in shown) == sorted(whole)
+    for row in shown:
+        same = ("headline_acc", "h_L", "g_L", "cross_batch_stability", "frozen_baseline_acc", "verdict")
+        assert [row[name] for name in same] == [whole[row["method"]][name] for name in same]
