@@ -255,8 +255,12 @@ class ExplorerScreen(Uniform, SlidersScreen):
         return action != "measure" or self._can_measure
 
     def on_thresholds_changed(self, message: ThresholdsChanged) -> None:
+        protocol = self.session.thresholds.protocol
         flips = self.flips = self.judged_by(message)
-        if self.shown_runs.verdicts_changed(flips):
+        if self.session.thresholds.protocol != protocol:
+            # every cell is of other diagnostics
+            self.rows_changed(flips)
+        elif self.shown_runs.verdicts_changed(flips):
             self.show_rugs()
             self._show_title()
             self._show_detail()
