@@ -43,7 +43,8 @@ def reached(
     for step in range(steps):
         if cosine:
             optimizer.param_groups[0]["lr"] = 1.5e-3 * (1 + math.cos(math.pi * step / steps))
-        loss, info = method.loss(net, *(part[rows(step)] for part in train))
+        chosen = rows(step)
+        loss, info = method.loss(net, train[0][chosen], train[1][chosen])
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
