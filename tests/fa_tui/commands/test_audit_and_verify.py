@@ -217,8 +217,8 @@ def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(campaign
     for number, part in enumerate(parts, 1):
         assert fa_tui("audit", *runs, "--shard", f"{number}/2", "--out", part, *options, cwd=campaign).returncode == 0
     shown = json.loads(fa_tui("show", *parts, "--format", "json", cwd=campaign).stdout)
-    once = fa_tui("audit", *runs, "--out", tmp_path / "w.json", *options, "--format", "json", cwd=campaign)
-    whole = json.loads(once.stdout)
+    fa_tui("audit", *runs, "--out", tmp_path / "whole.json", *options, cwd=campaign)
+    whole = json.loads(fa_tui("show", tmp_path / "whole.json", "--format", "json").stdout)
     for row in (*shown, *whole):
         del row["source"]
     assert [row["method"] for row in shown] == ["bp", "dfa"] and shown == whole
