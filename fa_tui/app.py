@@ -128,7 +128,7 @@ class ExplorerApp(App[int]):
         self.jobs = JobControl(self, self.setup)
         self.stops_commands = False
         self._opened = title
-        self._begins = look if look.show else look._replace(show=self.settings.show)
+        self._begins = look if look.show else look._replace(show=self.settings.show.replace("stability", "drift"))
         self._history: ThresholdHistory | None = None
 
     def _use_ascii(self) -> None:

@@ -167,21 +167,6 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
     return [item.strip() for part in values or () for item in part.split(",") if item.strip()]
 
 
-def part(shard: str) -> slice:
-    """Every N-th item from the I-th on, of ``"I/N"``: parts of like size and mixture.
-
-    Raises:
-        UsageError: it is not such a part.
-
-    >>> list("abcdefg")[part("2/3")]
-    ['b', 'e']
-    """
-    first, _, parts = shard.partition("/")
-    if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
-        raise UsageError(f"--shard {shard!r} is no part", hint="write 1/8 for the first of eight, to 8/8")
-    return slice(int(first) - 1, None, int(parts))
-
-
 class Criteria(NamedTuple):
     """What runs are judged by.
 

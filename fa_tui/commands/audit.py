@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import msgspec
 import typer
 
+from fa_core.baseline import FROZEN
 from fa_core.engine.devices import Placement
 from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
@@ -129,9 +130,7 @@ def audit_command(
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
 
-    targets = measurable(found.rows)[options.part(shard)]
-    if not targets and shard != "1/1":
-        raise UsageError(f"--shard {shard}: no run is left for this part", hint="make fewer parts")
+    targets = in_part(measurable(found.rows), shard)
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
@@ -175,6 +174,23 @@ def _noted(row: AuditRow, notes: str) -> AuditRow:
         return row
     report = msgspec.structs.replace(row.report, notes="; ".join(filter(None, [notes, said])))
     return msgspec.structs.replace(row, report=report)
+
+
+def in_part(rows: Sequence[AuditRow], shard: str) -> Sequence[AuditRow]:
+    """The rows of part I of N, ``"I/N"``, taken in turn; runs of a seed with a frozen baseline stay in one part.
+
+    Raises:
+        UsageError: there is no such part, or no row in it.
+    """
+    first, _, parts = shard.partition("/")
+    if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
+        raise UsageError(f"--shard {shard!r} is no part", hint="write 1/8 for the first of eight, to 8/8")
+    seeds = {row.seed for row in rows if row.method == FROZEN}
+    units = [str(row.seed) if row.seed in seeds else str(row.checkpoint) for row in rows]
+    mine = set(list(dict.fromkeys(units))[int(first) - 1 :: int(parts)])
+    if rows and not mine:
+        raise UsageError(f"--shard {shard}: no run is left for this part", hint=f"write I/{len(set(units))} at most")
+    return [row for row, unit in zip(rows, units, strict=True) if unit in mine]
 
 
 def verify_command(

@@ -21,7 +21,7 @@ complete -c fa-tui -n '__fish_seen_subcommand_from open' -l help -d 'Show the he
 complete -c fa-tui -n '__fish_seen_subcommand_from open' -l data -r -d 'Data to measure on: synthetic[:…], cifar10:DIR[,raw], cifar100:DIR,…'
 complete -c fa-tui -n '__fish_seen_subcommand_from open' -l model -r -d 'The network that the weights belong to: module:callable(depth=4), your…'
 complete -c fa-tui -n '__fish_seen_subcommand_from open' -l taps -r -d 'Modules whose outputs are the stream h_0..h_L, e.g. \'embed,blocks.*\''
-complete -c fa-tui -n '__fish_seen_subcommand_from open' -l show -r -d 'What the matrix shows: letters, growth, g_L, stability, margin, acc,…'
+complete -c fa-tui -n '__fish_seen_subcommand_from open' -l show -r -d 'What the matrix shows: letters, growth, g_L, drift, margin, acc, h_L,…'
 complete -c fa-tui -n '__fish_seen_subcommand_from open' -l rows -r -d 'The lines of the matrix: method, seed, source, or what the runs name,…'
 complete -c fa-tui -n '__fish_seen_subcommand_from open' -l columns -r -d 'Its columns, likewise'
 complete -c fa-tui -n '__fish_seen_subcommand_from open' -l filter -r -d 'Only some runs, as / in the explorer: \'method:dfa flag:b growth>100\''

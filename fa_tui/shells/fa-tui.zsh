@@ -36,7 +36,7 @@ _fa-tui() {
                 '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
                 '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
                 '*--taps[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
-                '*--show[What the matrix shows\: letters, growth, g_L, stability, margin, acc,…]:WHAT:_files' \
+                '*--show[What the matrix shows\: letters, growth, g_L, drift, margin, acc, h_L,…]:WHAT:_files' \
                 '*--rows[The lines of the matrix\: method, seed, source, or what the runs name,…]:AXIS:_files' \
                 '*--columns[Its columns, likewise]:AXIS:_files' \
                 '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \

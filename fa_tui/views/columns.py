@@ -96,7 +96,7 @@ def _known(value: float) -> float | None:
 QUANTITIES: tuple[Quantity, ...] = (
     Quantity("growth", "growth", "a", lambda report: report.max_per_block_growth, "growth", magnitude, log=True),
     Quantity("g_L", "‖g_L‖", "b", lambda report: report.g_L, "g_L", magnitude, log=True),
-    Quantity("stability", "stability", "c", lambda report: report.cross_batch_stability, "stability", _COSINE),
+    Quantity("drift", "drift", "c", lambda report: report.cross_batch_stability, "stability", _COSINE),
     Quantity("margin", "margin pp", "d", lambda report: report.margin_pp, "margin_pp", "{:+.2f}".format),
     Quantity("acc", "accuracy", "", lambda report: report.headline_acc, "acc", _ACCURACY),
     Quantity("h_L", "‖h_L‖", "", lambda report: report.h_L, "h_L", magnitude, log=True),

@@ -296,7 +296,7 @@ def _section(
 def _numbers(reports: Sequence[DiagnosticReport]) -> list[ComparedLine]:
     assumed = frozenset(place for place, report in enumerate(reports) if report.assumed_baseline_acc is not None)
     lines = []
-    for name in ("growth", "g_L", "stability", "margin", "acc", "frozen"):
+    for name in ("growth", "g_L", "drift", "margin", "acc", "frozen"):
         quantity = BY_NAME[name]
         values = tuple(quantity.of(report) for report in reports)
         if all(value is None for value in values):

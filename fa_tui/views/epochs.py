@@ -221,7 +221,7 @@ def verdict_words(epochs: EpochSession, run: int, ascii_only: bool) -> Pieces:
 def number_words(epochs: EpochSession, run: int) -> Pieces:
     """What was measured on the run at the epoch."""
     report = epochs.rows[run].report
-    shown = ((BY_NAME["growth"], 3), (BY_NAME["g_L"], 3), (BY_NAME["stability"], 3), (BY_NAME["acc"], 4))
+    shown = ((BY_NAME["growth"], 3), (BY_NAME["g_L"], 3), (BY_NAME["drift"], 3), (BY_NAME["acc"], 4))
     texts = (
         f"{quantity.label if quantity.letter else 'acc'} {short(value, digits)}{_kind(report.kinds, quantity.letter)}"
         for quantity, digits in shown

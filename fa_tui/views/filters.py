@@ -4,7 +4,7 @@ Terms are separated by blanks; a run is shown if every term holds. A term is
     word            the method, the name in the file or the source contains it
     name:text       method, source, key, run (source:key), seed, verdict, flag, covers, undecided, is,
                     or an axis such as lam; ``=`` instead of ``:`` asks for the whole word; ``a,b`` for either
-    number<value    growth, g_L, stability, margin, acc, h_L, frozen, gamma, null, seed or an axis; < <= > >= =
+    number<value    growth, g_L, drift, margin, acc, h_L, frozen, gamma, null, seed or an axis; < <= > >= =
 and ``-`` before it negates it. ``flag:ab`` = a and b fire; ``covers:d`` = d was measured; ``undecided:c``;
 ``is:marked``, ``is:measured``, ``is:trustworthy``, ``is:walkback``, ``is:undecided``, ``is:differs``, ``is:nonfinite``.
 Names may be typed in another case, or as the screen spells them.
@@ -29,14 +29,18 @@ from fa_tui.session import Session, mask_of
 from fa_tui.views.columns import BY_NAME, QUANTITIES, every_column, ordered, own, value_of
 from fa_tui.views.grid import METHODS_BY_SEEDS, Axes, axes_of, own_axes
 
-_ON_SCREEN = {"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L"}
+_ON_SCREEN = {
+    **{"λ": "lam", "Γ": "gamma", "accuracy": "acc", "‖g_L‖": "g_L", "‖h_L‖": "h_L", "stability": "drift"},
+    # where no axis has that name
+    **{quantity.letter: quantity.name for quantity in QUANTITIES if quantity.letter},
+}
 
 
 def meant(typed: str, known: Collection[str]) -> str | None:
     """The name that was meant, or None.
 
-    >>> meant("λ", ["lam", "d"]), meant("GROWTH", ["growth"]), meant("growht", ["growth"])
-    ('lam', 'growth', None)
+    >>> meant("λ", ["lam", "d"]), meant("GROWTH", ["growth"]), meant("growht", ["growth"]), meant("c", ["drift"])
+    ('lam', 'growth', None, 'drift')
     """
     if typed in known:
         return typed

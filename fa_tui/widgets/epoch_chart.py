@@ -56,7 +56,7 @@ class Shown(NamedTuple):
 SHOWN = (
     Shown("a", "growth per block", "growth", True),
     Shown("b", "‖g_L‖", "g_L", True),
-    Shown("c", "stability", "stability", False),
+    Shown("c", "drift", "stability", False),
     Shown("d", "accuracy", "acc", False),
     Shown("", "deep Γ", "gamma", False),
 )

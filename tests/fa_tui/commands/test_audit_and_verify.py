@@ -12,9 +12,12 @@ import msgspec
 import pytest
 from safetensors.torch import save_file
 
+from fa_core.errors import UsageError
 from fa_core.methods import make_method
 from fa_core.models import build
+from fa_core.rows import AuditRow
 from fa_core.runs import CREDIT, MANIFEST, WEIGHTS, Manifest
+from fa_tui.commands.audit import in_part
 
 ARGS = {"input_dim": 8, "d": 16, "L": 3, "num_classes": 10}
 DATA = "synthetic:input=8,train=256,test=1280"
@@ -232,14 +235,28 @@ def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaig
     assert "(a) and (b) use all 10 eval batches, not the 99 asked for" in norms.stderr
 
 
-def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(audited, campaign, tmp_path):
+def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(campaign, tmp_path):
+    runs = ("runs/bp_s42", "runs/dfa_s42")
+    options = ("--device", "cpu", "--credit", "none")
     parts = [tmp_path / f"part-{number}.json" for number in (1, 2)]
     for number, part in enumerate(parts, 1):
-        fa_tui("audit", "runs", "--shard", f"{number}/2", "--out", part, "--device", "cpu", cwd=campaign)
-    assert all(len(json.loads(part.read_text())["reports"]) < 3 for part in parts)
+        assert fa_tui("audit", *runs, "--shard", f"{number}/2", "--out", part, *options, cwd=campaign).returncode == 0
     shown = json.loads(fa_tui("show", *parts, "--format", "json", cwd=campaign).stdout)
-    whole = {row["method"]: row for row in json.loads(audited.stdout)}
-    assert sorted(row["method"] for row in shown) == sorted(whole)
-    for row in shown:
-        same = ("headline_acc", "h_L", "g_L", "cross_batch_stability", "frozen_baseline_acc", "verdict")
-        assert [row[name] for name in same] == [whole[row["method"]][name] for name in same]
+    fa_tui("audit", *runs, "--out", tmp_path / "whole.json", *options, cwd=campaign)
+    whole = json.loads(fa_tui("show", tmp_path / "whole.json", "--format", "json").stdout)
+    for row in (*shown, *whole):
+        del row["source"]
+    assert [row["method"] for row in shown] == ["bp", "dfa"] and shown == whole
+
+
+def test_runs_of_a_seed_stay_in_one_part_with_their_frozen_baseline():
+    rows = [
+        AuditRow(source=name, key=name, method=name.partition("_")[0], seed=int(name[-1]), checkpoint=name)
+        for name in ("bp_s1", "bp_s2", "bp_s3", "frozen_s1", "dfa_s1", "dfa_s2")
+    ]
+    parts = [[row.key for row in in_part(rows, f"{number}/2")] for number in (1, 2)]
+    assert parts == [["bp_s1", "bp_s3", "frozen_s1", "dfa_s1"], ["bp_s2", "dfa_s2"]]
+    assert in_part(rows, "1/1") == rows
+    for wrong in ("0/2", "3/2", "x", "1/", "5/5"):
+        with pytest.raises(UsageError, match="--shard"):
+            in_part(rows, wrong)

@@ -91,3 +91,12 @@ def test_values_that_are_not_finite_can_be_asked_for() -> None:
     norms = ([1.0, 2.0], [1.0, math.nan], [1.0, math.inf])
     rows = [AuditRow(source="a", key=str(h), method="bp", report=DiagnosticReport(residual_norms=h)) for h in norms]
     assert Filter("is:nonfinite").rows(Session(rows)) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("letter", "name"), [("a", "growth"), ("b", "g_L"), ("c", "drift"), ("stability", "drift"), ("d", "margin")]
+)
+def test_a_diagnostic_is_filtered_by_its_letter_too(session: Session, letter: str, name: str) -> None:
+    found = Filter(f"{name}>0.2").rows(session)
+    assert found is not None and Filter(f"{letter}>0.2").rows(session) == found
+    assert Filter("d>200", ["d"]).rows(session) == []

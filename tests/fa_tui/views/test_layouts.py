@@ -45,8 +45,8 @@ def test_seeds_are_sorted_as_numbers_and_what_is_not_measured_or_nan_goes_last_b
     ]
     session = Session(rows)
     assert ordered(session, range(3), "seed") == [1, 0, 2]
-    assert ordered(session, range(3), "stability") == [2, 0, 1]
-    assert ordered(session, range(3), "-stability") == [0, 2, 1]
+    assert ordered(session, range(3), "drift") == [2, 0, 1]
+    assert ordered(session, range(3), "-drift") == [0, 2, 1]
 
 
 def test_an_order_by_a_column_that_is_not_there_says_which_there_are(session: Session) -> None:
