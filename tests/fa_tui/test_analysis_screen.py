@@ -55,7 +55,9 @@ async def test_the_sweep_holds_every_cell_of_the_commands_table(app: ExplorerApp
         assert "63.357x" in screen_text(app) and "(10.961, 694.458)" in screen_text(app)
         assert screen.table.virtual_size.width <= screen.table.view.width
         await pilot.resize_terminal(80, 24)
-        await until(pilot, lambda: any("plateau" in line and "›" in line for line in screen_text(app).splitlines()))
+        await until(
+            pilot, lambda: any("no letter cha" in line and "›" in line for line in screen_text(app).splitlines())
+        )
 
 
 async def test_number_keys_tab_and_clicks_open_the_analyses(app: ExplorerApp) -> None:
