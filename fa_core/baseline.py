@@ -26,7 +26,7 @@ CONTROLS = (FROZEN, "shallow", "random_init", "random_targets")
 """What methods are compared with. They have options of their own, not those of the method they are trained with."""
 
 WITHOUT_BASELINE = frozenset({FROZEN, "shallow", "random_init"})
-"""Controls that get no frozen baseline: two are baselines themselves, an untrained net claims nothing of its depth."""
+"""Controls that get no frozen baseline: two are baselines themselves, and none applies to an untrained net."""
 
 BASELINE_FROM = "frozen_baseline_from"
 """Provenance member that says where a recorded baseline came from that was not in the run's manifest."""
@@ -56,7 +56,7 @@ def why_no_baseline(method: str) -> str:
     if method not in WITHOUT_BASELINE:
         return ""
     if method == "random_init":
-        return "an untrained net claims nothing of its depth"
+        return "not applicable to an untrained net"
     return f"{method} is a baseline itself"
 
 

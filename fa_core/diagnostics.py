@@ -64,10 +64,12 @@ class DiagnosticThresholds(msgspec.Struct, frozen=True, kw_only=True):
     protocol: Protocol = "v1"
 
     def __post_init__(self) -> None:
-        for name in self.numbers():
-            if math.isnan(getattr(self, name)):
+        # for each report of a file: faster than over `numbers`
+        for name in self.__struct_fields__[:-1]:
+            value = getattr(self, name)
+            if math.isnan(value):
                 raise ValueError(f"threshold {name} is NaN: give a number")
-            if not getattr(self, name):
+            if not value:
                 # equal thresholds are written alike: -0.0 equals 0.0
                 msgspec.structs.force_setattr(self, name, 0.0)
         for name, compared in NEVER_NEGATIVE.items():
@@ -329,16 +331,6 @@ def doubt_text(undecided: Iterable[str]) -> str:
 
 
 @lru_cache(maxsize=256)
-def short_verdict(flags: Collection[str], coverage: str) -> str:
-    """The verdict as published lists have it.
-
-    >>> short_verdict("ba", "abc"), short_verdict("", "ab"), short_verdict("", "")
-    ('walk-back: (a), (b)', 'trustworthy', 'not measured')
-    """
-    fired = ", ".join(f"({letter})" for letter in sorted(flags))
-    return f"walk-back: {fired}" if fired else TRUSTWORTHY if coverage else NOT_MEASURED
-
-
 def recorded_flags(verdict: str | None) -> frozenset[str] | None:
     """The letters a recorded verdict names, or None where that is not known.
 

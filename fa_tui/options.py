@@ -22,6 +22,9 @@ from fa_core.engine.devices import PATIENCE, Placement
 from fa_core.errors import UnreadableInput, UsageError
 from fa_core.runs import canonical_method
 
+PUBLISHED = "source:audit_table"
+"""A filter: of the sample runs, those of the published table."""
+
 
 def sample_runs() -> Path:
     """The folder of sample runs.
@@ -42,6 +45,11 @@ PathsArgument = Annotated[
         metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.", show_default=False
     ),
 ]
+NamedPaths = Annotated[
+    list[Path], typer.Argument(metavar="PATH…", help="Audit files, checkpoints, run folders, or folders of them.")
+]
+"""Of commands that judge for a script, write or measure: they never fall back to the sample runs."""
+
 FrozenBaselineOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -157,6 +165,21 @@ def split_list(values: str | Sequence[str] | None) -> list[str]:
     ['42', '123', '456']
     """
     return [item.strip() for part in values or () for item in part.split(",") if item.strip()]
+
+
+def part(shard: str) -> slice:
+    """Every N-th item from the I-th on, of ``"I/N"``: parts of like size and mixture.
+
+    Raises:
+        UsageError: it is not such a part.
+
+    >>> list("abcdefg")[part("2/3")]
+    ['b', 'e']
+    """
+    first, _, parts = shard.partition("/")
+    if not (first.isdecimal() and parts.isdecimal() and 1 <= int(first) <= int(parts)):
+        raise UsageError(f"--shard {shard!r} is no part", hint="write 1/8 for the first of eight, to 8/8")
+    return slice(int(first) - 1, None, int(parts))
 
 
 class Criteria(NamedTuple):
@@ -300,6 +323,7 @@ _MODULES = {
     **dict.fromkeys(("show", "check"), "verdicts"),
     **dict.fromkeys(("seeds", "sweep", "utility", "timeline", "report"), "analyses"),
     "verify": "audit",
+    "completion": "schema",
 }
 """Where a command is that has no module of its name."""
 

@@ -16,6 +16,7 @@ import shlex
 import signal
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from html import escape
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -40,11 +41,19 @@ HEADERS: Mapping[str, str] = {
 }
 
 
-def guard(host: str) -> Middleware:
+_HEAD = """<title>{title}</title>
+<link rel="icon" href="data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'>\
+<path d='M1 14V9h3v5M6 14V5h3v9M11 14V1h3v13' fill='%23d9822b'/></svg>">
+<style>.intro-dialog {{ display: none !important; }}</style></head>"""
+"""What a page has of its own: a title, an icon, and no splash over the terminal."""
+
+
+def guard(host: str, title: str) -> Middleware:
     """Refuses requests that name another host or come from another page, and marks every answer as private.
 
     Args:
         host: the server's address and port, as in the address that is printed.
+        title: of every page.
     """
     ours = f"http://{host}"
     headers = {name: value.format(host=host) for name, value in HEADERS.items()}
@@ -54,7 +63,7 @@ def guard(host: str) -> Middleware:
         # every WebSocket of a browser says where it comes from; a page that is opened does not
         origin = request.headers.get("Origin", "" if request.path.endswith("/ws") else ours)
         if request.host != host or origin != ours:
-            raise web.HTTPForbidden(text=f"Open the address as it was told: {ours}/...\n", headers=headers)
+            raise web.HTTPForbidden(text=f"Open the address as it was printed: {ours}/...\n", headers=headers)
         if request.path.endswith("/") and "/static/" in request.path:
             raise web.HTTPNotFound(headers=headers)  # no lists of files
         try:
@@ -64,6 +73,8 @@ def guard(host: str) -> Middleware:
             raise
         if not response.prepared:
             response.headers.update(headers)
+            if isinstance(response, web.Response) and response.content_type == "text/html" and response.text:
+                response.text = response.text.replace("</head>", _HEAD.format(title=escape(title)), 1)
         return response
 
     return check
@@ -100,7 +111,7 @@ class TokenServer(Server):
 
     async def make_app(self) -> web.Application:
         """The guarded application: everything is under the token, and nothing else is anywhere."""
-        app = web.Application(middlewares=[guard(f"{LOOPBACK}:{self.port}")])
+        app = web.Application(middlewares=[guard(f"{LOOPBACK}:{self.port}", self.title)])
         app.add_subapp(f"/{self.token}", await self._make_app())
         return app
 

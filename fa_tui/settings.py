@@ -11,19 +11,20 @@ import json
 import re
 import typing
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 import platformdirs
 
+from fa_core.decode import checked, reading
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import FaError, UnreadableInput, UsageError
 from fa_core.rows import Problem
 
 FILE = "settings.toml"
-THEME_NAMES = ("fa-dark", "fa-light", "fa-ansi")
+Theme = Literal["", "fa-dark", "fa-light", "fa-ansi"]
+THEME_NAMES = typing.get_args(Theme)[1:]
 Quantity = Literal["letters", "growth", "g_L", "stability", "margin", "acc", "h_L", "frozen", "gamma"]
 
 _SYNTAX = re.compile(r"(?P<what>.*) \(at (?P<place>.*)\)")
@@ -61,7 +62,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         thresholds: where the sliders start.
     """
 
-    theme: Annotated[str, msgspec.Meta(examples=["fa-light"])] = ""
+    theme: Theme = ""
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"
     device: str = "auto"
     show: Quantity = "letters"
@@ -95,46 +96,95 @@ def load_settings(path: Path | None = None) -> Loaded:
         file = TomlFile(path)
     except FaError as error:
         return Loaded(Settings(), [Problem(str(path), str(error))])
-    settings = file.fitted(Settings, file.tables)
-    if settings.theme not in ("", *THEME_NAMES):
-        file.report(["theme"], f"no theme {settings.theme!r}", f"there are {', '.join(THEME_NAMES)}")
-        settings = msgspec.structs.replace(settings, theme="")
-    return Loaded(settings, file.problems)
+    return Loaded(file.fitted(Settings, file.tables), file.problems)
 
 
-def remember(name: str, value: object, path: Path | None = None) -> Path:
+def named_values(settings: Settings) -> dict[str, Any]:
+    """Every setting by its name; those of a table are dotted: ``thresholds.g_norm_floor``."""
+    values: dict[str, Any] = msgspec.to_builtins(settings)
+    thresholds = values.pop("thresholds")
+    return values | {f"thresholds.{name}": value for name, value in thresholds.items()}
+
+
+def remember(name: str, text: object, path: Path | None = None) -> Path:
     """Keep a setting for the next time; nothing else in the settings file is changed.
 
     Args:
-        name: of the setting.
-        value: of it.
+        name: of the setting, as `named_values` gives it.
+        text: its value, or that as TOML; text needs no quotes.
         path: the file (default: `settings_file()`).
 
     Returns:
         The file.
 
     Raises:
-        FaError: it cannot be read or written.
+        UsageError: no such setting, or a value that does not fit.
+        FaError: the file cannot be read or written.
     """
+    from fa_core.option_values import unknown_name
+
     path = path or settings_file()
-    _rewrite(path, TomlFile(path).text, name=name, value=value)
+    if name not in (known := named_values(Settings())):
+        raise unknown_name("setting", name, known)
+    try:
+        value: object = msgspec.toml.decode(f"value = {text}")["value"]
+    except msgspec.DecodeError:
+        value = text
+    file, (*tables, last) = TomlFile(path), name.split(".")
+    file.fitted(Settings, {table: {last: value} for table in tables} or {last: value})
+    if file.problems:
+        raise UsageError(file.problems[0].message)
+    _rewrite(path, file.text, last, value, *tables)
     return path
 
 
-remember_theme = partial(remember, "theme")
+GROUPS = ("healthy", "degenerate", "neither")
+"""The groups of methods: what should pass, what should fire, and what the sweep leaves out."""
 
 
-def _rewrite(path: Path, text: str, name: str, value: object) -> None:
+def _groups_file() -> Path:
+    """Which methods the user counts as healthy, a table per folder."""
+    return config_folder() / "groups.toml"
+
+
+def _place_name(paths: Sequence[Path]) -> str:
+    return " ".join(sorted(str(path.resolve()) for path in paths))
+
+
+def remembered_groups(paths: Sequence[Path]) -> dict[str, str] | None:
+    """The groups of methods that were chosen for what is open; None if none were, or they cannot be read."""
+    try:
+        found = TomlFile(_groups_file()).tables.get(_place_name(paths))
+    except FaError:
+        return None
+    return {name: group for name, group in found.items() if group in GROUPS} if isinstance(found, Mapping) else None
+
+
+def remember_groups(paths: Sequence[Path], groups: Mapping[str, str]) -> None:
+    """Keep the groups of methods for the next time these paths are open.
+
+    Raises:
+        FaError: they cannot be written.
+    """
+    if paths:
+        path = _groups_file()
+        _rewrite(path, TomlFile(path).text, _place_name(paths), dict(groups))
+
+
+def _rewrite(path: Path, text: str, name: str, value: object, *tables: str) -> None:
     """Set a name of a TOML file, or remove it for None; everything else and all comments stay as they are."""
     import tomlkit
 
     from fa_core.atomic import write_bytes
 
     document = tomlkit.parse(text)
+    held: Any = document
+    for table in tables:
+        held = held.setdefault(table, tomlkit.table())
     if value is None:
-        del document[name]
+        del held[name]
     else:
-        document[name] = value
+        held[name] = value
     write_bytes(path, tomlkit.dumps(document).encode())
 
 
@@ -153,17 +203,17 @@ class TomlFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self.problems: list[Problem] = []
-        try:
+        with reading(path, "cannot be read", "it is left out"):
             self.text = path.read_text(encoding="utf-8-sig") if path.exists() else ""
-            self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8"
-            raise UnreadableInput(f"cannot be read ({reason})", where=path, hint="it is left out") from error
-        except msgspec.DecodeError as error:
-            found = _SYNTAX.fullmatch(str(error))
-            what, place = (found["what"], f": {found['place'].partition(',')[0]}") if found else (str(error), "")
-            hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
-            raise UnreadableInput(f"not TOML: {what}", where=f"{path}{place}", hint=hint) from error
+        with reading(path, "not TOML", "until that is corrected the whole file is left out"):
+            try:
+                self.tables: dict[str, Any] = msgspec.toml.decode(self.text)
+                checked(self.tables)
+            except msgspec.DecodeError as error:
+                found = _SYNTAX.fullmatch(str(error))
+                what, place = (found["what"], f": {found['place'].partition(',')[0]}") if found else (str(error), "")
+                hint = 'write name = value, and text in "quotes"; until then the whole file is left out'
+                raise UnreadableInput(f"not TOML: {what}", where=f"{path}{place}", hint=hint) from error
 
     def fitted(self, kind: type[T], data: Mapping[str, Any], keys: Sequence[str] = ()) -> T:
         """A table as a struct in which every field has a default; what does not fit keeps it and is reported.

@@ -317,7 +317,14 @@ def _group(
         verdict=_verdict(flags[rows], coverage),
         disagree="".join(x for x in LETTERS if 0 < fired[x] < measured[x]),
         evidence=table.kinds(rows),
-        notes=_notes(condition.method, seeds, measured, int((nonfinite != 0).sum()), int((coverage == 0).sum())),
+        notes=_notes(
+            condition.method,
+            seeds,
+            measured,
+            int((nonfinite != 0).sum()),
+            int((coverage == 0).sum()),
+            scored=bool(np.isfinite(table.acc[rows]).any()),
+        ),
     )
 
 
@@ -367,7 +374,7 @@ def _verdict(flags: Bits, coverage: Bits) -> str:
 
 
 def _notes(
-    method: str, seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int
+    method: str, seeds: Sequence[int | None], measured: dict[str, int], nonfinite: int, unmeasured: int, scored: bool
 ) -> tuple[str, ...]:
     n = len(seeds)
     said = []
@@ -382,7 +389,7 @@ def _notes(
         said.append(f"{unmeasured} of {n} runs not measured")
     for letter in LETTERS:
         if measured[letter] < n - unmeasured and not (letter == "d" and why_no_baseline(method)):
-            hint = " (give a baseline with --frozen-baseline)" if letter == "d" else ""
+            hint = " (give a baseline with --frozen-baseline)" if letter == "d" and scored else ""
             share = f"on {n - measured[letter]} of {n} runs" if measured[letter] else "on any run"
             said.append(f"({letter}) not measured {share}{hint}")
     return tuple(said)

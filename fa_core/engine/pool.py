@@ -39,7 +39,7 @@ class Pool(ABC):
 
     def __init__(self, on_event: OnEvent | None, log_dir: Path | None) -> None:
         self._keep_logs = log_dir is not None
-        self.log_dir = Path(tempfile.mkdtemp(prefix="fa-tui-")) if log_dir is None else log_dir
+        self.log_dir = Path(tempfile.mkdtemp(prefix=messages.TEMPORARY)) if log_dir is None else log_dir
         self._events: queue.SimpleQueue[JobView | None] = queue.SimpleQueue()
         self._notifier = threading.Thread(target=self._notify_listener, args=(on_event,), name="events", daemon=True)
         self._notifier.start()

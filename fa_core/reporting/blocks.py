@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -101,7 +101,31 @@ tr.marked td { background: #fdf1ef; }
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _ENTITY = re.compile(r"&(?=#?\w+;)")
 _BAR = re.compile(r"(\\*)\|")
+_OPTION = re.compile(r" \((?:give|choose) [^()]*--[\w-]+\)")
+"""A hint for the command line, which no written report gives."""
 _PUNCTUATION = re.compile(r"([!-/:-@\[-`{-~])")
+
+
+GAP = 2
+"""Blanks between two columns of text."""
+
+
+def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
+    """Columns in groups that fit side by side, each led by the first column, which names the row.
+
+    >>> fitting([10, 30, 30, 5], 52)
+    [[0, 1], [0, 2, 3]]
+    """
+    groups: list[list[int]] = []
+    used = 0
+    for i in range(1, len(widths)):
+        needed = widths[i] + GAP
+        if not groups or used + needed > available:
+            groups.append([0])
+            used = widths[0]
+        groups[-1].append(i)
+        used += needed
+    return groups or [[0]]
 
 
 def to_markdown(blocks: Iterable[Block], figure_paths: Mapping[str, str] | None = None) -> str:
@@ -122,7 +146,7 @@ def to_html(blocks: Iterable[Block]) -> str:
 
     from markdown_it import MarkdownIt
 
-    from fa_core.reporting.figures import rendered
+    from fa_core.reporting.panels import rendered
 
     parts = list(blocks)
     title = next((block.text for block in parts if isinstance(block, Heading)), "Audit")
@@ -165,7 +189,8 @@ def _lines(block: Block, paths: Mapping[str, str], spell: Spelling, spell_cell: 
         yield spell(block.text)
     elif isinstance(block, Bullets):
         yield from (
-            f"{f'{number}.' if block.numbered else '-'} {spell(item)}" for number, item in enumerate(block.items, 1)
+            f"{f'{number}.' if block.numbered else '-'} {spell(_OPTION.sub('', item))}"
+            for number, item in enumerate(block.items, 1)
         )
     elif isinstance(block, Figure):
         if block.name in paths:

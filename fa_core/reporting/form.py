@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
+from msgspec.structs import replace
 
 from fa_core.analysis.method_groups import collections, families, varying_axes
 from fa_core.analysis.seeds import differences, over_seeds
@@ -19,16 +20,28 @@ from fa_core.analysis.utility import decision_utility
 from fa_core.atomic import write_bytes
 from fa_core.diagnostics import DiagnosticThresholds
 from fa_core.errors import UsageError
-from fa_core.reporting.blocks import Block, Figure, Heading, Paragraph, to_html, to_markdown
-from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, gamma_figure, rendered, timeline_figure
+from fa_core.option_values import listed
+from fa_core.replication import experiments, source
+from fa_core.report import DiagnosticReport
+from fa_core.reporting.blocks import Block, Bullets, Figure, Grid, Heading, Paragraph, to_html, to_markdown
+from fa_core.reporting.figures import (
+    FIGURES,
+    architectures,
+    axis_figure,
+    gamma_figure,
+    timeline_figure,
+)
+from fa_core.reporting.latex import to_latex
+from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.reporting.records import to_csv, to_parquet
 from fa_core.reporting.sections import analyses, confidence_credit, runs
+from fa_core.rows import AuditRow
+from fa_core.table import AuditTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
     from fa_core.formats import Trace
-    from fa_core.table import AuditTable
 
 
 def reporting_form(
@@ -58,12 +71,54 @@ def reporting_form(
     else:
         blocks.append(Paragraph("No audited run: nothing to report."))
     table = _in_order(table)
+    measured = table.select(np.asarray(table.coverage) != 0)
+    if len(set(architectures(measured))) > 1:
+        caption = "‖h_L‖, ‖g_L‖ and accuracy by architecture, a marker per seed."
+        blocks.append(Figure("architectures", partial(FIGURES["architectures"], measured, thresholds), caption))
     homes = np.asarray(collections(table))
     for number, home in enumerate(dict.fromkeys(homes.tolist()), start=1):
         blocks += _collection(table.select(homes == home), home, thresholds, number)
     blocks += _timelines(traces, table, thresholds)
     blocks += runs.pitfalls_block()
     blocks += runs.provenance(table.select(table.coverage != 0))
+    blocks += citations(table)
+    return blocks
+
+
+def citations(table: AuditTable) -> Iterator[Block]:
+    """How to cite the published audits, where runs come from their files."""
+    published = {PurePath(str(source)).name for source in table.source} & {
+        one.table for one in experiments() if one.table
+    }
+    if published:
+        yield Heading("Citations", 2)
+        yield Paragraph(f"The numbers of {listed(sorted(published))} are published: {source().words()}")
+        yield Paragraph(source().bibtex())
+
+
+BLANK_ROWS = 5
+"""Empty rows of a table in the blank form."""
+
+
+def blank_form(title: str = "Four-diagnostic audit") -> list[Block]:
+    """The form to be filled in by hand: every part and column of `reporting_form` without runs, what to disclose."""
+    layers = [1.0] * 5
+    report = DiagnosticReport("", "", layers, layers, 2, 0.0, 0.5, 0.4, credit={"gamma": layers})
+    # two methods, so that they have a difference
+    made = [
+        AuditRow(source="Runs", key=f"{m}{s}", method=m, seed=s, report=report) for m in ("bp", "dfa") for s in (1, 2)
+    ]
+    table = AuditTable.from_rows(made)
+    thresholds, blocks = runs.thresholds_block(DiagnosticThresholds()), list[Block]()
+    for block in reporting_form(table, title=title):
+        if isinstance(block, Grid):
+            blocks.append(replace(block, rows=(("",) * len(block.headings),) * BLANK_ROWS, marked=frozenset()))
+        elif isinstance(block, Bullets) and block.numbered:
+            blocks.append(Bullets(tuple(f"[ ] {item}" for item in block.items)))
+        elif isinstance(block, Figure):
+            blocks.append(Paragraph(f"Figure: {block.caption}"))
+        elif isinstance(block, Heading) or block == thresholds:
+            blocks.append(block)
     return blocks
 
 
@@ -98,9 +153,16 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
         return
     yield Figure(
         f"audit-{number}",
-        partial(audit_figure, measured, thresholds),
-        "The four diagnostics. Dashed: thresholds, the side that fires shaded; filled markers in (c) and (d): fires.",
+        partial(FIGURES["audit"], measured, thresholds),
+        "The four diagnostics, runs by ascending accuracy. Dashed: thresholds, the side that fires shaded; filled "
+        "markers: the panel's diagnostic fires; background: healthy and degenerate group.",
     )
+    yield Figure(
+        f"layers-{number}", partial(FIGURES["layers"], measured, thresholds), "Median norms per layer, a curve per run."
+    )
+    if families(measured, "lam"):
+        caption = "Penalty rescue: accuracy with the frozen baseline, the margin above it and BP; growth; ‖g_L‖."
+        yield Figure(f"rescue-{number}", partial(FIGURES["rescue"], measured, thresholds), caption)
     for axis in varying_axes(measured):
         if not families(measured, axis):
             continue
@@ -128,7 +190,21 @@ def _collection(table: AuditTable, home: str, thresholds: DiagnosticThresholds, 
 
 
 _OVER_EPOCHS = ("timeline", "gamma")
-KINDS = (".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
+
+
+def paper_tables(table: AuditTable, thresholds: DiagnosticThresholds) -> list[Block]:
+    """The tables that a paper prints: verdicts and numbers over seeds, per file."""
+    table, blocks = _in_order(table), list[Block]()
+    homes = np.asarray(collections(table))
+    for home in dict.fromkeys(homes.tolist()):
+        mine = table.select(homes == home)
+        measured = mine.select(np.asarray(mine.coverage) != 0)
+        blocks += [*runs.verdict_table(mine, thresholds), *runs.evidence_note(mine)]
+        blocks += analyses.seeds_blocks(over_seeds(measured, thresholds)) if len(measured) else []
+    return [*blocks, *citations(table)]
+
+
+KINDS = (".tex", ".md", ".html", *FIGURE_KINDS, ".csv", ".parquet")
 """File endings that `write_report` knows."""
 
 
@@ -147,7 +223,7 @@ def write_report(
         table: n runs.
         thresholds: default: the protocol's.
         traces: of the same runs.
-        figure: what ``.svg``, ``.pdf`` and ``.png`` show: ``audit``, ``timeline``, ``gamma``, or the name of an
+        figure: what ``.svg``, ``.pdf`` and ``.png`` show: one of `FIGURES`, ``timeline``, ``gamma``, or the name of an
             axis (``lam``: the penalty).
         title: of the Markdown and HTML forms.
 
@@ -155,7 +231,7 @@ def write_report(
         The files written, the report first.
 
     Raises:
-        UsageError: an unknown ending or figure, a figure without data, Parquet without pyarrow.
+        UsageError: an unknown ending or figure, no such folder, a figure without data, Parquet without pyarrow.
         FaError: the file cannot be written.
     """
     thresholds = thresholds or DiagnosticThresholds()
@@ -163,11 +239,14 @@ def write_report(
     if kind not in KINDS:
         known = f"end the name in {', '.join(KINDS[:-1])} or {KINDS[-1]}"
         raise UsageError(f"cannot write a report as {kind or 'a file without ending'}", where=path, hint=known)
-    if kind == ".md":
-        return _write_markdown(path, table, thresholds, traces, title)
-    if kind == ".html":
-        content = to_html(reporting_form(table, thresholds, traces, title)).encode()
-    elif kind in FIGURE_KINDS:
+    if not path.parent.is_dir():
+        raise UsageError("no such folder", where=path.parent, hint="make it first, or write elsewhere")
+    if kind in WRITERS:
+        tables = kind == ".tex"
+        return write_blocks(
+            path, paper_tables(table, thresholds) if tables else reporting_form(table, thresholds, traces, title)
+        )
+    if kind in FIGURE_KINDS:
         content = rendered(_figure(table, thresholds, traces, figure), kind)
     elif kind == ".csv":
         content = to_csv(table, thresholds).encode()
@@ -177,15 +256,36 @@ def write_report(
     return [path]
 
 
-def _write_markdown(
-    path: Path, table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequence[Trace], title: str
-) -> list[Path]:
-    blocks = reporting_form(table, thresholds, traces, title)
-    figures = {block.name: block for block in blocks if isinstance(block, Figure)}
+WRITERS: Mapping[str, Callable[[list[Block]], str]] = {".md": to_markdown, ".html": to_html, ".tex": to_latex}
+"""File ending → what writes blocks."""
+
+
+def write_blocks(path: Path, blocks: list[Block]) -> list[Path]:
+    """Write blocks; Markdown has its figures in files next to it.
+
+    Args:
+        path: its ending is one of `WRITERS`.
+        blocks: what to write.
+
+    Returns:
+        The files written, the text first.
+
+    Raises:
+        UsageError: an unknown ending.
+        FaError: the file cannot be written.
+    """
+    kind = path.suffix.lower()
+    if kind not in WRITERS:
+        raise UsageError(
+            f"cannot be written as {kind or 'a file without ending'}", where=path, hint="end it in .md, .html or .tex"
+        )
+    figures = {block.name: block for block in blocks if isinstance(block, Figure)} if kind == ".md" else {}
     files = {name: path.with_name(f"{path.stem}-{name}.svg") for name in figures}
     for name, file in files.items():
         write_bytes(file, rendered(figures[name].draw()))
-    write_bytes(path, to_markdown(blocks, {name: quote(file.name) for name, file in files.items()}).encode())
+    paths = {name: quote(file.name) for name, file in files.items()}
+    text = to_markdown(blocks, paths) if paths else WRITERS[kind](blocks)
+    write_bytes(path, text.encode())
     return [path, *files.values()]
 
 
@@ -199,11 +299,13 @@ def _figure(table: AuditTable, thresholds: DiagnosticThresholds, traces: Sequenc
         return timeline_figure(found, thresholds) if figure == "timeline" else gamma_figure(found)
     if not len(table):
         raise UsageError("no audited run to draw", where=f"--figure {figure}")
-    if figure == "audit":
-        return audit_figure(table, thresholds)
+    if figure in FIGURES:
+        if figure == "rescue" and not families(table, "lam"):
+            raise UsageError("no two runs differ in the penalty λ alone", where="--figure rescue")
+        return FIGURES[figure](table, thresholds)
     axes = varying_axes(table)
     if figure not in axes:
-        known = ", ".join(("audit", *_OVER_EPOCHS, *axes))
+        known = ", ".join(dict.fromkeys(("audit", *_OVER_EPOCHS, *FIGURES, *axes)))
         raise UsageError(f"no figure {figure!r} for these runs", where="--figure", hint=f"there are: {known}")
     if not families(table, figure):
         raise UsageError(f"no two runs differ in {figure} alone", where=f"--figure {figure}")

@@ -25,7 +25,7 @@ ByOption = Annotated[
 
 
 def seeds_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     by: ByOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
@@ -36,9 +36,10 @@ def seeds_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print mean ± std over seeds per method, verdict counts, and what the seeds disagree on; then differences.
+    """Print each method over its seeds, and where seeds disagree.
 
-    Differences are between methods with their second axes, paired by seed: effects, gaps to BP, interactions.
+    Mean ± std, verdict counts, and differences. Differences are between methods with their second axes, paired by
+    seed: effects, gaps to BP, interactions.
 
     Examples:
 
@@ -91,9 +92,16 @@ HealthyOption = Annotated[
 ]
 
 
+NeitherOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="LIST", help="Methods of neither group; default: the controls.", show_default=False),
+]
+
+
 def sweep_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     healthy: HealthyOption = None,
+    neither: NeitherOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
     filter: options.FilterOption = "",
@@ -101,8 +109,9 @@ def sweep_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print each threshold's gap between healthy and degenerate runs, and the interval that changes no verdict.
+    """Print the gap of each threshold, and how far it may move.
 
+    The gap is between healthy and degenerate runs, the plateau the interval that changes no verdict.
     JSON also holds all thresholds at which a verdict flips, and verdict counts as functions of each threshold.
 
     Examples:
@@ -122,7 +131,7 @@ def sweep_command(
     runs = inputs.open_runs(paths, baseline, methods, seeds, audits=True).filtered(filter, thresholds)
     table = runs.table
     named = options.split_list(healthy) if healthy else None
-    analysis = sensitivities(table, thresholds, named)
+    analysis = sensitivities(table, thresholds, named, options.split_list(neither) if neither else None)
     record, blocks = partial(sweep_record, table, thresholds, analysis), sensitivity_blocks(analysis)
     _print(runs, format, record, blocks, named or DEFAULT_HEALTHY)
 
@@ -134,7 +143,7 @@ ChanceOption = Annotated[
 
 
 def utility_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     chance: ChanceOption = None,
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
@@ -143,7 +152,9 @@ def utility_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print the runs that accuracy alone, accuracy with Γ, and each diagnostic would walk back.
+    """Print the runs that each reporting habit would walk back.
+
+    The habits: accuracy alone, accuracy with Γ, and each diagnostic.
 
     Examples:
 
@@ -172,7 +183,7 @@ FollowOption = Annotated[bool, typer.Option("--follow", help="Print again whenev
 
 
 def timeline_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     stop_on: StopOnOption = "ab",
     epochs: EpochsOption = None,
     follow: FollowOption = False,
@@ -182,7 +193,9 @@ def timeline_command(
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Print the first epoch at which each diagnostic fires, per run and per method, and what an early stop saves.
+    """Print the first epoch at which each diagnostic fires.
+
+    It is given per run and per method, with what an early stop saves.
 
     Examples:
 
@@ -209,13 +222,13 @@ def timeline_command(
     raise typer.Exit(_following(paths, once) if follow else once())
 
 
-def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
+def _following(paths: Sequence[Path], once: Callable[[], int]) -> int:
     """Print now, and again after every change under the paths."""
     from watchfiles import watch
 
     code = once()
     try:
-        for _ in watch(*(paths or [options.sample_runs()])):
+        for _ in watch(*paths):
             code = once()
     except KeyboardInterrupt:
         pass
@@ -223,13 +236,14 @@ def _following(paths: Sequence[Path] | None, once: Callable[[], int]) -> int:
 
 
 OutOption = Annotated[
-    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .svg, .pdf, .png, .csv or .parquet.")
+    Path, typer.Option(metavar="FILE", help="A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet.")
 ]
 FigureOption = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="What .svg, .pdf and .png show: audit, timeline, gamma (over epochs), or an axis such as lam.",
+        help="What .svg, .pdf and .png show: audit, layers, architectures, rescue (by the penalty), timeline, gamma "
+        "(over epochs), or an axis such as lam.",
     ),
 ]
 TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md and .html.")]
@@ -237,17 +251,21 @@ TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md a
 
 def report_command(
     out: OutOption,
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     figure: FigureOption = "audit",
     title: TitleOption = "Four-diagnostic audit",
     methods: options.MethodsOption = None,
     seeds: options.SeedsOption = None,
+    blank: Annotated[bool, typer.Option("--blank", help="The empty form, as .md, .html or .tex.")] = False,
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Write the reporting form: headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
+    """Write the reporting form: what goes into a paper's appendix.
 
-    Numbers in .md and .html are rounded; .csv and .parquet hold every digit. Prints the files it wrote.
+    Headline numbers, diagnostics per layer, seeds, sensitivity, pitfalls, provenance.
+
+    Numbers in .md, .html and .tex are rounded; .csv and .parquet hold every digit; .tex holds the tables of verdicts
+    and over seeds, to be \\input. Prints the files it wrote.
 
     In .csv and .parquet `coverage` names what was measured, and `evidence` what of it is not exact: (d) by an assumed
     frozen baseline is d=assumed and never in `coverage`, but in `flags` where it fires.
@@ -258,10 +276,17 @@ def report_command(
 
         fa-tui report runs/ --out appendix.md
 
-        fa-tui report penalty_runs/ --out rescue.pdf --figure lam
-    """
-    from fa_core.reporting.form import write_report
+        fa-tui report audit_table.json --out tables.tex
 
+        fa-tui report --blank --out form.md
+
+        fa-tui report penalty_runs/ --out rescue.pdf --figure rescue
+    """
+    from fa_core.reporting.form import blank_form, write_blocks, write_report
+
+    if blank:
+        print(*write_blocks(out, blank_form(title)), sep="\n")
+        return
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
     for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
         print(file)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -13,6 +13,7 @@ import msgspec
 import typer
 
 from fa_core.engine.devices import Placement
+from fa_core.errors import UsageError
 from fa_core.rows import AuditRow
 from fa_core.runs import run_place
 from fa_tui import options
@@ -30,7 +31,7 @@ MOST_RESAMPLES = 10_000
 
 def audit_command(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="The audit table to write (JSON).")],
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     data: options.DataOption = None,
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
@@ -71,6 +72,9 @@ def audit_command(
     resume: Annotated[
         bool, typer.Option("--resume", help="Skip what FILE holds already, measured from the same files and settings.")
     ] = False,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Measure all again; what FILE holds is kept as FILE.~1~.")
+    ] = False,
     notes: Annotated[str, typer.Option(metavar="TEXT", help="What the reports are to say of these runs.")] = "",
     format: Annotated[
         Literal["table", "json", "csv", "markdown", "audit-list", "penalty-log"],
@@ -79,12 +83,18 @@ def audit_command(
             "less (no hashes, intervals, credit)."
         ),
     ] = "table",
+    shard: Annotated[
+        str, typer.Option(metavar="I/N", help="The I-th of N parts of the runs, each with a FILE of its own.")
+    ] = "1/1",
     criteria: options.Criteria,
 ) -> None:
-    """Measure checkpoints and run folders, print the verdict table, write FILE as runs finish.
+    """Measure checkpoints and run folders.
 
-    A run that fails is named and costs no other; Ctrl-C, SIGTERM and SIGHUP keep what is finished, --resume goes on
-    from there. Exits with 3 if some run could not be measured or saved, 130 if interrupted, 143 or 129 if signalled.
+    A FILE that is there already is only written to with --resume or --replace, and never by two audits at once.
+
+    Prints the verdict table, and writes FILE as runs finish. A run that fails is named and costs no other; Ctrl-C,
+    SIGTERM and SIGHUP keep what is finished, --resume goes on from there. Exits with 3 if some run could not be
+    measured or saved, 130 if interrupted, 143 or 129 if signalled.
 
     Examples:
 
@@ -99,6 +109,8 @@ def audit_command(
         fa-tui audit runs/ --out list.json --format audit-list --notes 'd = 256, CIFAR-10'
 
         fa-tui audit runs/ --out audit.json --engine ray --address auto
+
+        fa-tui audit runs/ --shard $SLURM_ARRAY_TASK_ID/8 --out part-$SLURM_ARRAY_TASK_ID.json
     """
     given = locals()
     from fa_core.atomic import write_json
@@ -117,15 +129,18 @@ def audit_command(
     def adjust(rows: Iterable[AuditRow]) -> list[AuditRow]:
         return list(judged(map(_noted, map(criteria.baseline.recorded, rows), repeat(notes)), as_recorded))
 
-    targets = measurable(found.rows)
+    targets = measurable(found.rows)[options.part(shard)]
+    if not targets and shard != "1/1":
+        raise UsageError(f"--shard {shard}: no run is left for this part", hint="make fewer parts")
     names = {str(row.checkpoint): with_seed(label, row) for label, row in zip(labels(targets), targets, strict=True)}
     with stoppable() as stop, AuditProgress(names, criteria.thresholds) as progress:
         result = audit(
-            found.rows,
+            targets,
             out,
             settings,
             placement=placement,
             resume=resume,
+            replace_old=replace,
             adjust=adjust,
             on_event=progress,
             on_plan=progress.plan,
@@ -133,7 +148,10 @@ def audit_command(
         )
     inputs.report_problems(result.failures)
     traces = {str(Path(run_place(trace.source)).resolve()): trace for trace in found.traces}
-    published = {"audit-list": audit_list, "penalty-log": partial(penalty_logs, traces=traces)}
+    published: dict[str, Callable[[Sequence[AuditRow]], Any]] = {
+        "audit-list": audit_list,
+        "penalty-log": partial(penalty_logs, traces=traces),
+    }
     if format in published and result.unsaved is None and not result.interrupted and out.exists():
         write_json(out, published[format](scan([out]).rows))
     print_rows(result.rows, "table" if format in published else cast(options.RowForm, format), as_recorded)
@@ -146,7 +164,7 @@ def audit_command(
             kept = f"{out} holds what is finished, --resume goes on" if out.exists() else "no run was finished"
         print(f"fa-tui: {stop.words}; {kept}", file=sys.stderr)
         raise typer.Exit(stop.exit_code)
-    incomplete = result.failures or result.unsaved or inputs.named_path_failed(paths, found.problems)
+    incomplete = result.failures or result.unsaved or found.problems
     raise typer.Exit(3 if incomplete else 0)
 
 
@@ -160,7 +178,7 @@ def _noted(row: AuditRow, notes: str) -> AuditRow:
 
 
 def verify_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     data: options.DataOption = None,
     model: options.ModelOption = None,
     weights: options.WeightsOption = None,
@@ -168,7 +186,7 @@ def verify_command(
     placement: Placement,
     format: Annotated[options.Form, typer.Option(help="How to print the outcome.")] = "table",
 ) -> None:
-    """Measure recorded audits again and compare them number by number.
+    """Measure recorded audits again and compare every number.
 
     Weights, data, accuracies and the verdict must be the same; norms and cosines may differ by what rounding can do
     in a network of that depth and width. Versions and devices that changed are shown. Exits with 1 if a run differs,
@@ -202,7 +220,7 @@ def verify_command(
             print("\n".join(verification_lines(run)))
     if result.interrupted:
         raise typer.Exit(130)
-    if result.failures or inputs.named_path_failed(paths, found.problems):
+    if result.failures or found.problems:
         raise typer.Exit(3)
     raise typer.Exit(0 if all(run.comparison.agrees for run in result.runs) else 1)
 

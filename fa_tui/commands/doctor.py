@@ -55,7 +55,9 @@ REQUIRED = ("textual", "rich", "numpy", "typer", "msgspec", "safetensors", "watc
 def doctor_command(
     format: Annotated[options.Form, typer.Option(help="How to print.")] = "table",
 ) -> None:
-    """Say what this machine can do: versions, devices, terminal, and how to get what is missing.
+    """Say what this machine can do, and what is missing.
+
+    Versions, devices, terminal, and the command that fixes it.
 
     Examples:
 

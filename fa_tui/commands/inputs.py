@@ -34,10 +34,11 @@ def open_paths(paths: Sequence[Path] | None, *, run_traces: bool = True) -> Scan
         paths: files and folders.
         run_traces: whether to read the traces in run folders, too.
     """
+    from fa_core.engine.jobs import changed_since
     from fa_core.formats import scan
 
     found = scan(list(paths) if paths else [sample_runs()], run_traces=run_traces)
-    report_problems(found.problems, _PROBLEMS_SHOWN)
+    report_problems([*found.problems, *changed_since(found.rows)], _PROBLEMS_SHOWN)
     return found
 
 
@@ -55,12 +56,6 @@ def report_problems(problems: Iterable[Problem], at_most: int | None = None) -> 
     if left:
         more = "1 more problem" if left == 1 else f"{left} more problems"
         print(f"fa-tui: and {more}; the explorer lists them all (P)", file=sys.stderr)
-
-
-def named_path_failed(paths: Sequence[Path] | None, problems: Iterable[Problem]) -> bool:
-    """Whether one of the paths on the command line (not a stray file in a folder) could not be opened."""
-    named = {str(path) for path in paths or ()}
-    return any(problem.path in named for problem in problems)
 
 
 def bounded(rows: Sequence[AuditRow], h0: float | None, blocks: int | None) -> list[AuditRow]:
@@ -87,7 +82,7 @@ class Runs(msgspec.Struct, frozen=True):
     Attributes:
         rows: audits, and checkpoints that are not measured yet.
         traces: runs over epochs.
-        exit_code: 3 if a named path could not be opened, else 0.
+        exit_code: 3 if a path, named or in a folder, could not be read, else 0.
         unfiltered: the rows before `filtered`.
     """
 
@@ -127,7 +122,7 @@ class Runs(msgspec.Struct, frozen=True):
 
 
 def open_runs(
-    paths: Sequence[Path] | None,
+    paths: Sequence[Path],
     baseline: FrozenBaseline,
     methods: Sequence[str] | None,
     seeds: Sequence[str] | None,
@@ -163,13 +158,13 @@ def open_runs(
     return Runs(
         rows=baseline.apply(filter(wanted, found.rows)),
         traces=list(filter(wanted, found.traces)),
-        exit_code=3 if named_path_failed(paths, found.problems) else 0,
+        exit_code=3 if found.problems else 0,
     )
 
 
-def nothing_to_analyse(paths: Sequence[Path] | None, traces: Sequence[Trace]) -> UnreadableInput:
+def nothing_to_analyse(paths: Sequence[Path], traces: Sequence[Trace]) -> UnreadableInput:
     """The error for paths without a single audit; if they hold traces, it names the command that reads them."""
-    where = ", ".join(map(str, paths or ()))
+    where = ", ".join(map(str, paths))
     if traces:
         return UnreadableInput("only traces over epochs, no audit", where=where, hint=TRACES_HINT)
     return UnreadableInput("no run to analyse", where=where, hint="name audits or traces")

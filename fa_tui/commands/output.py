@@ -11,7 +11,7 @@ import io
 import json
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,9 +70,6 @@ PIPE_WIDTH = 10_000
 
 _LEAST_NAME = 20
 
-GAP = 2
-"""Blanks between two columns."""
-
 
 def print_json(value: Any) -> None:
     """JSON as Python writes it: NaN and Infinity where a measured number is one."""
@@ -113,6 +110,8 @@ def _print_grid(console: Console, grid: Grid) -> None:
     from rich.cells import cell_len
     from rich.table import Table
 
+    from fa_core.reporting.blocks import fitting
+
     if grid.caption:
         console.print(grid.caption)
     # names and notes of files must not steer the terminal
@@ -133,21 +132,3 @@ def _print_grid(console: Console, grid: Grid) -> None:
         for number, row in enumerate(rows):
             table.add_row(*(row[i] for i in columns), style="bold" if number in grid.marked else "")
         console.print(table)
-
-
-def fitting(widths: Sequence[int], available: int) -> list[list[int]]:
-    """Columns in groups that fit side by side, each led by the first column, which names the row.
-
-    >>> fitting([10, 30, 30, 5], 52)
-    [[0, 1], [0, 2, 3]]
-    """
-    groups: list[list[int]] = []
-    used = 0
-    for i in range(1, len(widths)):
-        needed = widths[i] + GAP
-        if not groups or used + needed > available:
-            groups.append([0])
-            used = widths[0]
-        groups[-1].append(i)
-        used += needed
-    return groups or [[0]]

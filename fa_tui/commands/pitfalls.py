@@ -35,7 +35,7 @@ def pitfalls_command(
     run: RunOption = None,
     format: options.FormOption = "table",
 ) -> None:
-    """Compute the wrong and the right value of seven pitfalls, with the libraries installed here.
+    """Compute seven pitfalls: the wrong and the right value.
 
     With --scan nothing is run: Python files are parsed and suspicious calls named (exit code 1 if there are any).
 

@@ -1,8 +1,10 @@
-"""`fa-tui schema`: the JSON Schema of a file this project writes."""
+"""`fa-tui schema`: the JSON Schema of a file this project writes; `completion`: what shells and `man` read."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,7 +16,9 @@ NameArgument = Annotated[
 
 
 def schema_command(name: NameArgument = None) -> None:
-    """Print the JSON Schema of a file kind; without a name, the kinds there are.
+    """Print the JSON Schema of a file kind.
+
+    Without a name, the kinds there are.
 
     Examples:
 
@@ -35,3 +39,27 @@ def schema_command(name: NameArgument = None) -> None:
         output.print_json(schemas[name]())
     else:
         raise unknown_name("schema", name, schemas)
+
+
+ShellArgument = Annotated[
+    Literal["bash", "zsh", "fish", "man"], typer.Argument(metavar="SHELL", help="bash, zsh or fish; or man.")
+]
+
+
+def completion_command(shell: ShellArgument) -> None:
+    """Print the completion script of a shell, or the manual page.
+
+    Examples:
+
+        source <(fa-tui completion bash)   # in ~/.bashrc
+
+        fa-tui completion zsh > ~/.zfunc/_fa-tui
+
+        fa-tui completion fish > ~/.config/fish/completions/fa-tui.fish
+
+        fa-tui completion man > ~/.local/share/man/man1/fa-tui.1
+    """
+    # as docs/shells.py wrote it: no command is imported
+    text = (Path(__file__).parents[1] / "shells" / f"fa-tui.{shell}").read_bytes()
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text)

@@ -18,9 +18,9 @@ def serve_command(
     paths: options.PathsArgument = None,
     port: Annotated[int, typer.Option("--port", min=0, max=65535, help="Where to listen; 0: any free port.")] = 0,
 ) -> None:
-    """Serve the explorer to a browser on this machine, at an address that nobody can guess.
+    """Serve the explorer to a browser on this machine.
 
-    Only this machine can connect. Every tab is an explorer of its own, and ends with it.
+    The address cannot be guessed. Only this machine can connect. Every tab is an explorer of its own, and ends with it.
     From another machine: ssh -L PORT:127.0.0.1:PORT THIS_MACHINE, then open the address there.
 
     Examples:
@@ -35,7 +35,8 @@ def serve_command(
         raise missing_package("textual-serve", "serving") from error
     inputs.open_paths(paths)  # what cannot be opened is reported here, not in every tab
     words = [str(Path(path).absolute()) for path in paths or ()]
-    server = TokenServer([sys.executable, "-m", "fa_tui", "open", *words], port, title="fa-tui")
+    title = " ".join(["fa-tui", *(Path(path).name for path in paths or ())])
+    server = TokenServer([sys.executable, "-m", "fa_tui", "open", *words], port, title)
     # what the explorers inherit: a terminal in the browser can show everything
     os.environ.update(TERM="xterm-256color", COLORTERM="truecolor", FA_TUI_GLYPHS="unicode")
     for name in ("NO_COLOR", "TMUX", "STY"):

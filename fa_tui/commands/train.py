@@ -72,7 +72,7 @@ def train_command(
     *,
     thresholds: DiagnosticThresholds,
 ) -> None:
-    """Train runs and measure them every epoch; each becomes a folder that the other commands read.
+    """Train runs, measured every epoch, each into a run folder.
 
     Methods: bp, fa, dfa, state_bridge, credit_bridge, ep; with feedback per weight (kernels too) fa_weights, usf, brsf,
     frsf, kp, weight_mirror; dfa_layers, sparse_dfa, drtp, dtp, pc, local_loss; forward-only, so without Γ, pepita, ff;

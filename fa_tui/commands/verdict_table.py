@@ -15,6 +15,7 @@ from itertools import repeat
 from math import isnan
 from operator import attrgetter
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from msgspec.structs import asdict
@@ -38,10 +39,10 @@ from fa_core.gamma import aggregation_collapse
 from fa_core.report import ASSUMED, DiagnosticReport
 from fa_core.rows import AuditRow, conditions_of, uneven
 from fa_tui.commands import inputs
-from fa_tui.commands.output import PIPE_WIDTH, speaks_unicode
+from fa_tui.commands.output import speaks_unicode
 from fa_tui.options import Criteria
 from fa_tui.views.filters import Look, arranged
-from fa_tui.views.text import cut_middle, padded, width_of
+from fa_tui.views.text import cut, cut_middle, padded, width_of
 from fa_tui.views.words import labels, runs_words, with_seed
 
 EVIDENCE_LEGEND = "≥: only a lower bound, which can prove that (a) fires and never that it passes   ≈: by proxy"
@@ -77,6 +78,12 @@ _LEFT = ("method", "abcd", "verdict")
 
 _LEFT_OUT_FIRST = ("verdict", "‖h_L‖")
 """Columns that a narrow terminal does without."""
+
+_PIPE_WIDTH = 200
+"""Of the lines in a pipe or a pager. From this width on no column is left out: names and verdicts are shortened."""
+
+_LEAST_VERDICT = 68
+"""Cells that names leave to the verdict there: two diagnostics fire."""
 
 _LEAST_NAME = 12
 """Cells that names keep on a narrow terminal: they are shortened before any number."""
@@ -354,7 +361,7 @@ def print_paths(
     blocks: int | None = None,
     look: Look = Look(),  # noqa: B008 (immutable)
 ) -> int:
-    """Print the rows that the paths hold; returns the exit code (3 if a named path could not be opened)."""
+    """Print the rows that the paths hold; returns the exit code (3 if something could not be read)."""
     found = inputs.open_paths(paths)
     rows = found.rows
     if found.traces and not rows:
@@ -363,7 +370,7 @@ def print_paths(
     if h0 is not None or blocks is not None or look != Look():
         rows = arranged(look, inputs.bounded(criteria.baseline.apply(rows), h0, blocks), criteria.thresholds)
     print_rows(rows, form, criteria)
-    return 3 if inputs.named_path_failed(paths, found.problems) else 0
+    return 3 if found.problems else 0
 
 
 def print_rows(rows: Sequence[AuditRow], form: str, criteria: Criteria) -> None:
@@ -422,7 +429,7 @@ def markdown(rows: Sequence[AuditRow], criteria: Criteria) -> Iterator[str]:
 
 def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     """Print rows for reading; their lines are kept as bytes until the widths of all columns are known."""
-    console = Console(width=None if sys.stdout.isatty() else PIPE_WIDTH, highlight=False)
+    console = Console(width=None if sys.stdout.isatty() else _PIPE_WIDTH, highlight=False)
     remarks = Remarks()
     widths = list(map(width_of, HEADINGS))
     lines: list[bytes] = []
@@ -434,7 +441,8 @@ def _print_table(rows: Sequence[AuditRow], criteria: Criteria) -> None:
     if lines:
         _print_lines(console, (text.decode().split(_CELLS) for text in lines), widths)
     for note in remarks.lines():
-        print(note)
+        fits = console.is_terminal or len(note) <= _PIPE_WIDTH
+        print(note if fits else "\n  ".join(wrap(note, _PIPE_WIDTH - 2, break_on_hyphens=False)))
 
 
 def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]) -> None:
@@ -446,8 +454,10 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
         widths: of the columns, in cells of the terminal.
     """
     shown = list(range(len(HEADINGS)))
+    if console.width >= _PIPE_WIDTH:
+        widths[-1] = min(widths[-1], _LEAST_VERDICT)
     for heading in _LEFT_OUT_FIRST:
-        if sum(2 + widths[place] for place in shown) > console.width:
+        if console.width < _PIPE_WIDTH and sum(2 + widths[place] for place in shown) > console.width:
             shown.remove(HEADINGS.index(heading))
     rest = sum(2 + widths[place] for place in shown[1:])
     widths[0] = min(widths[0], max(_LEAST_NAME, console.width - 2 - rest))
@@ -458,7 +468,8 @@ def _print_lines(console: Console, lines: Iterable[list[str]], widths: list[int]
 
     def text(cells: Sequence[str]) -> str:
         name = padded(cut_middle(cells[0], widths[0], "…"), widths[0])
-        return template.format(name, *cells[1:]).rstrip()
+        line = template.format(name, *cells[1:]).rstrip()
+        return line if len(line) <= console.width or console.is_terminal else cut(line, console.width, "…")
 
     rule = f" {('─' if speaks_unicode() else '-') * (sum(2 + widths[place] for place in shown) - 2)}"
     if console.is_terminal:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Iterator
 
 import typer
 
+from fa_core.diagnostics import counts_text
 from fa_core.errors import printable
 from fa_core.rows import AuditRow
 from fa_tui import options
 from fa_tui.commands import inputs
 from fa_tui.commands.verdict_table import Doubts, named, print_paths
 from fa_tui.views.filters import Look
-from fa_tui.views.words import with_seed
+from fa_tui.views.words import runs_words, with_seed
 
 UNDECIDED = 4
 """Exit code of `check` where no run needs walk-back and some run is undecided."""
@@ -51,15 +53,17 @@ def show_command(
 
 
 def check_command(
-    paths: options.PathsArgument = None,
+    paths: options.NamedPaths,
     *,
     criteria: options.Criteria,
 ) -> None:
-    """Exit with 0 if every run is trustworthy, 1 if some is not, 2 on wrong usage, 3 on unreadable input, 4 undecided.
+    """Judge for a script: exit with 0 if every run is trustworthy.
 
-    A run nobody measured is not trustworthy. What is not is named on stdout, one line each. Undecided is a diagnostic
-    whose threshold lies within the 95 % interval of its number: a line each names the runs and what would decide. The
-    code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is still 1, and says so.
+    1: some is not, 2: wrong usage, 3: unreadable input, 4: undecided. A run nobody measured is not trustworthy.
+    What is not is named on stdout, one line each. Undecided is a diagnostic whose threshold lies within the 95 %
+    interval of its number: a line each names the runs and what would decide. The last line counts runs and the
+    letters that fire. The code is 4 where no run needs walk-back; a walk-back by undecided diagnostics alone is
+    still 1, and says so.
 
     Examples:
 
@@ -71,16 +75,21 @@ def check_command(
     if not found.rows and not found.problems:
         raise inputs.nothing_to_analyse(paths, found.traces)
     criteria.baseline.check(row.method for row in found.rows)
-    lines, doubts, code = list[str](), Doubts(), 0
+    lines, doubts, code, kinds, fired = list[str](), Doubts(), 0, Counter[bool](), Counter[str]()
     for row, label in named(found.rows, criteria):
         if row.report.flags or not row.report.coverage:
             lines += _walk_back(row, label)
+            kinds[bool(row.report.flags)] += 1
+            fired.update(row.report.flags)
             code = 1
         elif row.report.undecided:
             code = code or UNDECIDED
         doubts.add(row, label)
+    runs, letters = len(found.rows), ", ".join(f"{letter} {fired[letter]}" for letter in sorted(fired))
+    summary = f"{runs_words(runs)}: {counts_text(runs - kinds.total(), kinds[True], criteria.thresholds.protocol)}"
+    summary += (f" ({letters})" if letters else "") + (f", {kinds[False]} not measured" if kinds[False] else "")
     with contextlib.suppress(BrokenPipeError):
-        for line in (*lines, *doubts.lines()):
+        for line in (*lines, *doubts.lines(), summary):
             print(line)
     raise typer.Exit(3 if found.problems or not found.rows else code)
 

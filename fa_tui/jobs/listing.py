@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from fa_core.decode import loads
 from fa_tui.views.text import Glyphs
 
 if TYPE_CHECKING:
@@ -151,8 +152,8 @@ class ProgressFile:
 def read_progress(path: Path) -> Reached | None:
     """What the file says; None where there is none."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Reached)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.convert(loads(path.read_bytes()), Reached)
+    except (OSError, ValueError):
         return None
 
 

@@ -23,7 +23,6 @@ from fa_tui.widgets.matrix import Matrix
 from fa_tui.widgets.painted import Place
 
 if TYPE_CHECKING:
-    from fa_tui.views.filters import Filter
     from fa_tui.widgets.run_table import RunTable
 
 
@@ -106,9 +105,6 @@ class RunsShown:
     Attributes:
         matrix: methods × seeds, or other axes.
         table: the long view, once it was asked for.
-        filter: what is left out, if anything is.
-        rows: the indices that pass the filter, or None without one.
-        count: how many runs the filter leaves.
     """
 
     def __init__(self, session: Session, glyphs: Glyphs, look: Look) -> None:
@@ -116,10 +112,9 @@ class RunsShown:
         self.matrix = Matrix(session, axes=look.axes, quantity=BY_NAME.get(look.show), id="matrix")
         self.table: RunTable | None = self._long_view(look.sort) if look.long else None
         self.matrix.display = self.table is None
-        self.filter: Filter | None = filter_of(look, session) if look.filter else None
-        self.rows: list[int] | None = None
-        self.count = len(session)
-        if self.filter is not None:
+        self._laid_out: list[int] | None = None
+        if look.filter:
+            session.narrow(filter_of(look, session))
             self.lay_out()
 
     def _long_view(self, order: str) -> RunTable:
@@ -146,7 +141,7 @@ class RunsShown:
             show=matrix.quantity.name if matrix.quantity else CELL_LETTERS,
             rows=matrix.axes.lines,
             columns=matrix.axes.columns,
-            filter=self.filter_text,
+            filter=self._session.scope_text,
             sort=self.order,
             long=self.in_table,
         )
@@ -155,11 +150,6 @@ class RunsShown:
     def row(self) -> int | None:
         """The index of the run under the cursor."""
         return self.view.row
-
-    @property
-    def filter_text(self) -> str:
-        """The filter as it was typed, ``""`` without one."""
-        return "" if self.filter is None else self.filter.text
 
     async def toggle(self, body: Widget) -> None:
         """Show the other view; the cursor stays on its run."""
@@ -174,41 +164,25 @@ class RunsShown:
         if row is not None:
             self.view.go_to(row)
 
-    def apply(self, chosen: Filter, rows: list[int] | None) -> None:
-        """Show only the runs that pass: these."""
-        self.filter = chosen if chosen.text else None
-        self._show(rows)
-
     def lay_out(self) -> None:
-        """Lay the runs out again."""
-        self._show(None if self.filter is None else self.filter.rows(self._session))
-
-    def _show(self, rows: list[int] | None) -> None:
-        self.rows = rows
-        self.count = len(self._session) if rows is None else len(rows)
-        self.view.lay_out(rows)
+        """Lay the runs in scope out again."""
+        self._laid_out = self._session.scope
+        self.view.lay_out(self._laid_out)
         if self.view.is_attached:
             # what was laid out before is as large as what is now
             tidy_soon(self.view, self._session)
 
     def verdicts_changed(self, flips: Sequence[Flip]) -> bool:
-        """Show verdicts that flipped; whether other runs are shown now."""
-        if self.filter is not None and self.filter.live:
+        """Show verdicts that flipped; whether other runs are in scope now."""
+        others = self._laid_out != self._session.scope
+        if others:
             self.lay_out()
-            return True
-        self.view.verdicts_changed(flips)
-        return False
-
-    def marks_changed(self) -> bool:
-        """Other runs are marked; whether other runs are shown for it."""
-        if self.filter is None or not self.filter.live:
-            return False
-        self.lay_out()
-        return True
+        self.view.show_flips(flips)
+        return others
 
     def rows_changed(self, only: Sequence[int] | None) -> None:
         """Show rows that came or changed; only these, where none came."""
-        if only is None or self.filter is not None:
+        if only is None or self._session.scope is not None:
             self.lay_out()
         else:
             for index in only:
@@ -223,8 +197,6 @@ class RunsShown:
         """What the top line shows of it."""
         matrix, order = self.matrix, self.order
         return Overview(
-            self.count,
-            filter=self.filter_text,
             axes="" if self.in_table or matrix.axes == METHODS_BY_SEEDS else str(matrix.axes),
             quantity=matrix.quantity.label if matrix.quantity and not self.in_table else "",
             order=order and f"{order.lstrip('-')} {'↓' if order.startswith('-') else '↑'}",

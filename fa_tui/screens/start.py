@@ -103,7 +103,7 @@ class StartScreen(Question[Planned | None]):
         Binding("enter,down", "go(1)", "Next", key_display="enter", tooltip="the next field", priority=True),
         Binding("up", "go(-1)", "Before", show=False, tooltip="the field before", priority=True),
         Binding("f1,question_mark", "app.help", "Help", key_display="F1", tooltip="what this form does and its keys"),
-        Binding("escape,ctrl+c,ctrl+q", "dismiss(None)", "Never mind", key_display="esc", priority=True),
+        Binding("escape,ctrl+c,ctrl+q", "dismiss(None)", "Cancel", key_display="esc", priority=True),
     ]
 
     def __init__(self, command: Any, fields: Sequence[Field], values: Mapping[str, str]) -> None:

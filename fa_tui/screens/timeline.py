@@ -92,7 +92,10 @@ class TimelineScreen(JudgedScreen):
     def __init__(self, session: Session, *, at: int | None = None) -> None:
         replay = replay_of(session)
         if not replay.traces:
-            raise UsageError("no traces here", hint="open run folders or logs that hold epochs, such as trace.jsonl")
+            scope, hint = session.scope_text, "open run folders or logs that hold epochs, such as trace.jsonl"
+            raise UsageError(
+                f"no traces {'in ' if scope else 'here'}{scope}", hint="f takes all runs" if scope else hint
+            )
         super().__init__(session)
         self._epochs = EpochSession(replay, session.thresholds)
         self._start = None if at is None else run_of(replay, session, at)
@@ -292,9 +295,8 @@ class TimelineScreen(JudgedScreen):
         quantity = self.matrix.quantity
         showing = quantity.label if quantity else ""
         skipped = self.session.problems_within(trace.source for trace in self._epochs.replay.traces)
-        filter = self.app.explorer.shown_runs.filter_text
-        words = title_words(self._epochs, len(self.session), drawn, showing, skipped, filter, self._missing)
-        self.set_title(*words)
+        runs, scope = len(self.session.in_scope), self.session.scope_text
+        self.set_title(*title_words(self._epochs, runs, drawn, showing, skipped, scope, self._missing))
 
     def _say(self, chosen: int | None, fires: dict[str, int | None]) -> None:
         epochs, there, notes = self._epochs, "", ""

@@ -146,7 +146,7 @@ def charts_picture(charts: Sequence[tuple[str, Chart]], kind: str) -> bytes:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullFormatter
 
-    from fa_core.reporting.figures import fixed_style, power_of_ten, rendered
+    from fa_core.reporting.panels import fixed_style, power_of_ten, rendered
 
     with fixed_style():
         columns = min(2, len(charts))

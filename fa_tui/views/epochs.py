@@ -110,7 +110,7 @@ class EpochSession(Session):
 
     def _move(self) -> None:
         self.rows = self._rows_now()
-        self._table = None
+        self._forget_table()
         self._judge_all()
 
     def _rows_now(self) -> list[AuditRow]:
@@ -135,9 +135,10 @@ class EpochSession(Session):
 
 
 def replay_of(session: Session) -> Replay:
-    """The session's traces, with the frozen baselines that are known or assumed."""
+    """The traces of the runs in scope, with the frozen baselines that are known or assumed."""
     # in the order of a folder: a trace that grew must not move its run to another line
-    traces = sorted(session.traces, key=lambda trace: (trace.source, trace.key))
+    chosen = session.traces if session.scope is None else traces_of(session.scoped, session.traces)
+    traces = sorted(chosen, key=lambda trace: (trace.source, trace.key))
     return Replay(traces, frozen_baselines(traces, session.table, session.baseline))
 
 
@@ -148,6 +149,23 @@ def run_of(replay: Replay, session: Session, row: int) -> int | None:
     here = [(run, trace) for run, trace in enumerate(replay.traces) if run_place(trace.source) == place]
     same = (run for run, trace in here if trace.key == wanted.key or (trace.method, trace.seed, trace.axes) == name)
     return next(same, None)
+
+
+def traces_of(rows: Sequence[AuditRow], traces: Sequence[Trace]) -> list[Trace]:
+    """The traces of some runs: those next to their audits, or of their name where none is there.
+
+    Args:
+        rows: the runs.
+        traces: of these runs and others.
+    """
+    known = {(run_place(trace.source), trace.key) for trace in traces}
+    own = {(run_place(row.source), row.key) for row in rows}
+    named = {(row.method, row.seed, row.key) for row in rows if (run_place(row.source), row.key) not in known}
+    return [
+        trace
+        for trace in traces
+        if (run_place(trace.source), trace.key) in own or (trace.method, trace.seed, trace.key) in named
+    ]
 
 
 def _name(trace: Trace) -> tuple[str, str]:
@@ -161,7 +179,7 @@ def title_words(
     drawn: int | None,
     quantity: str,
     skipped: int = 0,
-    filter: str = "",
+    scope: str = "",
     missing: str = "",
 ) -> Pieces:
     """What is replayed, how much of it is drawn.
@@ -172,7 +190,7 @@ def title_words(
         drawn: how many have a curve, where that is known.
         quantity: what the matrix shows instead of letters, or ``""``.
         skipped: how many lines of these traces could not be read.
-        filter: of the matrix: none of these runs is left out by it.
+        scope: the filter that they pass.
         missing: the run that was asked for, if it has no trace.
     """
     numbers, count = epochs.replay.epochs, len(epochs.rows)
@@ -182,7 +200,7 @@ def title_words(
         (True, " timeline ", "accent"),
         (True, f" {runs_words(count)}, {span} ", "strong"),
         (missing, f" {missing} has no trace: choose another run ", "warn"),
-        (filter, " all, not filtered ", "warn"),
+        (scope, f" {scope} (f) ", "dim"),
         (runs > count, f" {runs - count} without a trace", "dim"),
         (growing, f"  {growing} still growing", "accent"),
         (skipped, f"  {skipped} {'line' if skipped == 1 else 'lines'} of traces skipped (P)", "warn"),

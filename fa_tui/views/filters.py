@@ -92,7 +92,7 @@ class Filter:
         axes: the axes that the runs have.
 
     Raises:
-        UsageError: a term that means nothing; says which names there are.
+        UsageError: an unknown term; says which names there are.
     """
 
     def __init__(self, text: str, axes: Collection[str] = ()) -> None:
@@ -161,7 +161,7 @@ def _term(term: str, axes: Collection[str]) -> Test:
         return _letters(name, value)
     if name == "is":
         if value.lower() not in _STATES:
-            raise UsageError(f"is:{value} means nothing", hint=f"there are {', '.join(_STATES)}")
+            raise UsageError(f"is:{value} is unknown", hint=f"there are {', '.join(_STATES)}")
         return _STATES[value.lower()]
     if name in _WORDS:
         return _text(name, sign, value)
@@ -302,7 +302,7 @@ def understood(look: Look, session: Session) -> Look:
     """A look with every name as the program knows it.
 
     Raises:
-        UsageError: a name that is not known here, with those that are; a filter that means nothing.
+        UsageError: a name that is not known here, with those that are; a filter that cannot be read.
     """
     if look.show:
         look = look._replace(show=_value_of_option("--show", look.show, (CELL_LETTERS, *BY_NAME)))
@@ -326,7 +326,7 @@ def filter_of(look: Look, session: Session) -> Filter:
     """The filter of a look.
 
     Raises:
-        UsageError: it means nothing.
+        UsageError: it cannot be read.
     """
     try:
         return Filter(look.filter, own_axes(session.rows))

@@ -274,7 +274,7 @@ def _segment(start: tuple[int, int], end: tuple[int, int]) -> Iterator[tuple[int
 
 
 def curve_chart(curve: VerdictCurve, threshold: float, runs: int) -> Chart:
-    """How many runs fire and how many walk back, as functions of one threshold, which the cursor marks.
+    """How many runs fire and how many need walk-back, as functions of one threshold, which the cursor marks.
 
     Args:
         curve: the step functions.
@@ -493,8 +493,8 @@ class LineCharts(Vertical):
         self._charts.show(reports, *self._scales(reports), runs)
 
     def _scales(self, reports: list[DiagnosticReport]) -> tuple[Scale | None, Scale | None]:
-        rows = self._session.rows
-        shown = [row.report for row in rows] if len(rows) <= _SHARED else reports
+        rows = self._session.in_scope
+        shown = [self._session.rows[row].report for row in rows] if len(rows) <= _SHARED else reports
         h = [norm for report in shown for norm in report.residual_norms]
         g = [norm for report in shown for norm in report.bp_grad_norms]
         return covering(h, log=True), covering(g, log=True)

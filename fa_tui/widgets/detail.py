@@ -31,7 +31,7 @@ _INDENT = 6
 _LEAST, _LEAST_NAME, _LEAST_TEXT = 16, 3, 8
 _NARROW = 44
 """Below this width a diagnostic's line leaves out what its glyph shows too."""
-_LEFT_OUT = re.compile(r" \([^)]*\)| to(?= spare)")
+_LEFT_OUT = re.compile(r" \([^)]*\)| the limit")
 _PAIR = re.compile(r"[\[(]\S+ \S+[\])]")
 _GONE = "no longer on disk: shown as it was read last"
 _MEASURE = "not measured yet: press m to measure"
@@ -61,17 +61,18 @@ def margin_words(diagnostic: Diagnostic, report: DiagnosticReport) -> str:
 
     >>> words = DiagnosticReport(cross_batch_stability=0.1, bp_grad_norms=[1e-8])
     >>> margin_words(DIAGNOSTICS["c"], words), margin_words(DIAGNOSTICS["b"], words)
-    ('0.2 to spare', 'past by ×10 (9e-8)')
+    ('0.2 below the limit', '10× under the limit (9e-8)')
     """
     value, limit = diagnostic.measured(report), diagnostic.limit(report.thresholds)
     if value is None or not math.isfinite(value) or diagnostic.letter in report.nonfinite:
         return ""
     room = short(abs(limit - value))
     if diagnostic.log and value > 0 and limit > 0:
-        amount = f"×{_factor(max(value / limit, limit / value))} ({room})"
+        amount, room = f"{_factor(max(value / limit, limit / value))}×", f" ({room})"
     else:
-        amount = f"{room}{diagnostic.suffix}"
-    return f"past by {amount}" if diagnostic.letter in report.flags else f"{amount} to spare"
+        amount, room = f"{room}{diagnostic.suffix}", ""
+    way = (("below", "above"), ("under", "over"))[diagnostic.letter in report.flags][value > limit]
+    return f"{amount} {way} the limit{room}"
 
 
 def _factor(ratio: float) -> str:
@@ -143,7 +144,7 @@ class RunPage:
     def lines(self, thresholds: DiagnosticThresholds, *, gone: bool = False) -> list[Row]:
         """The run as thresholds judge it; `gone`: its file or folder is no longer there."""
         report = self._report = self._row.report.with_thresholds(thresholds)
-        judged, coverage = (report.flags, report.undecided), report.coverage
+        judged, coverage = (report.flags, report.undecided, report.coverage), report.coverage
         lines = [*self._part("title", judged, self._title)]
         if gone:
             lines += self._wrapped(f"{self._glyphs.gone} {_GONE}", "note")

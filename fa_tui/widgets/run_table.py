@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rich.segment import Segment
+from rich.style import Style
 from textual.binding import Binding, BindingType
 
 from fa_core.diagnostics import BIT
@@ -17,8 +18,8 @@ from fa_tui.session import Flip, Session
 from fa_tui.views.columns import Column, columns_of, identity_columns, ordered
 from fa_tui.views.text import cut, cut_middle, padded, padded_left, width_of
 from fa_tui.views.words import place_label
-from fa_tui.widgets.matrix import no_runs_words
-from fa_tui.widgets.run_cells import verdict_segments
+from fa_tui.widgets.matrix import FEW_FLIPS, no_runs_words
+from fa_tui.widgets.run_cells import FLIPPED, mark_of, verdict_segments
 from fa_tui.widgets.table import LineTable
 
 METHOD_LIMIT = 22
@@ -51,6 +52,7 @@ class RunTable(LineTable):
         self._session = session
         self._read: Sequence[int] = ()
         self._shown: Sequence[int] = ()
+        self.flipped: set[int] = set()
         self.order = order
         self._columns: list[Column] = []
         self.lay_out()
@@ -91,13 +93,17 @@ class RunTable(LineTable):
         if row in self._shown:
             self.move_to(self._shown.index(row))
 
-    def verdicts_changed(self, flips: Sequence[Flip]) -> None:
-        """Repaint the lines on screen whose letters changed."""
-        changed = {flip.row for flip in flips}
-        for line in self.visible_lines():
-            if self._shown[line] in changed:
-                self.refresh_cells((line, column) for column in self._judged_columns())
-                self.refresh_frozen([line])
+    def show_flips(self, flips: Sequence[Flip]) -> None:
+        """Highlight the runs whose letters changed until the next step; of a few, bring one into view if none is."""
+        changed = {flip.row for flip in flips} | self.flipped
+        self.flipped = {flip.row for flip in flips if flip.before != flip.after}
+        lines = [line for line in self.visible_lines() if self._shown[line] in changed]
+        self.refresh_frozen(lines)
+        self.refresh_cells((line, column) for line in lines for column in self._judged_columns())
+        if 0 < len(self.flipped) <= FEW_FLIPS and not any(self._shown[line] in self.flipped for line in lines):
+            first = next((line for line, row in enumerate(self._shown) if row in self.flipped), None)
+            if first is not None:
+                self.bring_into_view(first, self.column)
 
     def row_changed(self, row: int) -> None:
         """Repaint one run: it was measured."""
@@ -121,16 +127,16 @@ class RunTable(LineTable):
             return [Segment(heading.ljust(self.frozen_width), self.style_of("head"))]
         index = self._shown[line]
         row = self._session.rows[index]
-        mark = " "
-        if index in self._session.marked or index in self._session.gone:
-            mark = self._glyphs.marked if index in self._session.marked else self._glyphs.gone
+        mark = mark_of(self._session, (index,), self.flipped, self._glyphs) or " "
         seed = "-" if row.seed is None else str(row.seed)
         name = cut(self._glyphs.say(row.method), METHOD_LIMIT, self._glyphs.ellipsis)
         tone = self.style_of(self.cursor_tone if line == self.line else "text")
+        lit = FLIPPED if index in self.flipped else Style()
+        verdict = verdict_segments(self._session, index, self, self._glyphs)
         return [
             Segment(f"{mark} ", self.style_of("accent")),
             Segment(padded(name, self._method_width) + seed.ljust(self._seed_width), tone),
-            *verdict_segments(self._session, index, self, self._glyphs),
+            *(Segment(part.text, (part.style or Style()) + lit) for part in verdict),
             Segment("  ", self.style_of("text")),
             *self._source(row),
         ]
@@ -151,10 +157,8 @@ class RunTable(LineTable):
         text = kind.text(self._session, row)
         fires = kind.letter and self._session.flags[row] & BIT[kind.letter]
         tone = "bad" if fires else "dim" if text == self._glyphs.unmeasured else "text"
-        segments = [Segment(self._fitted(text, kind, width), self.style_of(tone))]
-        if here:
-            segments = [Segment(text, self.style_of(self.cursor_tone)) for text, _, _ in segments]
-        return [*segments, Segment("  ", self.style_of("text"))]
+        style = self.style_of(self.cursor_tone if here else tone)
+        return [Segment(self._fitted(text, kind, width), style), Segment("  ", self.style_of("text"))]
 
     def _fitted(self, text: str, kind: Column, width: int) -> str:
         text = cut(self._glyphs.say(text), width, self._glyphs.ellipsis)

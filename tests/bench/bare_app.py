@@ -10,7 +10,7 @@ class BareApp(App[None]):
     """One line of text."""
 
     def compose(self) -> ComposeResult:
-        yield Static("walk back")
+        yield Static("walk-back")
 
 
 if __name__ == "__main__":

@@ -98,7 +98,7 @@ def first_paint(program: Sequence[str]) -> tuple[float, float]:
     return taken, usage.ru_utime + usage.ru_stime
 
 
-def opened(path: Path, *, answers: bool = True, mark: str = "walk back") -> PseudoTerminal:
+def opened(path: Path, *, answers: bool = True, mark: str = "walk-back") -> PseudoTerminal:
     """The explorer, painted and at rest."""
     terminal = PseudoTerminal([*EXPLORER, str(path)], answers=answers)
     terminal.wait_for(mark, limit=120)
@@ -205,7 +205,7 @@ def resizes() -> Figure:
 def memory() -> Iterator[Figure]:
     """Resident memory on the sample runs."""
     with PseudoTerminal(BARE) as terminal:
-        terminal.wait_for("walk back")
+        terminal.wait_for("walk-back")
         bare = resident(terminal)
     with opened(SAMPLE_RUNS) as terminal:
         terminal.press("a", "left", "right")

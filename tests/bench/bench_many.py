@@ -44,7 +44,7 @@ def opening(many: Path, pairs: int) -> Iterator[Figure]:
 def moving(many: Path) -> Iterator[Figure]:
     """Scrolling both tables; filtering ours."""
     with PseudoTerminal([*STOCK, str(many)]) as stock:
-        stock.wait_for("walk back", limit=60)
+        stock.wait_for("walk-back", limit=60)
         stock.read(quiet=1.0)
         peers = {"row": pressed(stock, ["down"] * 20), "page": pressed(stock, ["pagedown"] * 8)}
         stock_size = resident(stock)

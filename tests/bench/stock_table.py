@@ -10,7 +10,7 @@ from pathlib import Path
 from textual.app import App, ComposeResult
 from textual.widgets import DataTable
 
-COLUMNS = ("run", "walk back", "growth", "gradient", "drift", "margin", "accuracy", "notes")
+COLUMNS = ("run", "walk-back", "growth", "gradient", "drift", "margin", "accuracy", "notes")
 
 
 class StockTable(App[None]):

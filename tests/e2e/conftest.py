@@ -21,7 +21,7 @@ def _opening() -> Iterator[Open]:
     """Opens the explorer on paths and waits until it has painted; all are closed afterwards."""
     opened: list[PseudoTerminal] = []
 
-    def open_it(*paths: Path, ready: str = "walk back", **options: Any) -> PseudoTerminal:
+    def open_it(*paths: Path, ready: str = "walk-back", **options: Any) -> PseudoTerminal:
         terminal = PseudoTerminal([sys.executable, "-m", "fa_tui", *map(str, paths)], **options)
         opened.append(terminal)
         terminal.wait_for(ready, limit=60)

@@ -27,7 +27,7 @@ def test_a_defect_leaves_one_line_and_its_traceback_only_where_asked(published_t
     arguments = [str(published_table), *(["--debug"] if debug else [])]
     terminal = PseudoTerminal([sys.executable, "-c", BROKEN, *arguments])
     try:
-        terminal.wait_for("walk back", limit=60)
+        terminal.wait_for("walk-back", limit=60)
         terminal.press("?")
         terminal.wait_for("the matrix fell over", limit=60)
         said = terminal.text()

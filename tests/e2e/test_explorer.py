@@ -47,7 +47,7 @@ on_one_explorer = pytest.mark.xdist_group("one explorer")
 
 @on_one_explorer
 def test_the_matrix_shows_the_published_verdicts(terminal: PseudoTerminal) -> None:
-    assert "9 of 15 walk back" in terminal.text()
+    assert "9 of 15 need walk-back" in terminal.text()
     assert cells(terminal, "dfa") == ["✗ab-d", "✗abcd", "✗ab-d"]
     assert cells(terminal, "ep") == ["✓---·"] * 3
 
@@ -72,11 +72,11 @@ def test_dragging_slider_a_to_five_flips_ep_and_home_restores(open_explorer: Ope
         column -= 1
         terminal.send(f"\x1b[<32;{column + 1};{row + 1}M".encode())
     terminal.send(f"\x1b[<0;{column + 1};{row + 1}m".encode())
-    assert "11 of 15 walk back" in terminal.text()
+    assert "11 of 15 need walk-back" in terminal.text()
     assert cells(terminal, "ep") == ["✓---·", "✗a--·", "✗a--·"]
     assert "2/3 MIXED" in terminal.text()
     terminal.press("home")
-    assert "9 of 15 walk back" in terminal.text()
+    assert "9 of 15 need walk-back" in terminal.text()
     assert cells(terminal, "ep") == ["✓---·"] * 3
 
 
@@ -90,7 +90,7 @@ def test_keys_that_come_in_one_burst_go_where_the_first_one_leads(terminal: Pseu
 def test_a_terminal_of_twenty_by_five_says_so_and_recovers(open_explorer: Open, published_table: Path) -> None:
     terminal = open_explorer(published_table, columns=20, lines=5, ready="too small, < 40x10")
     terminal.resize(80, 24)
-    terminal.wait_for("9 of 15 walk back")
+    terminal.wait_for("9 of 15 need walk-back")
     assert terminal.process.poll() is None
 
 
@@ -184,7 +184,7 @@ def test_a_folder_with_bad_files_opens_with_the_good_ones(
     (tmp_path / "good.json").write_bytes(published_table.read_bytes())
     (tmp_path / "cut.json").write_bytes(published_table.read_bytes()[:5000])
     terminal = open_explorer(tmp_path)
-    assert "9 of 15 walk back" in terminal.text()
+    assert "9 of 15 need walk-back" in terminal.text()
     assert "1 not opened (P)" in terminal.text()
     terminal.press("P")
     terminal.wait_for("cut.json")
@@ -199,7 +199,7 @@ def test_measuring_real_checkpoints_while_the_slider_moves(open_explorer: Open, 
     terminal.press("a")
     for _ in range(5):
         assert len(terminal.press("left")) > 0
-    terminal.wait_for("of 3 walk back", limit=120)
+    terminal.wait_for("of 3 need walk-back", limit=120)
     assert all((run / "audit.json").is_file() for run in three_runs.iterdir())
 
 
@@ -212,7 +212,7 @@ def test_killing_the_worker_fails_at_most_its_run_and_leaves_the_explorer_alive(
     terminal.wait_for("measuring")
     os.kill(_worker_of(terminal.process.pid), signal.SIGKILL)
     # runs that were only queued behind it are measured by the worker that takes its place
-    terminal.wait_until(lambda: re.search(r"[23] of [23] walk back", terminal.text()), limit=120)
+    terminal.wait_until(lambda: re.search(r"[23] of [23] need walk-back", terminal.text()), limit=120)
     assert len(list(three_runs.rglob("audit.json"))) >= 2
     terminal.press("J")
     terminal.wait_for("done")

@@ -16,7 +16,7 @@ PAGE = 14_000
 
 
 def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer: Open, ten_thousand: Path) -> None:
-    terminal = open_explorer(ten_thousand, ready="of 10000 walk back")
+    terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back")
     assert len(terminal.sent) <= 2 * PAGE, "the first paint and what the analysis adds"
 
     terminal.press("a")
@@ -43,7 +43,7 @@ def test_ten_thousand_runs_are_opened_slid_scrolled_and_filtered(open_explorer: 
 def test_a_line_further_costs_that_line_and_not_the_page(
     open_explorer: Open, ten_thousand: Path, view: str, columns: int, lines: int
 ) -> None:
-    terminal = open_explorer(ten_thousand, ready="of 10000 walk back", columns=columns, lines=lines)
+    terminal = open_explorer(ten_thousand, ready="of 10000 need walk-back", columns=columns, lines=lines)
     terminal.press(view, quiet=0.5)
     terminal.press(*["down"] * 40, quiet=0.5)
     back = [len(terminal.press(key)) for key in ["up"] * 5]
@@ -58,7 +58,7 @@ def test_a_terminal_that_cannot_scroll_a_part_shows_the_same(open_explorer: Open
     many = audit_table(tmp_path / "many.json", 1000)
     seen, sent = [], []
     for term in ("xterm", "ansi"):
-        terminal = open_explorer(many, ready="of 1000 walk back", env={"TERM": term, "COLORTERM": None})
+        terminal = open_explorer(many, ready="of 1000 need walk-back", env={"TERM": term, "COLORTERM": None})
         terminal.press("t", quiet=0.5)
         terminal.press(*["down"] * 60, quiet=0.5)
         before = len(terminal.sent)

@@ -38,14 +38,14 @@ async def test_marked_runs_come_first_and_a_slider_rejudges_every_column(app: Ex
         assert app.screen is app.explorer
         assert app.explorer.sliders is not None
         assert app.explorer.sliders.thresholds.h_norm_explosion_ratio == 5.0
-        assert "11 of 15 walk back" in screen_text(app)
+        assert "11 of 15 need walk-back" in screen_text(app)
 
 
 async def test_a_filter_on_verdicts_follows_the_thresholds(app: ExplorerApp) -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.explorer.sliders is not None)
         await pilot.press("slash", *"flag:b", "enter")
-        await until(pilot, lambda: "9 of 15 runs: flag:b (/)" in screen_text(app))
+        await until(pilot, lambda: "9 of 15 runs: flag:b (/ f)" in screen_text(app))
         screen = await opened(pilot, "C")
         assert " dfa " in screen_text(app).splitlines()[0]
         for key, typed, words in (

@@ -366,11 +366,11 @@ async def test_a_job_that_moves_before_the_screen_stands_is_shown_once_it_does(
 
 async def test_runs_that_change_before_a_screen_stands_are_shown_once_it_does(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
-        await until(pilot, lambda: "9 of 15 walk back" in screen_text(app))
+        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app))
         app.push_screen(AnalysisScreen(app.session))
         assert not app.screen.is_mounted
         app.rows_changed()
-        await until(pilot, lambda: "9 of 15 walk back" in screen_text(app) and "analysis" in screen_text(app))
+        await until(pilot, lambda: "9 of 15 need walk-back" in screen_text(app) and "analysis" in screen_text(app))
 
 
 async def test_what_runs_is_on_top_and_the_cursor_goes_on_with_it(app: ExplorerApp) -> None:

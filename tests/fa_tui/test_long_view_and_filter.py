@@ -244,15 +244,23 @@ async def test_escape_in_the_long_view_goes_back_to_the_matrix_under_the_same_fi
         assert "from the long view to the matrix" in screen_text(app)
 
 
-async def test_a_jump_under_a_filter_says_whose_letters_changed_out_of_sight(app: ExplorerApp) -> None:
+async def test_a_filter_is_the_scope_of_every_screen_and_one_key_puts_it_aside(app: ExplorerApp) -> None:
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("slash", *"method:bp", "enter", "a", "left_square_bracket")
-        await until(pilot, lambda: "ep s123 +a (hidden by the filter)" in screen_text(app))
-        await pilot.press("escape", "A", "a", "left_square_bracket")
-        await until(pilot, lambda: "ep s456 +a (hidden by the filter)" in screen_text(app))
-        await pilot.press("escape", "f", "a", "right_square_bracket")
-        await until(pilot, lambda: "ep s456 −a" in screen_text(app))
-        assert "hidden by the filter" not in screen_text(app)
+        await until(pilot, lambda: "flipped at a > 1.29: bp s456 +a" in screen_text(app))
+        assert "1 of 3 need walk-back" in screen_text(app)
+        await pilot.press("A")
+        await until(pilot, lambda: "of 3 of 15 runs: method:bp" in screen_text(app))
+        assert "1 of 3 need walk-back" in screen_text(app)
+        await pilot.press("f")
+        await until(
+            pilot, lambda: "12 of 15 need walk-back" in screen_text(app) and " all, not only" in screen_text(app)
+        )
+        await pilot.press("escape")
+        await until(pilot, lambda: " all 15 runs (f)" in screen_text(app))
+        assert methods_on_screen(app) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+        await pilot.press("f")
+        await until(pilot, lambda: methods_on_screen(app) == ["bp"])
 
 
 async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: ExplorerApp) -> None:
@@ -263,7 +271,7 @@ async def test_a_click_elsewhere_keeps_the_filter_and_closes_its_line(app: Explo
         await pilot.click(app.explorer.matrix, offset=(30, 2))
         await until(pilot, lambda: not app.screen.query("FilterLine"))
         assert app.focused is app.explorer.matrix
-        assert app.explorer.shown_runs.filter_text == "method:ep"
+        assert app.session.scope_text == "method:ep"
         assert "enter keeps it" not in screen_text(app)
         await pilot.press("slash")
         await until(pilot, lambda: isinstance(app.focused, Input))

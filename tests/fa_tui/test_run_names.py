@@ -55,7 +55,7 @@ def test_the_timelines_have_a_name_each(folders: Path, capsys: pytest.CaptureFix
 
 
 def test_the_report_has_a_name_for_each(folders: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    report = tmp_path / "out" / "report.md"
+    report = tmp_path / "report.md"
     printed(capsys, "report", folders, "--out", report)
     lines = [line for line in report.read_text().splitlines() if line.startswith("| first/dfa_s42:dfa_s42 ")]
     assert len(lines) == 1  # of the timelines; the other tables are one per folder

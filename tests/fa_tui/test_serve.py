@@ -103,12 +103,12 @@ async def until(text: str, screen: Screen, more: Callable[[], Any]) -> None:
 async def test_an_explorer_runs_in_the_websocket_and_ends_with_it(served: Served, http: Any) -> None:
     async with http.ws_connect(f"{served.address}ws?width=120&height=40", headers={"Origin": served.base}) as websocket:
         screen = Screen(120, 40)
-        await until("9 of 15 walk back", screen, websocket.receive_bytes)
+        await until("9 of 15 need walk-back", screen, websocket.receive_bytes)
         await websocket.send_json(["focus"])
         await websocket.send_json(["stdin", "a"])
         await until("Lower", screen, websocket.receive_bytes)
         await websocket.send_json(["stdin", "5\r"])
-        await until("11 of 15 walk back", screen, websocket.receive_bytes)
+        await until("11 of 15 need walk-back", screen, websocket.receive_bytes)
         explorers = served.explorers()
         assert explorers
     for _ in range(int(LIMIT / 0.1)):
@@ -119,9 +119,17 @@ async def test_an_explorer_runs_in_the_websocket_and_ends_with_it(served: Served
 
 
 @pytest.mark.slow
+async def test_the_page_has_a_title_and_an_icon_and_no_splash(served: Served, http: Any) -> None:
+    async with http.get(served.address) as answer:
+        page = await answer.text()
+    assert "<title>fa-tui it&#x27;s $HOME; a table.json</title>" in page
+    assert page.count('rel="icon" href="data:image/svg+xml,') == 1 and ".intro-dialog { display: none" in page
+
+
+@pytest.mark.slow
 async def test_ending_the_server_ends_its_explorers(served: Served, http: Any) -> None:
     async with http.ws_connect(f"{served.address}ws?width=80&height=24", headers={"Origin": served.base}) as websocket:
-        await until("walk back", Screen(80, 24), websocket.receive_bytes)
+        await until("walk-back", Screen(80, 24), websocket.receive_bytes)
         explorers = served.explorers()
         served.process.send_signal(signal.SIGTERM)
         assert await asyncio.to_thread(served.process.wait, LIMIT) == 0
@@ -313,7 +321,7 @@ async def browser(tmp_path: Path, http: Any) -> AsyncIterator[Browser]:
 async def test_a_real_browser_shows_the_explorer_and_types_into_it(served: Served, browser: Browser) -> None:
     await browser.open(served.address)
     screen = Screen(300, 100)  # as large as the page makes it
-    await until("9 of 15 walk back", screen, browser.received.get)
+    await until("9 of 15 need walk-back", screen, browser.received.get)
     await browser.until("document.body.classList.contains('-first-byte')")
     await browser.until("document.querySelector('.xterm-screen').clientWidth > 500")
     await browser.evaluate("document.querySelector('.xterm-helper-textarea').focus()")
@@ -322,7 +330,7 @@ async def test_a_real_browser_shows_the_explorer_and_types_into_it(served: Serve
     await until("Lower", screen, browser.received.get)
     for key in ("5", "\r"):
         await browser.press(key)
-    await until("11 of 15 walk back", screen, browser.received.get)
+    await until("11 of 15 need walk-back", screen, browser.received.get)
     assert all(url.startswith((served.base, "data:")) for url in browser.answered), browser.answered
     assert "csp" in browser.blocked  # the font of another host
     assert not browser.errors

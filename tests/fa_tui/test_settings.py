@@ -10,7 +10,7 @@ import pytest
 from fa_core.errors import UnreadableInput
 from fa_core.schema import schema_of
 from fa_tui.cli import main
-from fa_tui.settings import THEME_NAMES, Settings, load_settings, remember_theme
+from fa_tui.settings import THEME_NAMES, Settings, load_settings, named_values, remember
 from fa_tui.terminal.themes import THEMES
 
 
@@ -54,9 +54,9 @@ def test_what_the_file_says_counts(file: Path) -> None:
         ("[thresholds]\ng_norm_floor = -1", 2, "thresholds.g_norm_floor: expected float >= 0", "g_norm_floor = 1e-07"),
         ("[thresholds]\nfloor = 1", 2, "thresholds.floor: unknown setting", "known: g_norm_floor"),
         ("[themes.a]\nprimary = 'red'", 1, "themes: unknown setting, left out", "did you mean theme?"),
-        ("theme = 3", 1, "theme: expected str, got int", 'write theme = "fa-light"'),
+        ("theme = 3", 1, "theme: expected str, got int", 'write one of "", "fa-dark"'),
         ("thresholds = 3", 1, "thresholds: expected object, got int", "for example"),
-        ("theme = 'fa-drak'", 1, "theme: no theme 'fa-drak'", "there are fa-dark, fa-light, fa-ansi"),
+        ("theme = 'fa-drak'", 1, "theme: there is no 'fa-drak'", '"fa-dark", "fa-light", "fa-ansi"'),
     ],
 )
 def test_an_error_is_told_with_its_line_and_its_fix_and_the_default_is_used(
@@ -99,7 +99,7 @@ def test_the_themes_that_can_be_set_are_those_there_are() -> None:
 def test_a_theme_is_not_written_into_a_file_that_is_no_toml(file: Path) -> None:
     file.write_text("theme = \n")
     with pytest.raises(UnreadableInput, match="line 1: not TOML"):
-        remember_theme("fa-light", file)
+        remember("theme", "fa-light", file)
     assert file.read_text() == "theme = \n"
 
 
@@ -133,6 +133,39 @@ def test_the_schema_is_printed_by_name(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_theme_that_is_chosen_is_kept_and_nothing_else_is_touched(file: Path, before: str, after: str) -> None:
     if before:
         file.write_text(before)
-    assert remember_theme("fa-light", file) == file
+    assert remember("theme", "fa-light", file) == file
     assert file.read_text() == after
     assert load_settings(file).settings.theme == "fa-light"
+
+
+@pytest.fixture
+def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The settings file that commands read, in a folder of this test."""
+    path = tmp_path / "fa-tui" / "settings.toml"
+    monkeypatch.setattr("fa_tui.settings.settings_file", lambda: path)
+    return path
+
+
+def test_settings_are_listed_got_and_set_by_name(own_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = own_file
+    file.parent.mkdir()
+    file.write_text("# mine\nlive = 'off'  # no network disk\n")
+    assert main(["settings", "set", "thresholds.h_norm_explosion_ratio", "12"]) == 0
+    assert main(["settings", "set", "theme", "fa-light"]) == 0
+    assert "# mine\nlive = 'off'  # no network disk\n" in file.read_text()
+    capsys.readouterr()
+    assert main(["settings", "get", "thresholds.h_norm_explosion_ratio"]) == 0
+    assert float(capsys.readouterr().out) == 12.0
+    assert main(["settings"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"# {file}" and 'theme = "fa-light"' in lines and "thresholds.g_norm_floor = 1e-07" in lines
+    assert len(lines) == 1 + len(named_values(load_settings(file).settings))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("theme", "pink"), ("thme", "fa-dark"), ("thresholds.g_norm_floor", "-1"), ("poll_seconds", "never"), ("", "")],
+)
+def test_a_setting_that_does_not_fit_is_refused_and_not_written(words: tuple[str, str], own_file: Path) -> None:
+    assert main(["settings", "set", *words]) == 2
+    assert not own_file.exists()

@@ -115,20 +115,17 @@ async def test_t_shows_the_end_and_arrows_home_and_brackets_scrub(app: ExplorerA
         assert "epoch 20" in screen_text(app)
 
 
-async def test_the_title_says_that_the_matrix_filter_hides_none_of_these_runs(app: ExplorerApp) -> None:
+async def test_the_runs_are_those_in_scope_and_one_key_takes_all(app: ExplorerApp) -> None:
     async with app.run_test(size=(80, 24)) as pilot:
         await until(pilot, lambda: app.explorer.takes_keys)
         await pilot.press("slash", *"method:dfa", "enter")
-        await until(pilot, lambda: app.explorer.shown_runs.filter_text == "method:dfa" and app.explorer.takes_keys)
+        await until(pilot, lambda: app.session.scope_text == "method:dfa" and app.explorer.takes_keys)
         screen = await _open(pilot)
-        assert len(screen.judged) == 4
-        assert "all, not filtered" in screen_text(app).splitlines()[0]
-        await pilot.press("escape")
-        await until(pilot, lambda: app.screen is app.explorer)
-        await pilot.press("slash", "escape")
-        await until(pilot, lambda: not app.explorer.shown_runs.filter_text and app.explorer.takes_keys)
-        await _open(pilot)
-        assert "not filtered" not in screen_text(app).splitlines()[0]
+        assert {row.method for row in screen.judged.rows} == {"dfa"}
+        assert "method:dfa (f)" in screen_text(app).splitlines()[0]
+        await pilot.press("f")
+        await until(pilot, lambda: len(screen.judged) == 4)
+        await until(pilot, lambda: "method:dfa" not in screen_text(app).splitlines()[0])
 
 
 async def test_a_burst_of_scrubs_is_drawn_once_not_once_per_step(

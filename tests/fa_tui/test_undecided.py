@@ -61,7 +61,7 @@ async def test_a_run_is_marked_while_the_slider_is_in_its_interval(
     app = ExplorerApp(Session(rows_of(bp=DOUBTFUL, fa=PASSES)), title="runs", terminal=terminal)
     async with app.run_test(size=SIZE) as pilot:
         await pilot.pause()
-        assert cell_at_cursor(app) == doubtful and "0 of 2 walk back, 1 undecided" in screen_text(app)
+        assert cell_at_cursor(app) == doubtful and "0 of 2 need walk-back, 1 undecided" in screen_text(app)
         shown = []
         for typed in ("0.45", "0.39", "0.09", "0.2"):
             await pilot.press("c", *typed, "enter")

@@ -91,9 +91,15 @@ def test_one_seed_has_no_spread_and_says_so() -> None:
 
 
 def test_numbers_that_nobody_measured_have_no_mean() -> None:
-    (group,) = over_seeds(table(row(seed=1, growth=2.0), row(seed=2, growth=3.0))).groups
+    (group,) = over_seeds(table(row(seed=1, growth=2.0, acc=0.5), row(seed=2, growth=3.0))).groups
     assert group.stats["margin_pp"].mean is None
     assert any("--frozen-baseline" in note for note in group.notes)
+
+
+def test_a_baseline_is_asked_for_only_where_an_accuracy_is_known() -> None:
+    (group,) = over_seeds(table(row(seed=1, growth=2.0), row(seed=2, growth=3.0))).groups
+    assert any("(d) not measured" in note for note in group.notes)
+    assert not any("--frozen-baseline" in note for note in group.notes)
 
 
 def test_everything_nan_gives_no_mean_and_walks_back() -> None:

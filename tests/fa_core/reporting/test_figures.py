@@ -9,8 +9,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -22,8 +23,16 @@ from fa_core.errors import UsageError
 from fa_core.formats import Trace, TraceEpoch, load_audits, scan
 from fa_core.method_style import METHOD_STYLES, method_style, method_styles
 from fa_core.reporting.blocks import Figure
-from fa_core.reporting.figures import FIGURE_KINDS, audit_figure, axis_figure, gamma_figure, rendered, timeline_figure
+from fa_core.reporting.figures import (
+    FIGURES,
+    audit_figure,
+    axis_figure,
+    gamma_figure,
+    layers_figure,
+    timeline_figure,
+)
 from fa_core.reporting.form import reporting_form, write_report
+from fa_core.reporting.panels import FIGURE_KINDS, rendered
 from fa_core.table import AuditTable
 from tests.fa_core.analysis.runs import row, table
 
@@ -32,6 +41,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
     from matplotlib.lines import Line2D
 
+SIGNS = {"hollow: passes", "filled: fires", "frozen baseline", "with the margin of (d)", "mean over seeds"} | {
+    *("first fires", "healthy group", "degenerate group")
+}
 BEGINS = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
 
 
@@ -47,11 +59,13 @@ def published_figure(published_table: Path) -> Drawing:
 
 
 def colours(figure: Drawing) -> dict[str, object]:
-    """Name → colour, as the legend says."""
+    """Name → colour, as the legend says of methods."""
+    return {line.get_label(): line.get_color() for line in handles(figure) if line.get_label() not in SIGNS}
+
+
+def handles(figure: Drawing) -> list[Any]:
     (legend,) = figure.legends
-    return {
-        text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)
-    }
+    return list(legend.legend_handles)
 
 
 def curves(panel: Axes) -> list[Line2D]:
@@ -71,7 +85,7 @@ def texts(figure: Drawing) -> list[str]:
 
 def points(panel: Axes, filled: bool) -> list[float]:
     """Heights of the markers without a line that are filled, or hollow."""
-    dots = [line for line in panel.lines if line.get_linestyle() == "None"]
+    dots = [line for line in panel.lines if line.get_linestyle() == "None" and line.get_marker() != "_"]
     return [float(y) for line in dots if (line.get_markerfacecolor() != "white") == filled for y in line.get_ydata()]
 
 
@@ -90,8 +104,7 @@ def test_families_of_one_method_are_named_by_what_differs() -> None:
     runs = table(*(row(acc=0.5, axes={"d": d, "input": 128, **lam}) for d in (128, 256) for lam in ({}, {"lam": 0.1})))
     figure = axis_figure(runs, "lam")
     assert list(colours(figure)) == ["dfa (d 128)", "dfa (d 256)"]
-    (legend,) = figure.legends
-    first, second = legend.get_lines()
+    first, second = handles(figure)[:2]
     assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
 
 
@@ -117,10 +130,11 @@ def test_a_method_has_one_colour_in_every_figure_of_a_report() -> None:
     epochs = [TraceEpoch(epoch=e, test_acc=0.3) for e in (1, 2)]
     traces = [Trace(source="t", key=f"{m}_s1", method=m, seed=1, epochs=epochs) for m in ("ep", "dfa")]
     figures = [one for one in reporting_form(runs, traces=traces) if isinstance(one, Figure)]
-    assert [one.name for one in figures] == ["audit-1", "audit-2", "axis-2-lam", "timeline"]
+    names = "architectures", "audit-1", "layers-1", "audit-2", "layers-2", "rescue-2", "axis-2-lam", "timeline"
+    assert [one.name for one in figures] == [*names]
     drawn = [colours(one.draw()) for one in figures]
-    assert all(colour == METHOD_STYLES[name].colour for one in drawn for name, colour in one.items())
-    assert {name for one in drawn for name in one} == {"bp", "dfa", "ep"}
+    assert all(colour == METHOD_STYLES[name.split(" ")[0]].colour for one in drawn for name, colour in one.items())
+    assert {name for one in drawn for name in one} == {"bp", "dfa", "dfa (lam 0.1)", "ep"}
 
 
 def test_methods_beyond_the_table_differ_by_marker_and_keep_their_colour() -> None:
@@ -145,16 +159,81 @@ def test_labels_of_neighbours_do_not_overlap(names: int) -> None:
     assert frame.x0 >= 0 and frame.x1 <= figure.bbox.x1 and frame.y0 >= 0
     assert not any(frame.overlaps(panel.get_tightbbox()) for panel in figure.axes)
     assert sum(label.get_text() == "N/A" for label in figure.axes[3].texts) == names
+    assert sum(label.get_text() == "NaN/inf" for label in figure.axes[3].texts) == 1
 
 
-def test_a_figure_draws_one_curve_per_run_and_marks_who_fires(published: AuditTable, published_figure: Drawing) -> None:
-    stream, gradient, drift, margin = published_figure.axes
-    assert len(curves(stream)) == len(curves(gradient)) == 15
+def test_the_audit_has_a_marker_per_run_by_ascending_accuracy_filled_where_it_fires(
+    published: AuditTable, published_figure: Drawing
+) -> None:
+    growth, gradient, drift, accuracy = published_figure.axes
+    for panel, column in ((growth, published.growth), (gradient, published.g_L), (accuracy, published.acc)):
+        assert sorted(points(panel, filled=False)) == sorted(
+            np.asarray(column)[[m in ("bp", "ep") for m in published.method]]
+        )
+        assert len(points(panel, filled=True)) == 9
     stability = np.asarray(published.stability)
-    assert sorted(points(drift, filled=False)) == sorted(stability[stability <= 0.3])
     assert sorted(points(drift, filled=True)) == sorted(stability[stability > 0.3])
-    assert len(points(margin, filled=True)) == 9 and "N/A" in texts(published_figure)
+    dots = [line for line in accuracy.lines if line.get_marker() not in ("_", "None")]
+    placed = sorted((x, y) for line in dots for x, y in zip(line.get_xdata(), line.get_ydata(), strict=True))
+    assert [y for _, y in placed] == sorted(published.acc) and [x for x, _ in placed] == list(range(15))
+    named = [label.get_text() for label in accuracy.get_xticklabels()]
+    assert named[0] == "state_bridge_s42" and named[-1].startswith("bp_")
     assert list(colours(published_figure)) == ["bp", "dfa", "state_bridge", "credit_bridge", "ep"]
+
+
+def test_accuracies_have_marks_at_their_frozen_baselines_and_where_the_margin_is_met(published_figure: Drawing) -> None:
+    marks = [line for line in published_figure.axes[3].lines if line.get_marker() == "_"]
+    heights = [sorted({round(float(y), 6) for y in line.get_ydata() if math.isfinite(y)}) for line in marks]
+    assert heights == [[0.349], [0.369]]
+
+
+def test_healthy_and_degenerate_runs_have_backgrounds_of_their_own(published_figure: Drawing) -> None:
+    from matplotlib.colors import to_hex
+
+    patches = [patch for patch in published_figure.axes[0].patches if patch.get_width() == pytest.approx(1.0)]
+    shades = [to_hex(patch.get_facecolor()) for patch in patches]
+    legend = {one.get_label(): to_hex(one.get_facecolor()) for one in handles(published_figure)[-2:]}
+    assert {name: shades.count(shade) for name, shade in legend.items()} == {"healthy group": 6, "degenerate group": 9}
+
+
+def test_layers_have_a_curve_per_run(published: AuditTable) -> None:
+    stream, gradient = layers_figure(published).axes
+    assert len(curves(stream)) == len(curves(gradient)) == 15
+
+
+def test_variants_of_a_method_are_told_apart_everywhere() -> None:
+    runs = table(row(growth=2.0, acc=0.5), row(seed=2, growth=3.0, acc=0.4, axes={"ln": "none"}))
+    for name, draw in FIGURES.items():
+        if name != "rescue":
+            first, second = handles(draw(runs, None))[:2]
+            assert (first.get_label(), second.get_label()) == ("dfa", "dfa (ln none)")
+            assert first.get_color() == second.get_color() and first.get_marker() != second.get_marker()
+
+
+def test_architectures_stand_in_columns_of_three_numbers() -> None:
+    runs = table(*(row("bp", seed, growth=2.0, g_L=1e-3, acc=0.5, axes={"arch": a}) for a in "xyz" for seed in (1, 2)))
+    panels = FIGURES["architectures"](runs, None).axes
+    assert [panel.get_title(loc="left") for panel in panels[:3]] == ["x", "y", "z"] and len(panels) == 9
+    assert [len(points(panel, filled=False)) for panel in panels] == [2] * 9
+
+
+def test_the_rescue_has_lines_at_the_baseline_the_margin_and_bp() -> None:
+    lams: list[dict[str, Any]] = [{}, {"lam": 1e-3}, {"lam": 1e-2}]
+    runs = table(
+        *(row("dfa", seed, acc=0.3, growth=2.0, baseline=0.349, axes=lam) for lam in lams for seed in (1, 2)),
+        row("bp", 1, acc=0.58, growth=2.0, baseline=0.349),
+    )
+    accuracy = FIGURES["rescue"](runs, None).axes[0]
+    dashed = [line.get_ydata()[0] for line in accuracy.lines if line.get_linestyle() == "--"]
+    assert dashed == pytest.approx([0.349, 0.369, 0.58])
+    assert {"frozen 0.349", "+2 pp", "BP 0.58"} <= {text.get_text() for text in accuracy.texts}
+    assert [text.get_text() for text in accuracy.get_xticklabels()] == ["dfa", "dfa (lam 0.001)", "dfa (lam 0.01)"]
+
+
+def test_a_sweep_is_in_the_order_of_its_values() -> None:
+    runs = table(*(row(acc=0.5, axes={"lam": lam} if lam else {}) for lam in (0.1, 1e-4, 0, 1e-2)))
+    labels = [label.get_text() for label in axis_figure(runs, "lam").axes[0].get_xticklabels()]
+    assert labels == ["none", "0.0001", "0.01", "0.1"]
 
 
 def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: Drawing) -> None:
@@ -164,9 +243,9 @@ def test_log_axes_have_powers_of_ten_and_the_thresholds_lines(published_figure: 
         ticks = [tick for tick in panel.get_yticks() if low <= tick <= high]
         assert len(ticks) >= 2 and all(math.log10(tick) == pytest.approx(round(math.log10(tick))) for tick in ticks)
     assert "10⁻⁷" in [label.get_text() for label in figure.axes[1].get_yticklabels()]
-    assert {"floor\n1e-7", "ceiling\n0.3", "needs\n+2 pp"} <= set(texts(figure))
+    assert {"limit\n50", "floor\n1e-7", "ceiling\n0.3"} <= set(texts(figure))
     dashed = [[line.get_ydata()[0] for line in panel.lines if line.get_linestyle() == "--"] for panel in figure.axes]
-    assert dashed == [[], [1e-7], [0.3], [2.0]]
+    assert dashed == [[50.0], [1e-7], [0.3], []]
 
 
 def test_equal_growth_still_has_two_ticks_on_its_axis() -> None:
@@ -184,7 +263,7 @@ def test_a_strip_of_many_runs_keeps_its_extremes() -> None:
 
 def test_many_runs_are_drawn_as_medians_and_ranges() -> None:
     runs = table(*(row(seed=i, growth=float(i + 2), g_L=1e-3) for i in range(200)))
-    assert [len(curves(panel)) for panel in audit_figure(runs).axes[:2]] == [3, 3]
+    assert [len(curves(panel)) for panel in layers_figure(runs).axes] == [3, 3]
 
 
 def test_the_legend_of_very_many_methods_says_how_many_more_there_are() -> None:
@@ -202,6 +281,7 @@ DRAWN: dict[str, Callable[[AuditTable], Drawing]] = {
     "axis": lambda runs: axis_figure(runs, "lam"),
     "timeline": lambda runs: timeline_figure([]),
     "gamma": lambda runs: gamma_figure([]),
+    **{name: partial(draw, thresholds=None) for name, draw in FIGURES.items()},
 }
 
 
@@ -223,6 +303,7 @@ def test_two_processes_with_other_settings_write_the_same_bytes(
 ) -> None:
     program = (
         "import sys, json, hashlib; from fa_core import load_audits; from fa_core.reporting.figures import *\n"
+        "from fa_core.reporting.panels import rendered\n"
         "figure = audit_figure(load_audits([sys.argv[1]]))\n"
         "kinds = ('.svg', '.pdf', '.png')\n"
         "print(json.dumps([hashlib.sha256(rendered(figure, kind)).hexdigest() for kind in kinds]))\n"
@@ -287,7 +368,7 @@ def test_gamma_is_a_figure_by_name_where_a_trace_has_it(sample_runs: Path, tmp_p
     table = AuditTable.from_rows(found.rows)
     assert write_report(tmp_path / "g.svg", table, traces=found.traces, figure="gamma") == [tmp_path / "g.svg"]
     (names,) = [[b.name for b in reporting_form(table, traces=found.traces) if isinstance(b, Figure)]]
-    assert names == ["audit-1", "timeline", "gamma"]
+    assert names == ["audit-1", "layers-1", "timeline", "gamma"]
     bare = [Trace(source="t", key="bp", method="bp", epochs=[TraceEpoch(epoch=1, gamma=[0.5])])]
     with pytest.raises(UsageError, match="no trace here holds Γ per layer"):
         write_report(tmp_path / "h.svg", table, traces=bare, figure="gamma")

@@ -112,6 +112,31 @@ def test_verify_sees_one_changed_bit(audited, campaign, tmp_path):
     assert outcome["bp"]["differences"][0]["name"] == "weights hash"
 
 
+@pytest.mark.parametrize("form", ["audit-list", "penalty-log"])
+def test_a_published_form_is_written_with_the_numbers_of_the_table_and_the_notes(audited, campaign, tmp_path, form):
+    out = tmp_path / "out.json"
+    asked = ("--credit", "none", "--device", "cpu", "--format", form, "--notes", "made up")
+    done = fa_tui("audit", "runs/bp_s42", "runs/dfa_s42", "runs/frozen_s42", "--out", out, *asked, cwd=campaign)
+    assert done.returncode == 0, done.stderr
+    assert "3 runs: " in done.stdout and isinstance(json.loads(out.read_text()), list)
+    assert form == "penalty-log" or all(entry["notes"].startswith("made up") for entry in json.loads(out.read_text()))
+    names = (
+        "headline_acc",
+        "h_L",
+        "g_L",
+        "max_per_block_growth",
+        "cross_batch_stability",
+        "margin_pp",
+        "flags",
+        "coverage",
+    )
+    written, measured = (
+        [[row[name] for name in names] for row in rows]
+        for rows in (json.loads(fa_tui("show", out, "--format", "json").stdout), json.loads(audited.stdout))
+    )
+    assert written == measured
+
+
 def test_resamples_and_precision_go_into_the_table_the_report_and_a_verification(campaign, tmp_path):
     asked = ("--resamples", "40", "--precision", "--credit", "none", "--device", "cpu")
     done = fa_tui("audit", "runs/bp_s42", "runs/frozen_s42", "--out", tmp_path / "firm.json", *asked, cwd=campaign)
@@ -147,7 +172,7 @@ def test_a_users_own_network_is_measured_by_its_taps(tmp_path):
     done = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", "--taps", "0,1", *options, cwd=tmp_path)
     (row,) = json.loads(done.stdout)
     assert (row["method"], row["seed"], row["coverage"]) == ("mine", 7, "abc")
-    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, cwd=tmp_path)
+    without = fa_tui("audit", "mine_s7.pt", "--model", "my_lab:net", *options, "--out", "w.json", cwd=tmp_path)
     assert without.returncode == 3
     assert "return_hidden" in without.stderr
     again = fa_tui("verify", "out.json", "--device", "cpu", cwd=tmp_path)
@@ -205,3 +230,16 @@ def test_the_prompt_says_why_drift_is_missing_and_that_batches_are_fewer(campaig
     assert "the data hold 10 eval batches of 128, not the 50 asked for" in many.stderr
     norms = fa_tui("audit", campaign / "runs" / "bp_s42", "--out", tmp_path / "norms.json", "--norm-batches", "99")
     assert "(a) and (b) use all 10 eval batches, not the 99 asked for" in norms.stderr
+
+
+def test_parts_of_an_audit_make_the_whole_when_they_are_opened_together(audited, campaign, tmp_path):
+    parts = [tmp_path / f"part-{number}.json" for number in (1, 2)]
+    for number, part in enumerate(parts, 1):
+        fa_tui("audit", "runs", "--shard", f"{number}/2", "--out", part, "--device", "cpu", cwd=campaign)
+    assert all(len(json.loads(part.read_text())["reports"]) < 3 for part in parts)
+    shown = json.loads(fa_tui("show", *parts, "--format", "json", cwd=campaign).stdout)
+    whole = {row["method"]: row for row in json.loads(audited.stdout)}
+    assert sorted(row["method"] for row in shown) == sorted(whole)
+    for row in shown:
+        same = ("headline_acc", "h_L", "g_L", "cross_batch_stability", "frozen_baseline_acc", "verdict")
+        assert [row[name] for name in same] == [whole[row["method"]][name] for name in same]

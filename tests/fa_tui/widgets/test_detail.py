@@ -47,7 +47,7 @@ def test_verdict_diagnostics_layers_and_source_of_a_published_run(dfa: AuditRow)
     first = shown.splitlines()[0]
     assert first.startswith("DFA  seed 42") and first.endswith("✗ab-d")
     assert "✗ (a) FIRES: growth per block 2043 (limit 50)" in shown
-    assert "in block 0→1  past by ×40.9 (1993)" in shown
+    assert "in block 0→1  40.9× over the limit (1993)" in shown
     assert "✓ (c) passes: drift cosine +0.047 (ceiling 0.3)" in shown
     assert "source      audit.json" in shown and "run         dfa_s42" in shown
     layers = [line.split() for line in shown.splitlines() if line[:3].strip().isdigit()]
@@ -177,7 +177,7 @@ def test_growth_is_marked_where_the_stream_stops_being_finite_and_no_margin_is_t
     assert any("in block 1→2" in line for line in lines)
     (marked,) = [line for line in lines if UNICODE.grows in line]
     assert marked.split()[:2] == ["2", "inf"]
-    assert not any("past by" in line or "spare" in line for line in lines)
+    assert not any(" the limit" in line for line in lines)
 
 
 def test_where_a_deep_network_grows_is_said_above_its_two_hundred_layers() -> None:
@@ -191,7 +191,7 @@ def test_where_a_deep_network_grows_is_said_above_its_two_hundred_layers() -> No
 
 def test_a_threshold_that_is_all_but_reached_is_not_times_one() -> None:
     report = DiagnosticReport(residual_norms=[1.0, 2.8684])
-    assert "past by ×1.003" in text(run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86))
+    assert "1.003× over the limit" in text(run(report), thresholds=DiagnosticThresholds(h_norm_explosion_ratio=2.86))
 
 
 def test_axes_stand_in_the_title_by_their_signs() -> None:
@@ -277,8 +277,9 @@ def test_a_narrow_pane_gives_each_diagnostic_two_lines_at_most(dfa: AuditRow) ->
     lines = text(dfa, 34, thresholds=no_cause).splitlines()
     starts = [index for index, line in enumerate(lines) if line[2:3] == "("]
     assert lines[starts[0]] == "✗ (a) growth per block 2043"
-    assert lines[starts[0] + 1] == "      limit 50, past by ×40.9"
-    assert text(run(dfa.report), 32, thresholds=DiagnosticThresholds(g_norm_floor=1e-9)).count("spare") == 2
+    assert lines[starts[0] + 1] == "      limit 50, 40.9× over"
+    passing = text(run(dfa.report), 32, thresholds=DiagnosticThresholds(g_norm_floor=1e-9))
+    assert "× above" in passing and " below" in passing
     assert all(later - earlier <= 2 for earlier, later in itertools.pairwise(starts))
 
 

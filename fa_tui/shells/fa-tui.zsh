@@ -1,0 +1,284 @@
+#compdef fa-tui
+# zsh completion of fa-tui; written by docs/shells.py
+_fa-tui() {
+    local -a known
+    known=(
+        'open:Open the explorer on audit files, checkpoints and run folders'
+        'show:Print the verdict of every run under the given thresholds'
+        'audit:Measure checkpoints and run folders'
+        'check:Judge for a script\: exit with 0 if every run is trustworthy'
+        'seeds:Print each method over its seeds, and where seeds disagree'
+        'sweep:Print the gap and the plateau of each threshold'
+        'utility:Print the runs that each reporting habit would walk back'
+        'timeline:Print the first epoch at which each diagnostic fires'
+        'report:Write the reporting form\: what goes into a paper’s appendix'
+        'train:Train runs, measured every epoch, each into a run folder'
+        'replicate:Print the commands of a published experiment, or run them'
+        'verify:Measure recorded audits again and compare every number'
+        'pitfalls:Compute seven pitfalls\: the wrong and the right value'
+        'serve:Serve the explorer to a browser on this machine'
+        'schema:Print the JSON Schema of a file kind'
+        'settings:List, get or set the explorer’s settings'
+        'completion:Print the completion script of a shell, or the manual page'
+        'doctor:Say what this machine can do, and what is missing'
+    )
+    if (( CURRENT == 2 )); then
+        _describe command known
+        _files
+        return
+    fi
+    shift words
+    (( CURRENT-- ))
+    case "$words[1]" in
+        open)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
+                '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
+                '*--taps[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
+                '*--show[What the matrix shows\: letters, growth, g_L, stability, margin, acc,…]:WHAT:_files' \
+                '*--rows[The lines of the matrix\: method, seed, source, or what the runs name,…]:AXIS:_files' \
+                '*--columns[Its columns, likewise]:AXIS:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--sort[By a column of the explorer’s long view\: growth]:STR:_files' \
+                '*--long[Begin in the long view, as --sort does]' \
+                '*--device[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
+                '*--jobs[Workers at a time]:N:_files' \
+                '*--group[Networks of one architecture measured at once by a worker]:N:_files' \
+                '*--engine[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
+                '*--address[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
+                '*--patience[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        show)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--format[How to print the rows]:CHOICE:(table json csv markdown)' \
+                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks[Number of blocks of such logs]:L:_files' \
+                '*--depth[Number of blocks of such logs]:L:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--sort[By a column of the explorer’s long view\: growth]:STR:_files' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        audit)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--out[The audit table to write (JSON)]:FILE:_files' \
+                '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
+                '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
+                '*--weights[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
+                '*--taps[Modules whose outputs are the stream h_0..h_L, e.g. ’embed,blocks.*’]:LIST:_files' \
+                '*--batches[Batches behind (c)]:K:_files' \
+                '*--batch-size[Samples in each]:B:_files' \
+                '*--norm-batches[How many of them (a) and (b) use]:INT:_files' \
+                '*--dtype[Arithmetic]:CHOICE:(auto float32 float64 as-is)' \
+                '*--credit[Credit quality\: none, Γ per layer with its null, or also ρ]:CHOICE:(none gamma full)' \
+                '*--resamples[Bootstrap over batches and samples\: an interval for each diagnostic,…]:N:_files' \
+                '*--precision[Compare the gradients with float64 ones, per layer\: is the reference…]' \
+                '*--device[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
+                '*--jobs[Workers at a time]:N:_files' \
+                '*--group[Networks of one architecture measured at once by a worker]:N:_files' \
+                '*--engine[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
+                '*--address[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
+                '*--patience[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--resume[Skip what FILE holds already, measured from the same files and settings]' \
+                '*--notes[What the reports are to say of these runs]:TEXT:_files' \
+                '*--format[How to print the rows]:CHOICE:(table json csv markdown audit-list penalty-log)' \
+                '*--shard[The I-th of N parts of the runs, each with a FILE of its own]:I/N:_files' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        check)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        seeds)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--by[Second axes to keep apart (lam, d, L, arch)]:LIST:_files' \
+                '*--methods[Only runs of these methods]:LIST:_files' \
+                '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--h0[‖h_0‖ of logs that hold only ‖h_L‖\: bounds their growth]:NORM:_files' \
+                '*--blocks[Number of blocks of such logs]:L:_files' \
+                '*--depth[Number of blocks of such logs]:L:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        sweep)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--healthy[Methods of the healthy group, the rest being degenerate]:LIST:_files' \
+                '*--methods[Only runs of these methods]:LIST:_files' \
+                '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        utility)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--chance[Accuracy of guessing, a fraction (S0 withdraws it)]:ACC:_files' \
+                '*--methods[Only runs of these methods]:LIST:_files' \
+                '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--filter[Only some runs, as / in the explorer\: ’method\:dfa flag\:b growth>100’]:STR:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        timeline)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--stop-on[Diagnostics that would end a run, e.g. b or ab]:LETTERS:_files' \
+                '*--epochs[Planned length of the runs, if the traces are not complete]:N:_files' \
+                '*--follow[Print again whenever a trace grows, until Ctrl-C]' \
+                '*--methods[Only runs of these methods]:LIST:_files' \
+                '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        report)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--out[A name ending in .md, .html, .tex, .svg, .pdf, .png, .csv or .parquet]:FILE:_files' \
+                '*--figure[What .svg, .pdf and .png show\: audit, layers, architectures, rescue…]:NAME:_files' \
+                '*--title[Heading of .md and .html]:TEXT:_files' \
+                '*--methods[Only runs of these methods]:LIST:_files' \
+                '*--seeds[Only runs of these seeds]:LIST:_files' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*--frozen-baseline[Frozen-blocks accuracy (a fraction) to assume for every run without…]:\[METHOD=\]ACC:_files' \
+                '*:argument:_files' ;;
+        train)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--method[Credit rules, e.g. bp,dfa]:STR:_files' \
+                '*--out[Folder for the run folders]:PATH:_files' \
+                '*--arch[resmlp, resmlp_wide, studentnet, vit_mini, smallcnn, small_resnet,…]:STR:_files' \
+                '*--data[synthetic\[\:input=16,ambient=1024\], cifar10\:DIR, cifar100\:DIR,…]:SPEC:_files' \
+                '*--seeds[One run each]:STR:_files' \
+                '*--epochs[Passes over the training samples]:INT:_files' \
+                '*--lam[λ of the penalty λ‖f‖²]:STR:_files' \
+                '*--d[Width]:STR:_files' \
+                '*--L[Depth]:STR:_files' \
+                '*--terminal-ln[LayerNorm before the head]' \
+                '*--no-terminal-ln[LayerNorm before the head]' \
+                '*--method-arg[An option of the method, e.g. variant=stable]:KEY=VALUE:_files' \
+                '*--arch-arg[An argument of the network, e.g. hidden=256]:KEY=VALUE:_files' \
+                '*--lr[Learning rate]:FLOAT:_files' \
+                '*--weight-decay[Weight decay]:FLOAT:_files' \
+                '*--schedule[cosine or constant]:STR:_files' \
+                '*--optimizer[adamw, adam or sgd]:STR:_files' \
+                '*--batch-size[Samples per step]:INT:_files' \
+                '*--eval-seed[Picks the evaluation batches]:INT:_files' \
+                '*--stop-on[End a run when one of these fires, e.g. a,b]:LETTERS:_files' \
+                '*--resume[Go on with unfinished runs, skip finished ones]' \
+                '*--overwrite[Train again over what is there]' \
+                '*--device[auto, cpu, cuda or cuda\:1]:STR:_files' \
+                '*--threads[CPU threads (default\: PyTorch’s)]:INT RANGE:_files' \
+                '*--h-norm-explosion-ratio[(a) fires above this growth per block]:RATIO:_files' \
+                '*--g-norm-floor[(b) fires below this deepest ‖g_L‖]:NORM:_files' \
+                '*--stability-drift-ceiling[(c) fires above this drift cosine]:COSINE:_files' \
+                '*--frozen-acc-margin-pp[(d) fires below this margin over frozen]:PP:_files' \
+                '*--protocol[v2\: its successor’s checks D1, D2, D3 by the thresholds of a, b, d]:CHOICE:(v1 v2)' \
+                '*:argument:_files' ;;
+        replicate)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--cifar10[Folder of CIFAR-10]:DIR:_files' \
+                '*--cifar100[Folder of CIFAR-100]:DIR:_files' \
+                '*--out[Folder of the run folders]:PATH:_files' \
+                '*--run[Run the commands]' \
+                '*--quick[One epoch of one seed, into OUT/quick\: whether everything works]' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*:argument:_files' ;;
+        verify)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--data[Data to measure on\: synthetic\[\:…\], cifar10\:DIR\[,raw\], cifar100\:DIR,…]:SPEC:_files' \
+                '*--model[The network that the weights belong to\: module\:callable(depth=4), your…]:SPEC:_files' \
+                '*--weights[Which of several mappings of tensors in a file to take, by its name…]:NAME:_files' \
+                '*--device[auto, cpu, cuda\:all, cuda\:1, or several with commas\: one worker each]:STR:_files' \
+                '*--jobs[Workers at a time]:N:_files' \
+                '*--group[Networks of one architecture measured at once by a worker]:N:_files' \
+                '*--engine[Where\: worker processes of this machine, or a Ray cluster (needs ray)]:CHOICE:(local ray)' \
+                '*--address[The Ray cluster’s head, or auto\: the one that runs here (RAY_ADDRESS)]:HOST\:PORT:_files' \
+                '*--patience[On a cluster\: a run is tried on another node too after this long…]:SECONDS:_files' \
+                '*--format[How to print the outcome]:CHOICE:(table json)' \
+                '*:argument:_files' ;;
+        pitfalls)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--scan[Search Python files for `.norm(-1)` and clamped cosines instead]:PATH:_files' \
+                '*--run[Run folder with saved feedback for 4 to 7]:FOLDER:_files' \
+                '*--format[A table for reading, or JSON with every digit (NaN and Infinity as…]:CHOICE:(table json)' \
+                '*:argument:_files' ;;
+        serve)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--port[Where to listen]:INT RANGE:_files' \
+                '*:argument:_files' ;;
+        schema)
+            _arguments \
+                '*--help[Show the help]' \
+                '*:argument:_files' ;;
+        settings)
+            _arguments \
+                '*--help[Show the help]' \
+                '*:argument:(list get set)' ;;
+        completion)
+            _arguments \
+                '*--help[Show the help]' \
+                '*:argument:(bash zsh fish man)' ;;
+        doctor)
+            _arguments \
+                '*--help[Show the help]' \
+                '*--format[How to print]:CHOICE:(table json)' \
+                '*:argument:_files' ;;
+        *) _files ;;
+    esac
+}
+if [[ "$funcstack[1]" == "_fa-tui" ]]; then _fa-tui "$@"; else compdef _fa-tui fa-tui; fi

@@ -1,0 +1,82 @@
+"""Completion scripts and the manual page say what the commands are; the help fits a terminal."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fa_tui
+from fa_tui.cli import COMMANDS, main
+
+SHELLS = Path(fa_tui.__file__).parent / "shells"
+
+
+def test_the_files_are_what_the_commands_are() -> None:
+    found = importlib.util.spec_from_file_location("shells", Path(fa_tui.__file__).parents[1] / "docs" / "shells.py")
+    assert found is not None and found.loader is not None
+    shells = importlib.util.module_from_spec(found)
+    found.loader.exec_module(shells)
+    written = shells.files()
+    assert {path.name for path in SHELLS.iterdir()} == {path.name for path in written}
+    for path, text in written.items():
+        assert path.read_text(encoding="utf-8") == text, "run python docs/shells.py"
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "man"])
+def test_they_are_printed_and_no_command_is_imported(shell: str) -> None:
+    code = (
+        "import sys; from fa_tui.cli import main; code = main(); print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code, "completion", shell], capture_output=True, check=True)
+    assert ran.stdout == (SHELLS / f"fa-tui.{shell}").read_bytes()
+    assert {"torch", "textual", "numpy"}.isdisjoint(ran.stderr.decode().split())
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("fa-tui se", "seeds serve settings"),
+        ("fa-tui audit --eng", "--engine"),
+        ("fa-tui audit --engine ", "local ray"),
+        ("fa-tui show x --format m", "markdown"),
+        ("fa-tui completion ", "bash fish man zsh"),
+        ("fa-tui show runs", ""),
+    ],
+)
+def test_bash_completes(words: str, found: str) -> None:
+    typed = words.split(" ")
+    script = (
+        f'source {SHELLS / "fa-tui.bash"}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _fa_tui; '
+        'printf "%s\\n" "${COMPREPLY[@]}" | sort | xargs'
+    )
+    ran = subprocess.run(["bash", "-c", script, "bash", *typed], capture_output=True, check=True, text=True)
+    assert ran.stdout.strip() == found
+
+
+def test_every_line_of_the_help_fits_eighty_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["--help"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    said = dict(line.split(maxsplit=1) for line in lines[lines.index("Commands:") + 1 :])
+    assert set(said) == set(COMMANDS) and all(text.endswith(".") and "..." not in text for text in said.values())
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["check", "audit --out x.json", "report --out x.md", "verify", "seeds", "sweep", "utility", "timeline"],
+)
+def test_a_command_that_judges_writes_or_measures_needs_a_path(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    assert "PATH" in capsys.readouterr().err and not list(tmp_path.iterdir())
