@@ -327,10 +327,14 @@ async def test_the_jobs_fit_the_screen_and_what_is_cut_has_a_sign(
     async with app.run_test(size=(width, 24)) as pilot:
         await app.push_screen(JobsScreen(Given(jobs)))
         table = app.screen.query_one(JobsTable)
-        await until(pilot, lambda: "credit_b" in screen_text(app) and table.virtual_size.width > 0)
+        await until(pilot, lambda: "state_b" in screen_text(app) and table.virtual_size.width > 0)
         assert table.virtual_size.width <= table.view.width
         lines = screen_text(app).splitlines()
         assert any(line.endswith("what it says") for line in lines)
+        # what is over comes last
+        await pilot.press("end")
+        await pilot.pause()
+        lines = screen_text(app).splitlines()
         assert any("10/10" in line and ("saved in results.json" in line or "…" in line) for line in lines)
 
 
