@@ -251,7 +251,7 @@ TitleOption = Annotated[str, typer.Option(metavar="TEXT", help="Heading of .md a
 
 def report_command(
     out: OutOption,
-    paths: options.NamedPaths,
+    paths: options.PathsArgument = None,
     figure: FigureOption = "audit",
     title: TitleOption = "Four-diagnostic audit",
     methods: options.MethodsOption = None,
@@ -287,6 +287,8 @@ def report_command(
     if blank:
         print(*write_blocks(out, blank_form(title)), sep="\n")
         return
+    if not paths:
+        raise UsageError("Missing argument 'PATH…'", hint="name the runs; only --blank needs none")
     runs = inputs.open_runs(paths, criteria.baseline, methods, seeds)
     for file in write_report(out, runs.table, criteria.thresholds, runs.traces, figure, title):
         print(file)

@@ -233,6 +233,14 @@ def test_report_writes_each_kind_and_prints_its_path(
     assert printed.splitlines()[0] == str(out)
 
 
+@pytest.mark.parametrize("ending", ["md", "html", "tex"])
+def test_only_the_blank_form_needs_no_path(ending: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / f"form.{ending}"
+    assert run(capsys, "report", "--out", out)[0] == 2 and not out.exists()
+    code, printed, _ = run(capsys, "report", "--blank", "--out", out)
+    assert (code, printed) == (0, f"{out}\n") and "Pitfalls disclosure" in out.read_text()
+
+
 def test_report_of_an_unknown_kind_is_a_usage_error(published_table: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, "report", published_table, "--out", "/nowhere/report.docx")
     assert code == 2 and ".html" in err
